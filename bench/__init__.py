@@ -1,0 +1,1 @@
+"""Measures speed and memory against the targets: ``python -m bench``."""

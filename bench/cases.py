@@ -1,0 +1,240 @@
+"""The cases: each returns its figures. The bare loop and ours take turns, so that a busy machine slows both."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import yaml
+
+from bench.data import dataset
+from bench.figures import Figure
+from bench.process import HERE, BenchFailed, Mock, Taken, mock, run
+
+IN_FLIGHT = 64
+_GAGE = ("-m", "gage_eval")
+_MOCK = ("--accuracy", "0.75")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case.
+
+    Attributes:
+        name: as ``--case`` takes it.
+        title: what is measured.
+        measure: the folder to work in and the repetitions → figures.
+        repeats: repetitions.
+        size: ``quick`` (in every run), ``standard``, or ``full`` (asked for).
+    """
+
+    name: str
+    title: str
+    measure: Callable[[Path, int], list[Figure]]
+    repeats: int
+    size: str = "standard"
+
+
+def config(
+    folder: Path, rows: int, url: str, metrics: tuple[str, ...] = ("numeric_match",), **backend: int | bool
+) -> str:
+    """A config for so many rows, one task, against an endpoint; ``backend`` are other fields of the backend."""
+    content = {
+        "datasets": [{"dataset_id": "bench", "params": {"path": str(dataset(folder, rows))}}],
+        "backends": [
+            {
+                "backend_id": "mock",
+                "type": "openai_http",
+                "config": {
+                    "base_url": url,
+                    "model": "mock",
+                    "max_concurrency": IN_FLIGHT,
+                    "default_params": {"temperature": 0, "max_new_tokens": 512},
+                    **backend,
+                },
+            }
+        ],
+        "metrics": list(metrics),
+    }
+    told = "".join(f"-{name}-{value}" for name, value in backend.items())
+    path = folder / f"config-{rows}-{len(metrics)}{told}.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return str(path)
+
+
+def start(folder: Path, repeats: int) -> list[Figure]:
+    """From the command to the score table of one row."""
+    helped, inline, served = [], [], []
+    with mock("--latency-ms", "50") as endpoint:
+        path = config(folder, 1, endpoint.url)
+        for _ in range(repeats):
+            helped.append(run([*_GAGE, "--help"], folder).wall_s)
+            inline.append(_ours(folder, path).wall_s)
+        from gage_eval import server
+
+        running, _ = server.start(folder / "prefect")
+        env = {"PREFECT_API_URL": running.api_url, "PREFECT_HOME": str(folder / "prefect")}
+        try:
+            _ours(folder, path, "--prefect", env=env)  # the first flow of a fresh server
+            served = [_ours(folder, path, "--prefect", env=env).wall_s for _ in range(repeats)]
+        finally:
+            server.stop(folder / "prefect")
+    return [
+        Figure("gage --help", "s", helped, 0.3),
+        Figure("one row, inline", "s", inline, 1.5),
+        Figure("one row, with a running Prefect server", "s", served, 6.0),
+    ]
+
+
+def rows_1319(folder: Path, repeats: int) -> list[Figure]:
+    """A dataset as large as GSM8K's test split."""
+    bare, ours = _in_turns(folder, 1319, 50, repeats)
+    return [
+        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
+        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 2.8),
+    ]
+
+
+def rows_10k(folder: Path, repeats: int) -> list[Figure]:
+    """The client's own cost: what a run adds to a loop that only sends."""
+    bare, ours = _in_turns(folder, 10_000, 50, repeats)
+    return [
+        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
+        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 11.5),
+        Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.3),
+        Figure("bare loop, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in bare]),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in ours], 0.6),
+    ]
+
+
+def rows_100k(folder: Path, repeats: int) -> list[Figure]:
+    """Throughput and memory of a fast endpoint."""
+    bare, ours = _in_turns(folder, 100_000, 2, repeats)
+    return [
+        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
+        Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 35.0),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 100 for taken in ours]),
+        Figure("whole run, peak memory", "MiB", [taken.peak_mib for taken in ours], 350.0),
+    ]
+
+
+def new_metric(folder: Path, repeats: int) -> list[Figure]:
+    """Three metrics of text on 10,000 stored responses."""
+    walls, sent = [], []
+    with mock("--latency-ms", "2", *_MOCK) as endpoint:
+        first = config(folder, 10_000, endpoint.url)
+        second = config(folder, 10_000, endpoint.url, ("numeric_match", "exact_match", "contains", "token_f1"))
+        for _ in range(repeats):
+            store = _fresh(folder)
+            _gage(folder, first, store)
+            before = endpoint.answered()
+            walls.append(_gage(folder, second, store).wall_s)
+            sent.append(float(endpoint.answered() - before))
+    return [
+        Figure("whole run, inline", "s", walls, 1.5),
+        Figure("requests sent", "requests", sent, 0.0),
+    ]
+
+
+def adaptive(folder: Path, repeats: int) -> list[Figure]:
+    """An endpoint that refuses more than 16 at a time, met with 256."""
+    best, ours = [], []
+    with mock("--latency-ms", "50", "--max-concurrency", "16", "--retry-after", "0", *_MOCK) as endpoint:
+        fixed = config(folder, 5000, endpoint.url, max_concurrency=16, adaptive=False)
+        free = config(folder, 5000, endpoint.url, max_concurrency=256)
+        for _ in range(repeats):
+            best.append(_ours(folder, fixed).wall_s)
+            ours.append(_ours(folder, free).wall_s)
+        if endpoint.answered() != 2 * repeats * 5000:
+            raise BenchFailed(f"{endpoint.answered()} requests were answered instead of {2 * repeats * 5000}")
+    return [
+        Figure("fixed at 16", "s", best),
+        Figure("adaptive, from 256", "s", ours),
+        Figure("adaptive ÷ fixed", "×", [a / b for a, b in zip(ours, best, strict=True)], 1.2),
+    ]
+
+
+def front(folder: Path, repeats: int) -> list[Figure]:
+    """load + standardize + preprocess of text."""
+    return _front(folder, 100_000, repeats)
+
+
+def front_1m(folder: Path, repeats: int) -> list[Figure]:
+    """load + standardize + preprocess of a million rows."""
+    return _front(folder, 1_000_000, repeats, most_mib=600.0)
+
+
+def rows_1m(folder: Path, repeats: int) -> list[Figure]:
+    """Memory does not grow with the rows: a million, one in 2,000 answered with 32,000 words."""
+    taken = []
+    with mock(*_MOCK, "--answer-words", "32000", "--long-share", "0.0005") as endpoint:
+        path = config(folder, 1_000_000, endpoint.url)
+        taken = [_ours(folder, path) for _ in range(repeats)]
+    return [
+        Figure("whole run, inline", "s", [one.wall_s for one in taken]),
+        Figure("whole run, CPU", "s CPU / 1,000 rows", [one.cpu_s / 1000 for one in taken]),
+        Figure("whole run, peak memory", "MiB", [one.peak_mib for one in taken], 600.0),
+    ]
+
+
+CASES = (
+    Case("start", "Start, one row", start, 5, "quick"),
+    Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
+    Case("rows_10k", "10,000 rows, 64 in flight, 50 ms (ideal 7.8 s)", rows_10k, 3),
+    Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 1),
+    Case("adaptive", "5,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 15.6 s)", adaptive, 1),
+    Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
+    Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
+    Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
+    Case("rows_1m", "1,000,000 rows, 64 in flight, no latency, a few answers of 32,000 words", rows_1m, 1, "full"),
+)
+
+
+def _in_turns(folder: Path, rows: int, latency_ms: float, repeats: int) -> tuple[list[Taken], list[Taken]]:
+    """The bare loop and a whole run, one after the other, so many times."""
+    bare, ours = [], []
+    with mock("--latency-ms", str(latency_ms), *_MOCK) as endpoint:
+        path, data = config(folder, rows, endpoint.url), dataset(folder, rows)
+        for _ in range(repeats):
+            bare.append(_bare(folder, data, endpoint))
+            ours.append(_ours(folder, path))
+        if endpoint.answered() != 2 * repeats * rows:
+            raise BenchFailed(f"{endpoint.answered()} requests were answered instead of {2 * repeats * rows}")
+    return bare, ours
+
+
+def _bare(folder: Path, data: Path, endpoint: Mock) -> Taken:
+    return run([str(HERE / "bare_client.py"), str(data), endpoint.url, "--concurrency", str(IN_FLIGHT)], folder)
+
+
+def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = None) -> Taken:
+    """A whole run into an empty store."""
+    return _gage(folder, path, _fresh(folder), *(options or ("--inline",)), env=env)
+
+
+def _gage(folder: Path, path: str, store: Path, *options: str, env: dict[str, str] | None = None) -> Taken:
+    taken = run([*_GAGE, "run", path, "--store", str(store), *(options or ("--inline",))], folder, env)
+    if b"numeric_match" not in taken.output:
+        raise BenchFailed(f"the run printed no score:\n{taken.output[-2000:].decode(errors='replace')}")
+    return taken
+
+
+def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None) -> list[Figure]:
+    path = config(folder, rows, "http://127.0.0.1:9/v1")
+    taken = [run([str(HERE / "front.py"), path, "--store", str(_fresh(folder))], folder) for _ in range(repeats)]
+    told = [orjson.loads(one.output) for one in taken]
+    if any(one["rows"] != rows for one in told):
+        raise BenchFailed(f"the stages made {told[0]['rows']} rows of {rows}")
+    return [
+        Figure("CPU", "rows/s a core", [rows / one["cpu_s"] for one in told], 15_000.0, "≥"),
+        Figure("three stages", "s", [one["wall_s"] for one in told]),
+        Figure("peak memory", "MiB", [one.peak_mib for one in taken], most_mib),
+    ]
+
+
+def _fresh(folder: Path) -> Path:
+    """An empty store."""
+    store = folder / "store"
+    shutil.rmtree(store, ignore_errors=True)
+    return store

@@ -1,0 +1,82 @@
+"""Figures: what is measured, in which unit, and the target it has to meet."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+_PACKAGES = ("aiohttp", "numpy", "orjson", "prefect", "pyarrow", "pydantic", "uvloop")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured quantity of a case.
+
+    Attributes:
+        name: what it is, as the tables show it.
+        unit: ``s``, ``s CPU / 1,000 rows``, ``MiB``, ``rows/s a core``, ``×`` or ``requests``.
+        values: one a repetition.
+        target: the bound to keep; None for what is measured to compare with.
+        bound: whether the target is the most (``≤``) or the least (``≥``).
+    """
+
+    name: str
+    unit: str
+    values: Sequence[float]
+    target: float | None = None
+    bound: Literal["≤", "≥"] = "≤"
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median keeps the target; None without one."""
+        if self.target is None:
+            return None
+        return self.median <= self.target if self.bound == "≤" else self.median >= self.target
+
+    def to_json(self) -> dict[str, Any]:
+        """As results.json keeps it."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "min": round(min(self.values), 4),
+            "median": round(self.median, 4),
+            "max": round(max(self.values), 4),
+            "repeats": len(self.values),
+            "target": f"{self.bound} {self.target:g}" if self.target is not None else None,
+            "met": self.met,
+        }
+
+
+def machine() -> dict[str, Any]:
+    """The facts about this machine and its software that figures depend on."""
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "cpu": _cpu_model(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+    }
+
+
+def commit() -> str:
+    """The checkout's commit, ``+`` behind it when files differ from it; empty outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""load, standardize and preprocess of one config in this process: CPU seconds of the three stages, as JSON.
+
+front.py CONFIG --store FOLDER
+"""
+
+import argparse
+import time
+
+import orjson
+
+from gage_eval import stages
+from gage_eval.cli.lean import be_lean
+from gage_eval.runs.options import RunOptions
+from gage_eval.runs.session import RunSession
+
+
+def measure(config: str, store: str) -> dict[str, float]:
+    """CPU and wall seconds of the three stages (all threads of the process), and the rows they made."""
+    be_lean()
+    with RunSession(RunOptions(config=config, store=store)) as session:
+        task = session.plan.tasks[0]
+        wall, cpu = time.perf_counter(), time.process_time()
+        raw = stages.load(session.env, task.load)
+        samples = stages.standardize(session.env, task.standardize, raw=raw)
+        prepared = stages.preprocess(session.env, task.preprocess, samples=samples)
+        return {
+            "cpu_s": time.process_time() - cpu,
+            "wall_s": time.perf_counter() - wall,
+            "rows": prepared.counts["prepared"],
+        }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config")
+    parser.add_argument("--store", required=True)
+    options = parser.parse_args()
+    print(orjson.dumps(measure(options.config, options.store)).decode())

@@ -1,0 +1,209 @@
+"""``python -m bench.vllm``: vllm_native, fed by the engine of a run, against ``vllm bench throughput``.
+
+The same engine arguments, prompts and lengths for both; they take turns. Loading the model is left out of both, and
+both are warmed up. Ours includes what a run does: rendering, keys, the write-ahead log, chunks and the artifact.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.figures import Figure, commit, machine
+from bench.page import cells, table
+from bench.process import HERE, BenchFailed
+from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.canonical import digest
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request
+from gage_eval.store import Store
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
+
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "benchmarks-vllm.md"
+# vLLM's command looks for a distribution that the build for CPUs is not named.
+THEIRS = """
+from vllm.benchmarks import throughput
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+throughput.add_cli_args(parser)
+throughput.main(parser.parse_args())
+"""
+TARGET = 0.97
+# On a CPU: memory for the cache, and no time for compiling.
+ON_CPU: dict[str, Any] = {"enforce_eager": True, "dtype": "bfloat16", "max_model_len": 1024}
+
+
+def main() -> int:
+    """Measure and write the page; 1 when the ratio is below its target."""
+    parser = argparse.ArgumentParser(prog="python -m bench.vllm", description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"), help="interpreter with vLLM")
+    parser.add_argument("--model", default=str(ROOT / "build" / "smollm2-135m"), help="the model's folder")
+    parser.add_argument("--engine", type=json.loads, default=ON_CPU, help="arguments of the engine, as JSON")
+    parser.add_argument("--prompts", type=int, default=128)
+    parser.add_argument("--words", type=int, default=96, help="of a prompt")
+    parser.add_argument("--output-len", type=int, default=64, help="tokens of every answer")
+    parser.add_argument("--repeats", type=int, default=2)
+    options = parser.parse_args()
+    (HERE / "out").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=HERE / "out"))
+    prompts = make_prompts(options.prompts, options.words)
+    load = round(os.getloadavg()[0], 1)
+    ours: list[float] = []
+    theirs: list[float] = []
+    try:
+        for _ in range(options.repeats):
+            theirs.append(throughput_of_vllm(folder, options, prompts))
+            ours.append(throughput_of_ours(folder, options, prompts))
+    except BenchFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(folder)
+    return record(options, ours, theirs, load)
+
+
+def make_prompts(count: int, words: int) -> list[str]:
+    """Prompts that share no beginning, the same ones every time."""
+    chosen = random.Random(0)
+    known = [
+        "".join(chosen.choice(pair) for pair in ("bdgklmnprst", "aeiou") * chosen.randint(1, 3)) for _ in range(500)
+    ]
+    return [" ".join(chosen.choice(known) for _ in range(words)) for _ in range(count)]
+
+
+def environment() -> dict[str, str]:
+    """Of the engine, the same for both."""
+    return {"VLLM_CPU_KVCACHE_SPACE": "2"}
+
+
+def throughput_of_vllm(folder: Path, options: argparse.Namespace, prompts: Sequence[str]) -> float:
+    """Tokens a second, prompts and answers, as vLLM's own benchmark says."""
+    data, result = folder / "prompts.json", folder / "result.json"
+    pair = [{"conversations": [{"value": prompt}, {"value": "answer"}]} for prompt in prompts]
+    data.write_text(json.dumps(pair))
+    flags = [
+        *("--backend", "vllm", "--dataset-name", "sharegpt", "--dataset-path", str(data)),
+        *("--output-len", str(options.output_len), "--num-prompts", str(len(prompts))),
+        *("--num-warmups", str(warm_up(prompts)), "--model", options.model, "--output-json", str(result)),
+    ]
+    for name, value in options.engine.items():
+        flags += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    done = subprocess.run(
+        [options.python, "-c", THEIRS, *flags],
+        env={**os.environ, **environment()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BenchFailed(f"vllm bench throughput ended with {done.returncode}:\n{done.stderr[-3000:]}")
+    return float(json.loads(result.read_text())["tokens_per_second"])
+
+
+def throughput_of_ours(folder: Path, options: argparse.Namespace, prompts: Sequence[str]) -> float:
+    """Tokens a second, prompts and answers, of a generate step."""
+    params = {"temperature": 1.0, "max_new_tokens": options.output_len, "ignore_eos": True}
+    config = {"model_path": options.model, "python": options.python, "env": environment(), **options.engine}
+    store = Store.open(str(Path(tempfile.mkdtemp(dir=folder))))
+    with Runtime() as runtime:
+        backend = runtime.backend("vllm_native", config, BackendContext(ROOT))
+        _generate(runtime, store, backend, Prompts(list(reversed(prompts))[: warm_up(prompts)], params), "warm-up")
+        began = time.perf_counter()
+        tokens = _generate(runtime, store, backend, Prompts(prompts, params), "measured")
+        return tokens / (time.perf_counter() - began)
+
+
+def warm_up(prompts: Sequence[str]) -> int:
+    """How many requests come before those that are measured."""
+    return max(1, len(prompts) // 8)
+
+
+class Prompts:
+    """Completions of some prompts (`gage_eval.engine.job.Source`)."""
+
+    def __init__(self, prompts: Sequence[str], params: dict[str, Any]) -> None:
+        self._prompts = prompts
+        self._params = params
+        self.parts = [(0, len(prompts))]
+        self.replicates = 1
+
+    def read(self, part: int) -> pa.Table:
+        return pa.table({"row_index": pa.array(range(len(self._prompts)), pa.int64())})
+
+    def render(self, rows: pa.Table) -> list[Request]:
+        return [
+            Request("completion", prompt=self._prompts[row], params=self._params, sample_id=str(row), row_index=row)
+            for row in rows["row_index"].to_pylist()
+        ]
+
+
+def _generate(runtime: Runtime, store: Store, backend: Backend, source: Prompts, name: str) -> int:
+    """Tokens of prompts and answers."""
+    key = digest(name)
+    responses, telemetry = store.writer(RESPONSES), store.writer(RESPONSE_TELEMETRY)
+    job = Job(source, backend, digest(name), store, store.wip(key), store.scratch(key), responses, telemetry)
+    runtime.call(Generate(job).run())
+    telemetry.commit()
+    made = responses.commit().table(columns=["status", "prompt_tokens", "completion_tokens"])
+    if set(made["status"].to_pylist()) != {"truncated"}:
+        raise BenchFailed(f"every answer should come to its limit: {made['status'].value_counts().to_pylist()}")
+    return sum(int(tokens) for name in ("prompt_tokens", "completion_tokens") for tokens in made[name].to_pylist())
+
+
+def record(options: argparse.Namespace, ours: list[float], theirs: list[float], load: float) -> int:
+    """Print and write the page."""
+    ratio = Figure("ours / vLLM's own", "×", [a / b for a, b in zip(ours, theirs, strict=True)], TARGET, "≥")
+    figures = [
+        Figure("vllm bench throughput", "tokens/s", theirs),
+        Figure("vllm_native, fed by a run", "tokens/s", ours),
+        ratio,
+    ]
+    case = {
+        "title": f"{options.prompts:,} prompts of {options.words} words, {options.output_len} tokens of answer each",
+        "figures": [figure.to_json() for figure in figures],
+    }
+    print(table(case))
+    here = machine()
+    lines = [
+        "# vLLM: throughput",
+        "",
+        "The offline engine as `vllm_native` feeds it, against vLLM's own throughput benchmark: the same engine",
+        "arguments, prompts and lengths, model loading left out, both warmed up, taking turns. Ours includes all that",
+        "a run does with a row: rendering, keys, the write-ahead log, chunks, the artifact. Tokens are those of",
+        "prompts and answers; figures are medians, in brackets the smallest and the largest.",
+        "",
+        "Written by `make bench-vllm`. Another model, other engine arguments:",
+        "`python -m bench.vllm --model … --engine '{…}'`. A load average well above zero means that others used the",
+        "machine, and the two did not meet the same one.",
+        "",
+        f"Machine: {here['cores']} cores of {here['cpu']}, {here['memory_gib']} GiB. Engine: "
+        f"`{json.dumps(options.engine)}`, model {Path(options.model).name}.",
+        "",
+        f"## {case['title']}",
+        "",
+        "| | measured | target | |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {' | '.join(cells(figure.to_json()))} |" for figure in figures]
+    how = f"{len(ours)} times each, {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
+    lines += ["", how]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0 if ratio.met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

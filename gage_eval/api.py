@@ -1,0 +1,226 @@
+"""The Python API: run a config, look at what came out.
+
+    import gage_eval
+
+    run = gage_eval.run("config.yaml", max_samples=100)
+    run.scores()            # a DataFrame, one row a metric
+    run.samples().to_pandas()
+
+It works in a notebook as in a script: the run has an event loop and a thread of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from gage_eval.errors import InputError, closest
+from gage_eval.report.summary import Summary
+from gage_eval.runs.export import EXPORT_STAGES, EXPORTED, TaskResults, sample_tables
+from gage_eval.runs.options import Places, RunOptions
+from gage_eval.runs.stored import StoredRun
+from gage_eval.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SCORES = (
+    "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
+    "unparsed", "unscored", "error",
+)  # fmt: skip
+
+
+class Run:
+    """A run and its results.
+
+    Attributes:
+        store: where its artifacts are.
+    """
+
+    def __init__(self, stored: StoredRun, store: Store) -> None:
+        self._stored = stored
+        self.store = store
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run_id} {self.status}>"
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self._stored.run_id
+
+    @property
+    def folder(self) -> str:
+        """Where its files are: run.json, summary.json, events.jsonl, report.html and exports."""
+        return self._stored.folder.url
+
+    @property
+    def status(self) -> str:
+        """``running``, ``completed``, ``failed`` or ``interrupted``."""
+        return self._stored.status
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The ids of its tasks."""
+        return tuple(self._stored.record["tasks"])
+
+    @property
+    def summary(self) -> Summary:
+        """What summary.json holds.
+
+        Raises:
+            InputError: the run has not come to its end.
+        """
+        return self._stored.summary
+
+    def scores(self) -> "pd.DataFrame":
+        """One row a metric: its value with error and interval, and how many rows it stands on.
+
+        Raises:
+            InputError: the run has not come to its end.
+        """
+        import pandas as pd
+
+        rows = [{name: getattr(metric, name) for name in _SCORES} for metric in self.summary.metrics]
+        return pd.DataFrame(rows, columns=list(_SCORES))
+
+    def samples(self, task_id: str | None = None) -> pa.Table:
+        """The samples that were asked, with ``predict_result``, ``eval_result`` and ``score_card`` as JSON text.
+
+        Args:
+            task_id: of this task only.
+
+        Returns:
+            A table of the schema of ``samples.parquet``: the columns of a Sample, the task's id, and the results.
+
+        Raises:
+            InputError: no such task, or it was not scored yet.
+        """
+        tables = [table for results in self._results(task_id) for table in sample_tables(self.store, results)]
+        return pa.concat_tables(tables) if tables else EXPORTED.empty_table()
+
+    def responses(self, task_id: str | None = None) -> pa.Table:
+        """The responses of a task, one row a sample and replicate; the task's id may be left out when it has one.
+
+        Raises:
+            InputError: no such task, or it has no responses yet.
+        """
+        name = self._task(task_id)
+        return self.store.artifact(self._outputs(name, "infer")["responses"]).table()
+
+    def _results(self, task_id: str | None) -> list[TaskResults]:
+        names = self.tasks if task_id is None else (self._task(task_id),)
+        return [
+            TaskResults.of(self.store, name, {stage: self._outputs(name, stage) for stage in EXPORT_STAGES})
+            for name in names
+        ]
+
+    def _task(self, task_id: str | None) -> str:
+        known = ", ".join(self.tasks)
+        if task_id is None:
+            if len(self.tasks) != 1:
+                raise InputError(f"run {self.run_id} has several tasks; name one of them: {known}.")
+            return self.tasks[0]
+        if task_id not in self.tasks:
+            raise InputError(
+                f"run {self.run_id} has no task '{task_id}'. Tasks: {known}.{closest(task_id, self.tasks)}"
+            )
+        return task_id
+
+    def _outputs(self, task_id: str, stage: str) -> dict[str, str]:
+        outputs = self._stored.outputs.get((task_id, stage))
+        if outputs is None:
+            raise InputError(
+                f"task '{task_id}' of run {self.run_id} has not come to {stage} (the run is {self.status}); "
+                f"go on with it by gage resume {self.run_id}"
+            )
+        return outputs
+
+
+def run(
+    config: str | Path | Mapping[str, Any],
+    *,
+    store: str | None = None,
+    output_dir: str | None = None,
+    run_id: str | None = None,
+    max_samples: int | None = None,
+    sample_ids: Sequence[str] = (),
+    overrides: Sequence[str] = (),
+    refresh: Sequence[str] = (),
+    concurrency: int | None = None,
+    inline: bool = True,
+    progress: bool = False,
+) -> Run:
+    """Run a config and return its results.
+
+    Args:
+        config: path of a config file, ``suite:NAME``, or the config as a mapping; relative paths in a mapping start
+            from the working folder, where it is kept as ``gage-<digest>.yaml`` for `gage resume`.
+        store: where artifacts live: a folder or ``s3://bucket/prefix``.
+        output_dir: where run folders live; ``<store>/runs`` by default.
+        run_id: the run's name; a fresh one by default.
+        max_samples: at most this many rows of each task.
+        sample_ids: only these samples.
+        overrides: changes of the config, ``path=value`` each, as ``--set`` takes them.
+        refresh: stages to compute again although they are stored.
+        concurrency: requests in flight.
+        inline: run in this process; False runs it as a flow where a Prefect API is configured.
+        progress: print what `gage run` prints.
+
+    Raises:
+        InputError: the config or an argument cannot be used.
+        GageError: what stopped the run; everything computed is kept.
+    """
+    options = RunOptions.of(
+        {
+            "config": _named(config),
+            "store": store,
+            "output_dir": output_dir,
+            "run_id": run_id,
+            "max_samples": max_samples,
+            "sample_ids": tuple(sample_ids),
+            "overrides": tuple(overrides),
+            "refresh": tuple(refresh),
+            "concurrency": concurrency,
+        }
+    )
+    from gage_eval.cli.launch import launch_run
+
+    outcome = launch_run(options, inline=inline, quiet=not progress)
+    return Run(StoredRun(outcome.folder), Store.open(Places.at(store, output_dir).store))
+
+
+def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:
+    """An earlier run, or one under way.
+
+    Raises:
+        InputError: there is none of that id.
+    """
+    places = Places.at(store, output_dir)
+    return Run(StoredRun.open(places.runs, run_id), Store.open(places.store, read_only=True))
+
+
+def _named(config: str | Path | Mapping[str, Any]) -> str:
+    """The config as the options name it. A mapping is checked and kept as a file, as a run must be resumable."""
+    if not isinstance(config, Mapping):
+        return str(config)
+    import yaml
+
+    from gage_eval.canonical import normalise, sha256_hex
+    from gage_eval.config.load import parse_config
+
+    try:
+        text = yaml.safe_dump(normalise(config), sort_keys=False, allow_unicode=True)
+    except ValueError as error:
+        raise InputError(f"the config holds what YAML has no form for: {error}.") from error
+    parse_config(text, source="config", base_dir=Path())
+    file = Path(f"gage-{sha256_hex(text.encode())[:12]}.yaml")
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"a config given as a mapping is kept as {file} in the working folder, which cannot be written "
+            f"({error.strerror}); change to another folder, or give a file."
+        ) from error
+    return str(file)

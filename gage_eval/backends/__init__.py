@@ -1,0 +1,1 @@
+"""Built-in model backends; each module registers itself and imports nothing heavy."""

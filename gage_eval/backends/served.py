@@ -1,0 +1,71 @@
+"""Talking to an OpenAI-compatible server that a backend of ours starts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
+from gage_eval.engine.http import HTTPEndpoint
+from gage_eval.engine.limiter import Limiter
+
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "give_up_after")
+
+
+class ServedClient(OpenAIHTTP):
+    """The HTTP client of a server whose URL and key are known only once it runs.
+
+    Args:
+        config: the backend's; its limits and parameters are the client's.
+        context: the backend's.
+        limiter: the backend's, which its calls hold a slot of.
+        model: the name the server knows the model by.
+        extra: fields of every request body.
+    """
+
+    def __init__(
+        self,
+        config: BackendConfig,
+        context: BackendContext,
+        limiter: Limiter,
+        *,
+        model: str,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        client = OpenAIHTTPConfig(
+            base_url="http://127.0.0.1",
+            model=model,
+            default_params=config.default_params,
+            max_concurrency=config.max_concurrency,
+            timeout=config.timeout,
+            connect_timeout=config.connect_timeout,
+            max_attempts=config.max_attempts,
+            max_elapsed_s=config.max_elapsed_s,
+            **{name: getattr(config, name) for name in _LIMITS if hasattr(config, name)},
+            **(extra or {}),
+        )
+        super().__init__(client, context)
+        self.limiter = limiter
+
+    async def connect(self, base_url: str, key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+        """Talk to the server from here on."""
+        await self._connect(base_url, key, is_alive)
+
+    @property
+    def endpoint(self) -> HTTPEndpoint:
+        """The server's HTTP API."""
+        assert self._endpoint is not None, "the backend is not open"
+        return self._endpoint
+
+    def endpoint_at(self, url: str, key: str | None, is_alive: Callable[[], bool] | None) -> HTTPEndpoint:
+        """Another part of the same server's API, with the same limits; not open yet."""
+        return HTTPEndpoint(
+            url,
+            api_key=key,
+            policy=self.config.retry_policy,
+            timeout_s=self.config.timeout,
+            connect_timeout_s=self.config.connect_timeout,
+            env=self.context.env,
+            is_alive=is_alive,
+            limiter=self.limiter,
+            give_up_after_s=self.config.give_up_after,
+        )

@@ -1,0 +1,40 @@
+"""Answers of models that think aloud: the thinking text apart from the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """A text taken apart.
+
+    Attributes:
+        reasoning: what comes before the end marker, without the markers; None where nothing was thought.
+        answer: what comes after the last end marker.
+        closed: the thinking came to its end; an unclosed one leaves no answer.
+    """
+
+    reasoning: str | None
+    answer: str
+    closed: bool = True
+
+
+def split_thinking(text: str, start: str, end: str) -> Thought:
+    """Split a text on the end-of-thinking marker; the last part, stripped on the left, is the answer.
+
+    The start marker may be missing, as chat templates put it into the prompt. A text that begins with it and never
+    closes it holds no answer.
+    """
+    if end in text:
+        before, _, answer = text.rpartition(end)
+        return Thought(before.strip().removeprefix(start).strip() or None, answer.lstrip())
+    stripped = text.lstrip()
+    if stripped.startswith(start):
+        return Thought(stripped.removeprefix(start).strip() or None, "", closed=False)
+    return Thought(None, text)
+
+
+def cut_at(text: str, stops: Sequence[str]) -> str:
+    """The text up to the first of some stop strings."""
+    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return text[: min(found)] if found else text

@@ -1,0 +1,259 @@
+"""vLLM as a server: one that runs already, or one or several that live as long as the run."""
+
+import asyncio
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from gage_eval import registry
+from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
+from gage_eval.backends.checkpoint import interpreter
+from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.served import ServedClient
+from gage_eval.backends.vllm_engine import (
+    MODEL_NAME,
+    VLLMEngineConfig,
+    down_the_ladder,
+    engine_arguments,
+    engine_env,
+    in_parallel,
+    model_identity,
+    share_devices,
+)
+from gage_eval.backends.vllm_likelihood import Likelihoods
+from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.engine.http import HTTPEndpoint
+from gage_eval.engine.limiter import Limiter
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import EndpointFailed
+from gage_eval.marks import semantic
+
+_log = logging.getLogger(__name__)
+_LOOK_EVERY_S = 0.25
+
+
+class VLLMConfig(VLLMEngineConfig, KeyedConfig):
+    """A vLLM server. With `base_url` it is there already; else it is started with `model_path`."""
+
+    base_url: str | None = semantic("infer", None, description="A running server's URL, up to and with /v1.")
+    model: str | None = semantic("infer", None, description="The model's name at a running server.")
+    identity: str | None = semantic(
+        "infer", None, description="What a running server runs (a revision, a date); a change asks for new answers."
+    )
+    freshness: str | None = semantic(
+        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
+    )
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "VLLMConfig":
+        if self.base_url is None:
+            if self.model_path is None:
+                raise ValueError("set model_path (a folder, or a name on the hub), or base_url of a running server")
+            for name in ("model", "identity", "freshness", "api_key"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"'{name}' belongs to a running server (base_url): remove it")
+            return self
+        if self.model is None:
+            raise ValueError("set 'model' to the model's name at the running server")
+        for name in ("model_path", "lora_path"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"'{name}' belongs to a server that is started: remove it, or base_url")
+        if self.model_extra:
+            first = next(iter(self.model_extra))
+            raise ValueError(f"'{first}' is no field, and a running server takes no arguments: use default_params")
+        return self
+
+
+@dataclass
+class _Server:
+    """One server and what talks to it."""
+
+    client: ServedClient
+    root: HTTPEndpoint
+    likelihoods: Likelihoods
+    child: Child | None = None
+    active: int = 0
+
+
+@registry.backends.register("vllm", version=1, config=VLLMConfig)
+class VLLM(BaseBackend[VLLMConfig]):
+    """A vLLM server, running already or started for the run: chat, completions, log-likelihoods, images."""
+
+    type = "vllm"
+    capabilities = frozenset({"chat", "completion", "likelihood", "tools", "images"})
+
+    def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
+        super().__init__(config, context)
+        # An engine of our own queues what it cannot take at once.
+        self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive and config.base_url is not None)
+        self._name = config.model or MODEL_NAME
+        self._format = ServedClient(config, context, self.limiter, model=self._name)
+        self._servers: list[_Server] = []
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The checkpoint and every semantic value; of a running server its URL, model and declared identity.
+
+        Raises:
+            InputError: the checkpoint is not there.
+        """
+        own = super().identity()
+        return (
+            own if self.config.base_url is not None else {**own, **model_identity(self.config, self.context, self.type)}
+        )
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request body, as for an OpenAI-compatible endpoint; a likelihood's texts.
+
+        Raises:
+            InputError: a parameter would change what is asked of whom.
+        """
+        return likelihood_body(request) if request.kind == "likelihood" else self._format.body(request)
+
+    async def open(self, runtime: Runtime) -> None:
+        """Start the servers and wait until their models are loaded, or find the running one.
+
+        Raises:
+            InputError: the interpreter, the model or the key is not there, or there are too few GPUs.
+            EndpointFailed: a server ended or did not come up; the message ends with its last words.
+        """
+        config = self.config
+        if config.base_url is not None:
+            key = None if config.api_key is None else await asyncio.to_thread(self.context.secret, config.api_key)
+            self._servers.append(await self._connected(config.base_url, key, None))
+            return
+        arguments = engine_arguments(config, self.context, self.type)
+        each = config.tensor_parallel_size * config.data_parallel_size
+        environments = share_devices(self.context.env, config.replicas, each)
+        names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
+        await in_parallel(
+            self._start(arguments, environment, log_file(runtime.log_folder, name))
+            for environment, name in zip(environments, names, strict=True)
+        )
+
+    async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
+        python = interpreter(self.config.python, self.context.base_dir)
+
+        def start(share: float) -> tuple[Child, Awaitable[_Server]]:
+            port, key = _free_port(), secrets.token_urlsafe(24)
+            own = {
+                "host": "127.0.0.1",
+                "port": port,
+                "served_model_name": "base" if self.config.lora_path else MODEL_NAME,
+                "gpu_memory_utilization": share,
+                # A line for each request would make the log grow with the dataset.
+                "disable_uvicorn_access_log": True,
+                **self._adapter(),
+            }
+            child = Child(
+                "vLLM's server",
+                [python, "-m", "vllm.entrypoints.openai.api_server", *_flags(arguments | own)],
+                env=engine_env(self.config, self.context, **environment, VLLM_API_KEY=key),
+                log=log,
+                hidden=(key,),
+            )
+            return child, self._ready(child, f"http://127.0.0.1:{port}/v1", key)
+
+        self._servers.append(await down_the_ladder(self.config.gpu_memory_utilization, start, _log.warning))
+
+    def _adapter(self) -> dict[str, Any]:
+        if self.config.lora_path is None:
+            return {}
+        folder = self.context.base_dir / Path(self.config.lora_path).expanduser()
+        path = str(folder) if folder.exists() else self.config.lora_path
+        return {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={path}"}
+
+    async def _ready(self, child: Child, base_url: str, key: str) -> _Server:
+        import aiohttp
+
+        deadline = time.monotonic() + self.config.start_timeout
+        # With the key: whoever else may have taken the port does not know it.
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as session:
+            while True:
+                if not child.is_alive():
+                    raise child.ended()
+                if time.monotonic() > deadline:
+                    raise await asyncio.to_thread(child.too_slow, self.config.start_timeout)
+                try:
+                    async with session.get(f"{base_url}/models", timeout=aiohttp.ClientTimeout(5)) as reply:
+                        if reply.status == 200:
+                            break
+                except (aiohttp.ClientError, TimeoutError, OSError):
+                    pass
+                await asyncio.sleep(_LOOK_EVERY_S)
+        return await self._connected(base_url, key, child)
+
+    async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
+        config, is_alive = self.config, child.is_alive if child is not None else None
+        client = ServedClient(config, self.context, self.limiter, model=self._name)
+        await client.connect(base_url, key, is_alive)
+        root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, is_alive)
+        await root.open()
+        prefix = config.prefix_token_id
+        if prefix is None and child is not None:
+            prefix = await asyncio.to_thread(self._prefix)
+        likelihoods = Likelihoods(client.endpoint, root, self._name, prefix, config.add_bos_token)
+        return _Server(client, root, likelihoods, child)
+
+    def _prefix(self) -> int | None:
+        """BOS, else EOS, as the checkpoint's config names them; None where there is no such file."""
+        from gage_eval.backends.checkpoint import find_checkpoint, prefix_token
+
+        folder = find_checkpoint(self.config.model_path or "", self.context.base_dir, "model_path")
+        return prefix_token(folder) if folder is not None else None
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer of the server with the least to do; raises EndpointFailed with its last words when it died."""
+        assert self._servers, "the backend is not open"
+        if is_empty(request):
+            return skipped()
+        server = min(self._servers, key=lambda one: one.active)
+        server.active += 1
+        try:
+            if request.kind == "likelihood":
+                return await server.likelihoods.answer(request)
+            return await server.client.call(request, body)
+        except EndpointFailed as error:
+            if server.child is None or server.child.is_alive():
+                raise
+            raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
+        finally:
+            server.active -= 1
+
+    async def close(self) -> None:
+        """Close the connections and stop the servers that are ours."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            await server.client.close()
+            await server.root.close()
+        children = [server.child for server in servers if server.child is not None]
+        await asyncio.gather(*(asyncio.to_thread(child.stop) for child in children))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _flags(arguments: dict[str, Any]) -> list[str]:
+    """Arguments as vLLM's command line takes them."""
+    out: list[str] = []
+    for name, value in arguments.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            out.append(flag)
+        elif value is False:
+            out.append(f"--no-{flag[2:]}")
+        elif isinstance(value, list):
+            out += [flag, *(item if isinstance(item, str) else canonical_text(item) for item in value)]
+        elif value is not None:
+            out += [flag, value if isinstance(value, str) else canonical_text(value)]
+    return out

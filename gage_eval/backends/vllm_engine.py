@@ -1,0 +1,214 @@
+"""What the backends `vllm` and `vllm_native` share: the fields of an engine, its arguments, its memory ladder."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import field_validator, model_validator
+
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint
+from gage_eval.backends.child import Child
+from gage_eval.canonical import JsonValue, decode
+from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.marks import identity, scheduling, semantic
+
+T = TypeVar("T")
+
+LADDER = (0.7, 0.5)
+MODEL_NAME = "model"
+_CHUNK = 2048
+# What a model of unknown context length surely takes.
+_SMALLEST_CONTEXT = 1024
+_OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemory|MemoryError|less than desired|bad_alloc|Cannot allocate memory", re.IGNORECASE
+)
+# Arguments that a field of ours or the backend itself sets.
+_OURS = frozenset({
+    "model", "tokenizer_revision", "host", "port", "uds", "api_key", "served_model_name", "ssl_keyfile", "ssl_certfile",
+    "lora_modules", "enable_lora", "long_prefill_token_threshold", "hf_token", "disable_uvicorn_access_log",
+})  # fmt: skip
+
+
+class VLLMEngineConfig(BackendConfig):
+    """A vLLM engine that is started for the run. Undeclared keys become arguments of the engine."""
+
+    model_path: str | None = identity("infer", None, description="The model's folder, or its name on the hub.")
+    revision: str | None = semantic("infer", None, description="Revision of a model on the hub.")
+    dtype: str = semantic("infer", "auto", description="auto, bfloat16, float16 or float32.")
+    quantization: str | None = semantic("infer", None, description="How the weights are quantised, as vLLM names it.")
+    max_model_len: int | None = semantic("infer", None, ge=8, description="Tokens of prompt and answer together.")
+    lora_path: str | None = identity("infer", None, description="Folder of a LoRA adapter, put onto the model.")
+    trust_remote_code: bool = semantic("infer", default=False, description="Run code that comes with the model.")
+    add_bos_token: bool = semantic(
+        "infer", default=False, description="Begin likelihood contexts with the tokenizer's special tokens."
+    )
+    prefix_token_id: int | None = semantic(
+        "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
+    )
+    gpu_memory_utilization: float = scheduling(
+        0.9, gt=0, le=1, description="Share of the GPU's memory; when it does not suffice, 0.7 and 0.5 are tried."
+    )
+    tensor_parallel_size: int = scheduling(1, ge=1, description="GPUs that one model is spread over.")
+    data_parallel_size: int = scheduling(1, ge=1, description="Copies of the model within one engine.")
+    replicas: int = scheduling(1, ge=1, le=64, description="Engines that are started, each with GPUs of its own.")
+    enforce_eager: bool = scheduling(default=False, description="Start sooner, without compiled graphs.")
+    prefill_chunk: int | None = scheduling(
+        None,
+        ge=16,
+        description="Tokens of one prompt worked at once: bounds the memory of prompt log probabilities.",
+    )
+    python: str | None = scheduling(None, description="Interpreter that has vLLM; by default this one.")
+    env: dict[str, str] = scheduling({}, description="Environment variables of the engine.")
+    start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
+    max_concurrency: int = scheduling(
+        512, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
+        description="Requests in flight at once; the engine batches as many as fit.",
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _arguments_are_free(self) -> "VLLMEngineConfig":
+        for name in self.model_extra or {}:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise ValueError(f"'{name}' is no argument of vLLM: they are written like max_num_seqs")
+            if name in _OURS:
+                raise ValueError(f"'{name}' is set by gage-eval itself: remove it")
+        return self
+
+    @field_validator("env")
+    @classmethod
+    def _no_literal_secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        for name in value:
+            if re.search(r"KEY|TOKEN|SECRET|PASSWORD", name, re.IGNORECASE):
+                raise ValueError(f"{name} may be a secret: set it in the environment, which the engine inherits")
+        return value
+
+
+def model_identity(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, JsonValue]:
+    """The checkpoint's identity and the adapter's.
+
+    Raises:
+        InputError: one of them is not there.
+    """
+    found: dict[str, JsonValue] = {
+        "model": checkpoint_identity(
+            config.model_path or "", config.revision, context.base_dir, context.env, f"{type_}: config.model_path"
+        )
+    }
+    if config.lora_path is not None:
+        place = f"{type_}: config.lora_path"
+        found["lora"] = checkpoint_identity(config.lora_path, None, context.base_dir, context.env, place)
+    return found
+
+
+def engine_arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
+    """Arguments of the engine by vLLM's names, without its share of memory and adapters."""
+    folder = find_checkpoint(config.model_path or "", context.base_dir, f"{type_}: config.model_path")
+    arguments: dict[str, Any] = {
+        "model": str(folder) if folder is not None else config.model_path,
+        "dtype": config.dtype,
+        "tensor_parallel_size": config.tensor_parallel_size,
+        "data_parallel_size": config.data_parallel_size,
+        "long_prefill_token_threshold": config.prefill_chunk or _chunk(config, folder),
+    }
+    for name in ("revision", "quantization", "max_model_len", "trust_remote_code", "enforce_eager"):
+        if value := getattr(config, name):
+            arguments[name] = value
+    return {**arguments, **(config.model_extra or {})}
+
+
+def _chunk(config: VLLMEngineConfig, folder: Path | None) -> int:
+    """Tokens of a prompt that are worked at once: their log probabilities are as many vectors over the vocabulary."""
+    known = config.max_model_len
+    if known is None and folder is not None and (folder / "config.json").is_file():
+        values = decode((folder / "config.json").read_bytes())
+        texts = values.get("text_config", values) if isinstance(values, dict) else {}
+        known = texts.get("max_position_embeddings") if isinstance(texts, dict) else None
+    return min(_CHUNK, known if isinstance(known, int) else _SMALLEST_CONTEXT)
+
+
+def engine_env(config: VLLMEngineConfig, context: BackendContext, **more: str) -> dict[str, str]:
+    """The engine's environment: ours, what it must not do, and what the config says."""
+    return {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.env, **more}
+
+
+def is_out_of_memory(text: str) -> bool:
+    """Whether an engine's log says that it got less memory than it asked for."""
+    return _OUT_OF_MEMORY.search(text) is not None
+
+
+async def down_the_ladder(
+    share: float, start: Callable[[float], tuple[Child, Awaitable[T]]], note: Callable[[str], None]
+) -> T:
+    """Start an engine with its share of memory, and with less when that is not there.
+
+    Args:
+        share: the first share tried.
+        start: spawns the engine with a share; its awaitable is done when the model is loaded.
+        note: told before another try.
+
+    Raises:
+        EndpointFailed: it does not come up; for another reason, or with the smallest share too.
+    """
+    shares = [share, *(less for less in LADDER if less < share)]
+    for place, one in enumerate(shares):
+        child, loaded = start(one)
+        try:
+            return await loaded
+        except EndpointFailed as error:
+            await _stopped(child)
+            if not is_out_of_memory(child.output()):
+                raise
+            if place + 1 == len(shares):
+                tried = ", ".join(f"{value:g}" for value in shares)
+                raise EndpointFailed(
+                    f"{child.name} ran out of memory with gpu_memory_utilization {tried}. {child.last_words()} "
+                    "Take a larger tensor_parallel_size, a smaller max_model_len, or a quantised model."
+                ) from error
+            note(f"{child.name} ran out of memory with gpu_memory_utilization {one:g}; trying {shares[place + 1]:g}.")
+        except BaseException:
+            await _stopped(child)
+            raise
+    raise AssertionError("the ladder has a step at least")
+
+
+async def _stopped(child: Child) -> None:
+    await asyncio.to_thread(child.stop)
+
+
+async def in_parallel(starting: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Start engines at once; the first that fails ends the start of the others, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in starting:
+                group.create_task(one)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+
+
+def devices(env: Mapping[str, str]) -> list[str]:
+    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    visible = env.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
+    folder = Path("/proc/driver/nvidia/gpus")
+    return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []
+
+
+def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:
+    """The environment's addition for each replica: GPUs of its own. Without GPUs there is nothing to share.
+
+    Raises:
+        InputError: there are too few.
+    """
+    found = devices(env)
+    if not found or replicas == 1:
+        return [{} for _ in range(replicas)]
+    if len(found) < replicas * each:
+        raise InputError(
+            f"{replicas} replicas of {each} GPUs each need {replicas * each} GPUs, and there are {len(found)}. "
+            "Lower replicas, tensor_parallel_size or data_parallel_size."
+        )
+    return [{"CUDA_VISIBLE_DEVICES": ",".join(found[i * each : (i + 1) * each])} for i in range(replicas)]

@@ -1,0 +1,99 @@
+"""vLLM's offline engine in a process and interpreter of its own, fed continuously."""
+
+import logging
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+
+from gage_eval import registry
+from gage_eval.backends.checkpoint import interpreter
+from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.engine_backend import EngineBackend
+from gage_eval.backends.engine_worker import Worker
+from gage_eval.backends.vllm_engine import (
+    VLLMEngineConfig,
+    down_the_ladder,
+    engine_arguments,
+    engine_env,
+    in_parallel,
+    model_identity,
+    share_devices,
+)
+from gage_eval.backends.worker import on_vllm
+from gage_eval.canonical import JsonValue
+from gage_eval.engine.runtime import Runtime
+
+_log = logging.getLogger(__name__)
+
+
+class VLLMNativeConfig(VLLMEngineConfig):
+    """vLLM's offline engine. Undeclared keys become arguments of the engine."""
+
+    @model_validator(mode="after")
+    def _a_model(self) -> "VLLMNativeConfig":
+        if self.model_path is None:
+            raise ValueError("set model_path: the model's folder, or its name on the hub")
+        return self
+
+
+@registry.backends.register("vllm_native", version=1, config=VLLMNativeConfig)
+class VLLMNative(EngineBackend[VLLMNativeConfig]):
+    """vLLM's offline engine: chat, completions, log-likelihoods, images."""
+
+    type = "vllm_native"
+    capabilities = frozenset({"chat", "completion", "likelihood", "images"})
+
+    def identity(self) -> dict[str, JsonValue]:
+        """The checkpoint and every semantic value.
+
+        Raises:
+            InputError: the checkpoint is not there.
+        """
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    async def open(self, runtime: Runtime) -> None:
+        """Start the engines and wait until their models are loaded.
+
+        Raises:
+            InputError: the interpreter or the model is not there, or there are too few GPUs.
+            EndpointFailed: an engine ended or did not come up; the message ends with its last words.
+        """
+        config = self.config
+        arguments = engine_arguments(config, self.context, self.type)
+        each = config.tensor_parallel_size * config.data_parallel_size
+        environments = share_devices(self.context.env, config.replicas, each)
+        names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
+        await in_parallel(
+            self._start(arguments, environment, log_file(runtime.log_folder, name))
+            for environment, name in zip(environments, names, strict=True)
+        )
+
+    async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
+        config = self.config
+        python = interpreter(config.python, self.context.base_dir)
+
+        def start(share: float) -> tuple[Child, Awaitable[Worker]]:
+            worker = Worker(
+                "vLLM's engine",
+                python,
+                {
+                    "engine": on_vllm.load.__module__,
+                    "arguments": {**arguments, "gpu_memory_utilization": share},
+                    "lora": self._adapter(),
+                    "prefix": config.prefix_token_id,
+                    "add_bos_token": config.add_bos_token,
+                },
+                engine_env(config, self.context, **environment),
+                log,
+            )
+            return worker.child, worker.ready(config.start_timeout)
+
+        self._workers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
+
+    def _adapter(self) -> str | None:
+        if self.config.lora_path is None:
+            return None
+        folder = self.context.base_dir / Path(self.config.lora_path).expanduser()
+        return str(folder) if folder.exists() else self.config.lora_path

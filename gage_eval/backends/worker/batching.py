@@ -1,0 +1,90 @@
+"""Requests that wait, put together into batches that waste little: same settings, similar lengths."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+_GATHER_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Generic[ItemT, ResultT]):
+    """An item on its way.
+
+    Attributes:
+        item: what is to be computed.
+        settings: items of one batch have equal ones.
+        length: tokens; what is padded to the longest of a batch.
+        result: gets the item's result.
+    """
+
+    item: ItemT
+    settings: Hashable
+    length: int
+    result: "asyncio.Future[ResultT]"
+
+
+class Batcher(Generic[ItemT, ResultT]):
+    """Computes items in batches, one batch at a time, in one thread of its own.
+
+    Args:
+        compute: results of a batch in its order; called in the thread.
+        batch_size: items of a batch at most.
+        is_too_large: whether an error means that a smaller batch may do.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[Sequence[ItemT]], Sequence[ResultT]],
+        batch_size: int,
+        is_too_large: Callable[[Exception], bool],
+    ) -> None:
+        self._compute = compute
+        self._size = batch_size
+        self._is_too_large = is_too_large
+        self._waiting: list[Waiting[ItemT, ResultT]] = []
+        self._runner: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1)
+
+    async def run(self, item: ItemT, settings: Hashable, length: int) -> ResultT:
+        """The result of one item."""
+        waiting: Waiting[ItemT, ResultT] = Waiting(item, settings, length, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        if self._runner is None or self._runner.done():
+            self._runner = asyncio.create_task(self._run())
+        return await waiting.result
+
+    async def _run(self) -> None:
+        # What arrives together is batched together.
+        await asyncio.sleep(_GATHER_S)
+        while batch := self._next():
+            await self._one(batch)
+
+    def _next(self) -> list[Waiting[ItemT, ResultT]]:
+        """The longest items that wait, with settings like the longest one's: what runs out of memory does so first."""
+        waiting = sorted((one for one in self._waiting if not one.result.done()), key=lambda one: -one.length)
+        chosen = [one for one in waiting if one.settings == waiting[0].settings][: self._size]
+        taken = set(map(id, chosen))
+        self._waiting = [one for one in waiting if id(one) not in taken]
+        return chosen
+
+    async def _one(self, batch: list[Waiting[ItemT, ResultT]]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            results = await loop.run_in_executor(self._thread, self._compute, [one.item for one in batch])
+        except Exception as error:  # noqa: BLE001 - each item's caller gets it
+            if len(batch) > 1 and self._is_too_large(error):
+                self._size = max(1, len(batch) // 2)
+                self._waiting += batch
+                return
+            for one in batch:
+                if not one.result.done():
+                    one.result.set_exception(error)
+            return
+        for one, result in zip(batch, results, strict=True):
+            if not one.result.done():
+                one.result.set_result(result)

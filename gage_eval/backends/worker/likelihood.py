@@ -1,0 +1,78 @@
+"""Which tokens a log-likelihood is the sum over: the rules of the lm-eval harness, whatever engine computes it.
+
+A likelihood request has a context and candidate continuations; a candidate's score is the sum of the log
+probabilities of its tokens after the context. Everything here is about tokens; no model takes part.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Encode = Callable[[str], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Tokens for one forward pass, and which of them count.
+
+    Attributes:
+        tokens: context and continuation.
+        start: index of the continuation's first token, at least 1.
+        truncated: tokens were dropped at the left, because the model cannot take more.
+    """
+
+    tokens: list[int]
+    start: int
+    truncated: bool
+
+
+def split(context: str, continuation: str) -> tuple[str, str]:
+    """Context and continuation as they are tokenised: white space that ends the context moves over."""
+    bare = context.rstrip()
+    return bare, context[len(bare) :] + continuation
+
+
+def place(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> Scored | None:
+    """Where the continuation lies in the tokens of context and continuation together.
+
+    Args:
+        context: ``encode(context)``, of the context that `split` returns; empty for an empty one.
+        whole: ``encode(context + continuation)``.
+        prefix: the token that stands for an empty context (BOS, else EOS), None where the model has neither.
+        max_length: tokens the model takes; the last ``max_length - 1`` are kept.
+
+    Returns:
+        None when there is nothing to score, or nothing to score it after.
+    """
+    tokens, start = list(whole), len(context)
+    if start == 0:
+        if tokens and tokens[0] == prefix:
+            start = 1
+        elif prefix is not None:
+            tokens, start = [prefix, *tokens], 1
+        else:
+            return None
+    if len(tokens) <= start:
+        return None
+    dropped = max(0, len(tokens) - (max_length - 1))
+    kept = tokens[dropped:]
+    # A continuation that fills the window loses its first tokens, and the first one kept is what others follow.
+    return Scored(kept, max(1, start - dropped), dropped > 0) if len(kept) > 1 else None
+
+
+def encode_pair(encode: Encode, context: str, continuation: str, prefix: int | None, max_length: int) -> Scored | None:
+    """`split` and `place` with a tokenizer at hand."""
+    bare, rest = split(context, continuation)
+    return place(encode(bare) if bare else [], encode(bare + rest), prefix, max_length)
+
+
+def entry(logprobs: Sequence[float], is_greedy: bool, truncated: bool) -> dict[str, Any]:
+    """One candidate of a likelihood response, from the log probabilities of its tokens."""
+    total = math.fsum(logprobs)
+    return {
+        "ll": total if math.isfinite(total) else "-Infinity",
+        "is_greedy": is_greedy,
+        "tokens": len(logprobs),
+        "truncated": truncated,
+    }

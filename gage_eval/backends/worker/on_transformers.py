@@ -1,0 +1,259 @@
+"""Hugging Face transformers: generation and log-likelihoods in batches by length, on a GPU or the CPU."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gage_eval.backends.worker.batching import Batcher
+from gage_eval.backends.worker.chat import IMAGE, plain, render, render_seen, with_images
+from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
+from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
+
+Tensor: TypeAlias = Any
+
+# Canonical names that generate() knows by the same name; all others but those handled here are passed on.
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p")
+_DEFAULT_NEW_TOKENS = 1024
+
+
+async def load(options: Mapping[str, Any]) -> "TransformersEngine":
+    """Load the model; what goes wrong is in the log."""
+    import torch
+    import transformers
+
+    source = {"revision": options["revision"], "trust_remote_code": options["trust_remote_code"]}
+    path = options["model"]
+    device = options["device"] or ("cuda" if torch.cuda.is_available() else "cpu")
+    if options["threads"]:
+        torch.set_num_threads(options["threads"])
+    owner = transformers.AutoModelForImageTextToText if options["vision"] else transformers.AutoModelForCausalLM
+    dtype = options["dtype"] if options["dtype"] == "auto" else getattr(torch, options["dtype"])
+    model = owner.from_pretrained(path, dtype=dtype, **source, **options["arguments"])
+    if options["lora"]:
+        from peft import PeftModel
+
+        model = PeftModel.from_pretrained(model, options["lora"])
+    if not getattr(model, "hf_device_map", None):
+        model = model.to(device)
+    model.eval()
+    processor = transformers.AutoProcessor.from_pretrained(path, **source) if options["vision"] else None
+    text = transformers.AutoTokenizer.from_pretrained(path, **source) if processor is None else processor.tokenizer
+    return TransformersEngine(model, text, processor, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One forward pass or generation.
+
+    Attributes:
+        tokens: of the prompt, or of context and continuation.
+        start: index of the continuation's first token; 0 where text is generated.
+        params: of generate().
+        stop: texts that end an answer.
+        seed: of the sampling.
+        text, images: the prompt before it is tokenised, where it has images.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    start: int = 0
+    params: Mapping[str, Any] = field(default_factory=dict)
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    text: str = ""
+    images: tuple[Any, ...] = ()
+
+
+class TransformersEngine:
+    """A model, its tokenizer, and what waits for them."""
+
+    library = "transformers"
+
+    def __init__(self, model: Any, tokenizer: Any, processor: Any, options: Mapping[str, Any]) -> None:
+        self._model = model
+        self._tokenizer = tokenizer
+        self._processor = processor
+        self._special = bool(options["add_bos_token"])
+        config = getattr(model.config, "text_config", None) or model.config
+        known = int(getattr(config, "max_position_embeddings", 0) or 2048)
+        self._longest = min(options["max_model_len"] or known, known)
+        prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        self._prefix: int | None = options["prefix"] if options["prefix"] is not None else prefix
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+        self._pad = int(pad if pad is not None else 0)
+        self._takes = frozenset(inspect.signature(model.forward).parameters)
+        self._batcher: Batcher[Job, Any] = Batcher(self._compute, options["batch_size"], _is_out_of_memory)
+
+    async def answer(self, asked: Asked) -> Answered:
+        """The response to a request."""
+        if asked["kind"] == "likelihood":
+            return await self._likelihood(asked)
+        job = self._prompt(asked)
+        if isinstance(job, dict):
+            return job
+        alone = (object(),) if job.images or job.seed is not None else ()
+        settings = (json.dumps(job.params, sort_keys=True, default=str), job.stop, *alone)
+        response: Answered = await self._batcher.run(job, settings, len(job.tokens))
+        return response
+
+    # --- what is asked
+
+    def _prompt(self, asked: Asked) -> "Job | Answered":
+        params, stop, seed, template = _generation(asked["params"])
+        text, images = "", list[Any]()
+        if asked["kind"] == "completion":
+            tokens = self._tokenizer(asked["prompt"])["input_ids"]
+        else:
+            if self._processor is not None:
+                text, images = self._with_images(asked, template)
+            else:
+                text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), template)
+            tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        if not tokens and not images:
+            return skipped()
+        room = self._longest - len(tokens)
+        if room < 1:
+            return failed("context_too_long", f"the prompt has {len(tokens)} tokens, the model takes {self._longest}")
+        wanted = params.get("max_new_tokens")
+        params["max_new_tokens"] = min(room, _DEFAULT_NEW_TOKENS if wanted is None else int(wanted))
+        return Job(list(tokens), 0, params, stop, seed, text, tuple(images))
+
+    def _with_images(self, asked: Asked, template: Mapping[str, Any]) -> tuple[str, list[Any]]:
+        """The prompt of a model that sees, with as many image tokens as there are images, and the images."""
+        messages, images = with_images(asked["messages"])
+        token = str(getattr(self._processor, "image_token", None) or IMAGE)
+        owner = self._processor if getattr(self._processor, "chat_template", None) else self._tokenizer
+        return render_seen(owner, messages, len(images), token, asked.get("tools"), template), images
+
+    async def _likelihood(self, asked: Asked) -> Answered:
+        contexts = {"choices": asked["prompt"], "unconditioned": asked.get("unconditioned")}
+        jobs: list[Job] = []
+        cut: list[bool] = []
+        for context in contexts.values():
+            for choice in asked["choices"] if context is not None else ():
+                scored = encode_pair(self._encode, context, choice, self._prefix, self._longest)
+                if scored is None:
+                    return failed("empty_context", "a choice or its context has no tokens")
+                jobs.append(_scoring(scored))
+                cut.append(scored.truncated)
+        found = await asyncio.gather(*(self._batcher.run(job, "likelihood", len(job.tokens)) for job in jobs))
+        entries = [entry(logprobs, greedy, one) for (logprobs, greedy), one in zip(found, cut, strict=True)]
+        count = len(asked["choices"])
+        result = {"choices": entries[:count]}
+        if contexts["unconditioned"] is not None:
+            result["unconditioned"] = entries[count:]
+        tokens = sum(len(job.tokens) for job in jobs)
+        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(result)}
+
+    def _encode(self, text: str) -> list[int]:
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=self._special)
+        return tokens
+
+    # --- what is computed, in the batcher's thread
+
+    def _compute(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        import torch
+
+        with torch.inference_mode():
+            return self._score(jobs) if jobs[0].start else self._generate(jobs)
+
+    def _score(self, jobs: Sequence[Job]) -> list[tuple[list[float], bool]]:
+        """Log probabilities of each continuation's tokens, and whether each was the most likely."""
+        import torch
+
+        # The last token's own prediction is nobody's.
+        inputs = self._padded([job.tokens[:-1] for job in jobs])
+        wide = max(len(job.tokens) - job.start for job in jobs)
+        if "logits_to_keep" in self._takes:
+            # Padded on the left, so the continuations end together: no other place needs the whole vocabulary.
+            inputs["logits_to_keep"] = wide
+        logits = self._model(**inputs, use_cache=False).logits[:, -wide:]
+        out = []
+        for row, job in enumerate(jobs):
+            length = len(job.tokens) - job.start
+            own = torch.log_softmax(logits[row, -length:].float(), dim=-1)
+            targets = torch.tensor(job.tokens[job.start :], device=own.device)
+            greedy = bool((own.argmax(dim=-1) == targets).all())
+            out.append((own.gather(1, targets[:, None])[:, 0].tolist(), greedy))
+        return out
+
+    def _generate(self, jobs: Sequence[Job]) -> list[Answered]:
+        import torch
+
+        first = jobs[0]
+        if first.images:
+            inputs = self._processor(text=[first.text], images=[list(first.images)], return_tensors="pt")
+            inputs = {name: value.to(self._model.device) for name, value in inputs.items()}
+        else:
+            inputs = self._padded([job.tokens for job in jobs])
+            inputs.pop("position_ids", None)
+        if first.seed is not None:
+            torch.manual_seed(first.seed)
+        stops = {"stop_strings": list(first.stop), "tokenizer": self._tokenizer} if first.stop else {}
+        try:
+            made = self._model.generate(**inputs, **first.params, **stops, pad_token_id=self._pad)
+        except (TypeError, ValueError) as error:
+            raise Fatal(f"transformers refuses the parameters: {error}") from error
+        prompt = inputs["input_ids"].shape[1]
+        ends = _end_tokens(self._model.generation_config, self._tokenizer)
+        return [self._answered(job, made[row, prompt:].tolist(), ends, prompt) for row, job in enumerate(jobs)]
+
+    def _answered(self, job: Job, tokens: list[int], ends: frozenset[int], width: int) -> Answered:
+        stopped = next((place for place, token in enumerate(tokens) if token in ends), None)
+        own = tokens if stopped is None else tokens[:stopped]
+        text = self._tokenizer.decode(own, skip_special_tokens=True)
+        at = min((place for stop in job.stop if (place := text.find(stop)) >= 0), default=None)
+        finish = "stop" if stopped is not None or at is not None else "length"
+        count = len(own) + (stopped is not None)
+        return answered(text if at is None else text[:at], finish, width if job.images else len(job.tokens), count)
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        """Model inputs of some token rows, padded on the left."""
+        import torch
+
+        width = max(len(row) for row in rows)
+        tokens = torch.full((len(rows), width), self._pad)
+        mask = torch.zeros((len(rows), width), dtype=torch.long)
+        for place, row in enumerate(rows):
+            tokens[place, width - len(row) :] = torch.tensor(row)
+            mask[place, width - len(row) :] = 1
+        inputs = {"input_ids": tokens, "attention_mask": mask}
+        if "position_ids" in self._takes:
+            inputs["position_ids"] = (mask.cumsum(dim=-1) - 1).clamp(min=0)
+        device = self._model.device
+        return {name: value.to(device) for name, value in inputs.items()}
+
+
+def _scoring(scored: Scored) -> Job:
+    return Job(scored.tokens, scored.start)
+
+
+def _generation(
+    params: Mapping[str, Any],
+) -> tuple[dict[str, Any], tuple[str, ...], int | None, Mapping[str, Any]]:
+    """generate()'s parameters, stop strings, seed and variables of the chat template."""
+    own = {name: value for name, value in params.items() if value is not None}
+    template = own.pop("chat_template_kwargs", None) or {}
+    stop = own.pop("stop", None) or ()
+    seed = own.pop("seed", None)
+    if "max_tokens" in own:
+        own.setdefault("max_new_tokens", own.pop("max_tokens"))
+    if own.get("temperature") == 0:
+        own = {name: value for name, value in own.items() if name not in _SAMPLING}
+        # Settings of sampling that the model brings along would be warned about.
+        own |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+        seed = None
+    elif any(name in own for name in _SAMPLING):
+        own.setdefault("do_sample", True)
+    return own, (stop,) if isinstance(stop, str) else tuple(stop), seed, template
+
+
+def _end_tokens(generation: Any, tokenizer: Any) -> frozenset[int]:
+    ends = generation.eos_token_id if generation.eos_token_id is not None else tokenizer.eos_token_id
+    return frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return "out of memory" in str(error).lower() or isinstance(error, MemoryError)

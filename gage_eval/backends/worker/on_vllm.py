@@ -1,0 +1,189 @@
+"""vLLM's offline engine, fed one request at a time and batching by itself."""
+
+import asyncio
+import inspect
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gage_eval.backends.worker.chat import plain, render, render_seen, with_images
+from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
+from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
+
+_TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", "longer than the maximum")
+
+
+async def load(options: Mapping[str, Any]) -> "VLLMEngine":
+    """Start the engine; what goes wrong is in the log."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    arguments = dict(options["arguments"])
+    if options["lora"]:
+        arguments["enable_lora"] = True
+    engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+    tokenizer = engine.get_tokenizer()
+    if inspect.isawaitable(tokenizer):
+        tokenizer = await tokenizer
+    return VLLMEngine(engine, tokenizer, options)
+
+
+class VLLMEngine:
+    """Requests go in as they come; each has an id of its own and ends when it ends."""
+
+    library = "vllm"
+
+    def __init__(self, engine: Any, tokenizer: Any, options: Mapping[str, Any]) -> None:
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._options = options
+        self._ids = itertools.count()
+        self._longest = int(engine.model_config.max_model_len)
+        self._defaults: dict[str, Any] = engine.model_config.get_diff_sampling_param() or {}
+        prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        self._prefix: int | None = options["prefix"] if options["prefix"] is not None else prefix
+        self._processor: Any = None
+        self._lora = _adapter(options["lora"])
+
+    async def answer(self, asked: Asked) -> Answered:
+        """The response to a request."""
+        if asked["kind"] == "likelihood":
+            return await self._likelihood(asked)
+        prompt = self._prompt(asked)
+        tokens = prompt.get("prompt_token_ids")
+        if tokens is not None and not tokens:
+            return skipped()
+        if tokens is not None and len(tokens) >= self._longest:
+            return failed("context_too_long", f"the prompt has {len(tokens)} tokens, the model takes {self._longest}")
+        output = await self._generate(prompt, self._sampling(asked["params"]))
+        if isinstance(output, dict):
+            return output
+        first = output.outputs[0]
+        response = answered(first.text, first.finish_reason, len(output.prompt_token_ids or ()), len(first.token_ids))
+        if first.finish_reason == "abort":
+            return failed("aborted", "the engine gave the request up")
+        if first.logprobs:
+            response["logprobs"] = json.dumps({"content": _told(first.token_ids, first.logprobs)})
+        return response
+
+    def _prompt(self, asked: Asked) -> dict[str, Any]:
+        if asked["kind"] == "completion":
+            return {"prompt_token_ids": self._tokenizer.encode(asked["prompt"])}
+        options = asked["params"].get("chat_template_kwargs") or {}
+        if asked.get("images"):
+            messages, images = with_images(asked["messages"])
+            processor = self._with_processor()
+            text = render_seen(processor, messages, len(images), _token(processor), asked.get("tools"), options)
+            return {"prompt": text, "multi_modal_data": {"image": images}}
+        text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), options)
+        return {"prompt_token_ids": self._tokenizer.encode(text, add_special_tokens=False)}
+
+    def _with_processor(self) -> Any:
+        if self._processor is None:
+            from transformers import AutoProcessor
+
+            arguments = self._options["arguments"]
+            self._processor = AutoProcessor.from_pretrained(
+                arguments["model"],
+                revision=arguments.get("revision"),
+                trust_remote_code=arguments.get("trust_remote_code", False),
+            )
+        return self._processor
+
+    def _sampling(self, params: Mapping[str, Any]) -> Any:
+        """vLLM's sampling parameters; what a request does not say, the model's generation_config does."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        own = {name: value for name, value in params.items() if value is not None and name != "chat_template_kwargs"}
+        if "max_new_tokens" in own:
+            own["max_tokens"] = own.pop("max_new_tokens")
+        if own.get("logprobs") is True:
+            own["logprobs"] = own.pop("top_logprobs", None) or 1
+        try:
+            return SamplingParams(
+                **{"max_tokens": None, **self._defaults, **own, "output_kind": RequestOutputKind.FINAL_ONLY}
+            )
+        except (TypeError, ValueError) as error:
+            raise Fatal(f"vLLM refuses the sampling parameters: {error}") from error
+
+    async def _generate(self, prompt: Any, sampling: Any) -> Any:
+        """The engine's output, or the response of a row it does not take."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        output = None
+        stream = self._engine.generate(prompt, sampling, f"gage-{next(self._ids)}", lora_request=self._lora)
+        try:
+            async for piece in stream:
+                output = piece
+        except EngineDeadError as error:
+            raise Fatal(f"vLLM's engine died: {error}") from error
+        except ValueError as error:
+            too_long = any(phrase in str(error) for phrase in _TOO_LONG)
+            return failed("context_too_long" if too_long else "bad_request", str(error))
+        return output if output is not None else failed("aborted", "the engine gave no answer")
+
+    async def _likelihood(self, asked: Asked) -> Answered:
+        names: list[str] = []
+        passes: list[Scored] = []
+        contexts = {"choices": asked["prompt"], "unconditioned": asked.get("unconditioned")}
+        for name, context in contexts.items():
+            for choice in asked["choices"] if context is not None else ():
+                scored = encode_pair(self._encode, context, choice, self._prefix, self._longest)
+                if scored is None:
+                    return failed("empty_context", "a choice or its context has no tokens")
+                names.append(name)
+                passes.append(scored)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for name, one in zip(names, await asyncio.gather(*map(self._score, passes)), strict=True):
+            if "error_kind" in one:
+                return one
+            found.setdefault(name, []).append(one)
+        tokens = sum(len(scored.tokens) for scored in passes)
+        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(found)}
+
+    def _encode(self, text: str) -> list[int]:
+        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=self._options["add_bos_token"])
+        return tokens
+
+    async def _score(self, scored: Scored) -> dict[str, Any]:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        # The prompt's own tokens and no others: each further one costs as much again, at every place.
+        sampling = SamplingParams(
+            max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
+        )
+        output = await self._generate({"prompt_token_ids": scored.tokens}, sampling)
+        if isinstance(output, dict):
+            return output
+        told = [
+            output.prompt_logprobs[place][scored.tokens[place]] for place in range(scored.start, len(scored.tokens))
+        ]
+        return entry([one.logprob for one in told], all(one.rank == 1 for one in told), scored.truncated)
+
+
+def _adapter(path: str | None) -> Any:
+    if path is None:
+        return None
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest("adapter", 1, path)
+
+
+def _token(processor: Any) -> str:
+    """The text that stands for an image in this model's prompts."""
+    return str(getattr(processor, "image_token", None) or "<image>")
+
+
+def _told(tokens: Any, logprobs: Any) -> list[dict[str, Any]]:
+    """Log probabilities of the answer's tokens, in the form of OpenAI's chat API."""
+    return [
+        {
+            "token": places[token].decoded_token,
+            "logprob": places[token].logprob,
+            "top_logprobs": [{"token": one.decoded_token, "logprob": one.logprob} for one in places.values()],
+        }
+        for token, places in zip(tokens, logprobs, strict=True)
+    ]

@@ -1,0 +1,100 @@
+"""One engine behind a socket: a JSON line for each request, a JSON line for each answer, in any order.
+
+A request is ``{"id", "kind", "messages" or "prompt", "params", …}`` (`Asked`), or ``{"id", "cancel": true}`` for one
+that nobody waits for any more. An answer is ``{"id", "response":
+{…}}`` with the fields of a response, or ``{"id", "fatal": sentence}`` when no other request can succeed either. The
+first line says that the model is loaded, and by what: ``{"runs": "vllm 0.32.0"}``.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeAlias
+
+Asked: TypeAlias = dict[str, Any]
+Answered: TypeAlias = dict[str, Any]
+LINE_BYTES = 512 * 2**20
+
+
+class Fatal(Exception):
+    """No request of this kind can succeed; said in one sentence."""
+
+
+class Engine(Protocol):
+    """A model that is loaded, by a library."""
+
+    library: str
+
+    async def answer(self, asked: Asked) -> Answered:
+        """The fields of the response. Raises Fatal when the run must end."""
+
+
+def serve() -> None:
+    """Load the engine that standard input describes and answer until the other end is gone."""
+    options = json.loads(sys.stdin.readline())
+    try:
+        asyncio.run(_serve(options))
+    except Exception:  # noqa: BLE001 - the log gets all of it, and threads of the engine must not keep it alive
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    # Neither threads nor processes of the engine are worth waiting for: nothing is written anywhere.
+    os._exit(0)
+
+
+async def _serve(options: Mapping[str, Any]) -> None:
+    engine: Engine = await importlib.import_module(options["engine"]).load(options)
+    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=options["socket"]), limit=LINE_BYTES)
+    runs = f"{engine.library} {sys.modules[engine.library].__version__}"
+    writer.write(json.dumps({"runs": runs}).encode() + b"\n")
+    under_way: dict[int, asyncio.Task[None]] = {}
+    while line := await reader.readline():
+        asked = json.loads(line)
+        number = asked["id"]
+        if asked.get("cancel"):
+            if task := under_way.get(number):
+                task.cancel()
+            continue
+        under_way[number] = asyncio.create_task(_one(engine, asked, writer))
+        under_way[number].add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
+
+
+async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    reply: dict[str, Any] = {"id": asked["id"]}
+    try:
+        reply["response"] = await engine.answer(asked)
+    except Fatal as error:
+        reply["fatal"] = str(error)
+    except Exception as error:  # noqa: BLE001
+        # Whatever a library raises is this row's: what went wrong is in the log, and the engine goes on.
+        traceback.print_exc()
+        reply["response"] = failed("engine_error", f"{type(error).__name__}: {error}")
+    writer.write(json.dumps(reply).encode() + b"\n")
+    await writer.drain()
+
+
+def failed(kind: str, message: str) -> Answered:
+    """The response of a row that cannot be answered."""
+    return {"status": "error", "error_kind": kind, "attempts": 1, "errors": [" ".join(message.split())[:300]]}
+
+
+def skipped() -> Answered:
+    """The response to a prompt without a token."""
+    return {"status": "skipped", "error_kind": "empty_prompt"}
+
+
+def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> Answered:
+    """The response with a text; one that came to the limit of tokens is truncated."""
+    return {
+        "status": "truncated" if finish == "length" else "ok",
+        "answer": text,
+        "finish_reason": finish,
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "attempts": 1,
+    }

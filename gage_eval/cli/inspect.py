@@ -1,0 +1,267 @@
+"""gage validate, preview, list, schema."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.runs import MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+
+if TYPE_CHECKING:
+    from gage_eval.config import LoadedConfig
+    from gage_eval.errors import Problem
+    from gage_eval.registry import Plugin
+    from gage_eval.stages import Plan
+
+Config = Annotated[str, typer.Argument(help="Path of a config file, or suite:NAME.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@app.command()
+def validate(config: Config, model_path: ModelPath = None, set_: Set = None, json: AsJson = False) -> None:
+    """Check a config; say all its mistakes at once."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.config.plan import make_plan, model_name
+    from gage_eval.errors import ConfigError, InputError
+    from gage_eval.report.console import clean
+    from gage_eval.runs.options import RunOptions, load
+
+    try:
+        loaded = load(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
+        plan = make_plan(loaded)
+        if problems := _not_there(plan):
+            raise ConfigError(loaded.source, problems)
+    except InputError as error:
+        if not json:
+            raise
+        print_json({"valid": False, "problems": _as_records(error)})
+        raise typer.Exit(error.exit_code) from error
+    warnings = _warnings(loaded, plan)
+    found: dict[str, list[str]] = {
+        "tasks": [task.task_id for task in plan.tasks],
+        "datasets": sorted({task.load.dataset_id for task in plan.tasks}),
+        "models": sorted({model_name(task.infer) for task in plan.tasks}),
+        "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
+        "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
+    }
+    if json:
+        print_json({"valid": True, "name": plan.name, "digest": loaded.digest, "warnings": warnings, **found})
+        return
+    said = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in found.items() if names]
+    print(clean(f"{loaded.source} is valid: {' · '.join(said)}"))
+    for warning in warnings:
+        print(clean(f"  note: {warning}"))
+
+
+def _not_there(plan: "Plan") -> "list[Problem]":
+    """What a plan names and is not there: files of data, and backends that cannot be built."""
+    from gage_eval.errors import InputError, Problem
+
+    problems = []
+    for task in plan.tasks:
+        roles = [spec for spec in (task.infer, task.judge.generate, task.support) if spec is not None]
+        checks: list[tuple[str, Callable[[], Any]]] = [
+            (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
+            *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
+        ]
+        for place, check in checks:
+            try:
+                check()
+            except InputError as error:
+                problems.append(Problem(place, str(error)))
+    return list(dict.fromkeys(problems))
+
+
+def _warnings(loaded: "LoadedConfig", plan: "Plan") -> list[str]:
+    warnings = list(loaded.warnings)
+    for task in plan.tasks:
+        if task.judge.generate is None and task.auto_eval.reads_judgments:
+            named = ", ".join(metric.metric_id for metric in task.auto_eval.metrics if metric.reads_judgments)
+            warnings.append(
+                f"task '{task.task_id}' has no judge, but {named} reads its verdicts; no row will be scored."
+            )
+    return warnings
+
+
+def _as_records(error: Exception) -> list[dict[str, Any]]:
+    from gage_eval.errors import ConfigError
+
+    if not isinstance(error, ConfigError):
+        return [{"path": "", "line": None, "message": str(error)}]
+    return [{"path": one.path, "line": one.line, "message": one.message} for one in error.problems]
+
+
+def _counted(kind: str, names: list[str]) -> str:
+    return f"{len(names)} {kind}" if len(names) != 1 else kind.removesuffix("s")
+
+
+@app.command()
+def preview(
+    config: Config,
+    n: Annotated[int, typer.Option("-n", min=1, help="Samples of each task.")] = 3,
+    task: Annotated[str | None, typer.Option("--task", help="This task only.")] = None,
+    sample_id: SampleId = None,
+    max_samples: MaxSamples = None,
+    model_path: ModelPath = None,
+    set_: Set = None,
+    store: Store = None,
+    json: AsJson = False,
+) -> None:
+    """Print the requests of the first samples as they would be sent; send nothing."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.cli.requests import preview_requests, print_request
+    from gage_eval.runs.options import RunOptions
+
+    options = RunOptions(
+        config=config,
+        store=store,
+        max_samples=max_samples,
+        sample_ids=tuple(sample_id or ()),
+        model_path=model_path,
+        overrides=tuple(set_ or ()),
+    )
+    shown = preview_requests(options, n, task)
+    if json:
+        print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
+        return
+    for one in shown.requests:
+        print_request(one)
+        print()
+    for note in shown.notes:
+        print(f"note: {note}")
+    print(f"{len(shown.requests):,} of {shown.total:,} requests shown; nothing was sent.")
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(
+            help="metrics, backends, loaders, preprocessors, filters, roles, suites or runs; all by default."
+        ),
+    ] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """List what there is to name in a config, and the runs."""
+    from gage_eval import __version__, registry
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.errors import InputError, closest
+
+    kinds = [*sorted(registry.ALL), "suites", "runs"]
+    if kind is not None and kind not in kinds:
+        raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
+    # Without a kind, what can be named in a config: runs have `gage show`.
+    wanted = [kind] if kind is not None else kinds[:-1]
+    listed = {name: _entries(name, store, output_dir) for name in wanted}
+    if json:
+        print_json(listed[kind] if kind is not None else {"gage_eval": __version__, **listed})
+        return
+    for index, (name, entries) in enumerate(listed.items()):
+        if index:
+            print()
+        if not entries:
+            print(f"no {name}.")
+            continue
+        columns = list(entries[0])[:-1] if name in registry.ALL else list(entries[0])
+        header = [name.removesuffix("s") if column == "name" and name != "runs" else column for column in columns]
+        print_table(header, [[_cell(entry[column]) for column in columns] for entry in entries])
+
+
+def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:
+    from gage_eval import registry
+
+    if kind == "runs":
+        from gage_eval.cli.show import run_rows
+
+        return run_rows(store, output_dir)
+    if kind == "suites":
+        from gage_eval.config import list_suites
+
+        return [
+            {"name": suite.name, "versions": list(suite.versions), "summary": suite.description}
+            for suite in list_suites()
+        ]
+    return [
+        {
+            "name": plugin.name,
+            "version": plugin.version,
+            "summary": plugin.summary,
+            "origin": plugin.origin,
+            "info": {**{key: _info(value) for key, value in plugin.info.items()}, **_parameters(plugin)},
+        }
+        for plugin in registry.ALL[kind]
+    ]
+
+
+def _parameters(plugin: "Plugin[Any]") -> dict[str, Any]:
+    """The parameters a config can set, with their defaults; null where there is none."""
+    import inspect
+
+    if plugin.kind not in ("metrics", "filters", "preprocessors"):
+        return {}
+    # The positional parameters of a metric or filter are what it reads, not what one sets.
+    parameters = [
+        parameter
+        for parameter in inspect.signature(plugin.obj).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY or plugin.kind == "preprocessors"
+    ]
+    defaults = {one.name: None if one.default is one.empty else one.default for one in parameters}
+    plain = (str, int, float, bool, type(None))
+    return {"parameters": {name: value if isinstance(value, plain) else str(value) for name, value in defaults.items()}}
+
+
+def _info(value: Any) -> Any:
+    """What a plug-in declares, as JSON; of a config's model its fields with what they mean."""
+    from pydantic import BaseModel
+
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return {name: field.description for name, field in value.model_fields.items()}
+    return value
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+@app.command()
+def schema(
+    name: Annotated[str, typer.Argument(help="config, summary or sample.")],
+    output: Annotated[Path | None, typer.Option("--output", help="Write it to this file.")] = None,
+) -> None:
+    """Print a JSON Schema, for editors and for programs that read or write such files."""
+    from gage_eval.errors import InputError, closest
+
+    names = ("config", "summary", "sample")
+    if name not in names:
+        raise InputError(f"no schema '{name}'. Schemas: {', '.join(names)}.{closest(name, names)}")
+    text = _schema(name)
+    if output is None:
+        print(text)
+        return
+    try:
+        output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"'{output}' cannot be written: {error.strerror}.") from error
+
+
+def _schema(name: str) -> str:
+    import json
+
+    if name == "summary":
+        from gage_eval.report.summary import json_schema
+
+        return json_schema().decode().rstrip()
+    if name == "sample":
+        from gage_eval import sample
+
+        return json.dumps(sample.json_schema(), indent=2, ensure_ascii=False)
+    from gage_eval.config.schema import config_schema
+
+    return json.dumps(config_schema(), indent=2, ensure_ascii=False)

@@ -1,0 +1,51 @@
+"""What commands print: aligned tables, JSON, and text of others made harmless."""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+
+from gage_eval.canonical import JsonValue, normalise
+from gage_eval.report.console import clean
+
+
+def print_json(value: JsonValue) -> None:
+    """The value as indented JSON."""
+    print(json.dumps(normalise(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> None:
+    """Rows in aligned columns, two spaces apart; the columns named in ``right`` are flush right."""
+    table = [list(header), *([clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        cells = [
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(header, row, widths, strict=True)
+        ]
+        print("  ".join(cells).rstrip())
+
+
+def readable(text: str) -> str:
+    """Text of several lines for a terminal: line ends and tabs stay, other control characters do not."""
+    return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
+
+
+def indented(text: str, by: str = "  ") -> str:
+    """The text made `readable`, each line moved to the right."""
+    return "\n".join(by + line for line in readable(text).split("\n"))
+
+
+def duration(seconds: float) -> str:
+    """About how long, for people: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
+    for size, name in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
+        if seconds >= size:
+            per = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[name]
+            return f"about {seconds / per:.0f} {name}"
+    return f"about {seconds:.0f} s" if seconds >= 1 else "under 1 s"
+
+
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if count >= size:
+            return f"{count / size:.1f} {name}"
+    return f"{count} B"

@@ -1,0 +1,101 @@
+"""gage plan."""
+
+from typing import TYPE_CHECKING, Any
+
+from gage_eval.cli.inspect import AsJson, Config
+from gage_eval.cli.main import app
+from gage_eval.cli.runs import Concurrency, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+
+if TYPE_CHECKING:
+    from gage_eval.planning import Forecast
+
+
+@app.command()
+def plan(
+    config: Config,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    concurrency: Concurrency = None,
+    max_samples: MaxSamples = None,
+    sample_id: SampleId = None,
+    model_path: ModelPath = None,
+    set_: Set = None,
+    json: AsJson = False,
+) -> None:
+    """Say for each stage whether its result is there already, and what a run would send."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.config.plan import Surroundings, make_plan
+    from gage_eval.planning import forecast, uses_of
+    from gage_eval.runs.options import Places, RunOptions, load
+    from gage_eval.runs.stored import stored_runs
+    from gage_eval.settings import load_settings
+    from gage_eval.store import Store as ArtifactStore
+
+    options = RunOptions(
+        config=config,
+        store=store,
+        output_dir=output_dir,
+        concurrency=concurrency,
+        max_samples=max_samples,
+        sample_ids=tuple(sample_id or ()),
+        model_path=model_path,
+        overrides=tuple(set_ or ()),
+    )
+    loaded = load(options)
+    places = Places.at(store, output_dir)
+    artifacts = ArtifactStore.open(places.store)
+    planned = make_plan(loaded, Surroundings(media=artifacts.media.get, sample_ids=options.sample_ids))
+    found = forecast(
+        artifacts,
+        planned,
+        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(places.runs)),
+        concurrency=concurrency or load_settings().concurrency,
+    )
+    if json:
+        print_json({"name": planned.name, "store": artifacts.url, "stages": [_record(one) for one in found]})
+    else:
+        _print(found, [task.task_id for task in planned.tasks])
+
+
+def _record(one: "Forecast") -> dict[str, Any]:
+    return {
+        "task_id": one.task_id,
+        "stage": one.stage,
+        "key": one.key,
+        "state": one.state,
+        "why": one.why,
+        "outputs": dict(one.outputs),
+        "responses": one.responses,
+        "to_send": one.to_send,
+        "tokens": one.tokens,
+        "seconds": one.seconds,
+        "metrics": list(one.metrics),
+    }
+
+
+def _print(found: "list[Forecast]", tasks: list[str]) -> None:
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import clean
+
+    for index, task_id in enumerate(tasks):
+        if len(tasks) > 1:
+            print(f"{chr(10) if index else ''}{clean(task_id)}")
+        rows = [
+            (one.stage, one.key[:8] if one.key else "–", "" if one.state == "after" else one.state, _why(one))
+            for one in found
+            if one.task_id == task_id
+        ]
+        print_table(("stage", "digest", "state", "why"), rows)
+
+
+def _why(one: "Forecast") -> str:
+    from gage_eval.cli.output import duration
+
+    said = [one.why] if one.why else []
+    if one.to_send is not None:
+        said.append(f"{one.to_send:,} request{'s' if one.to_send != 1 else ''}")
+        if one.tokens:
+            said[-1] += f", about {one.tokens:,} tokens"
+        if one.seconds:
+            said[-1] += f", {duration(one.seconds)}"
+    return "; ".join(said)

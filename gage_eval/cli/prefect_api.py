@@ -1,0 +1,40 @@
+"""Which Prefect API a run goes to, found without importing Prefect."""
+
+import os
+import tomllib
+from pathlib import Path
+
+from gage_eval import server
+from gage_eval.errors import InputError
+
+
+def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
+    """The URL of the configured API, or None to run inline.
+
+    The order: PREFECT_API_URL, the local server of this folder (`gage server start`), the active Prefect profile.
+
+    Raises:
+        InputError: --inline and --prefect together, or --prefect without an API.
+    """
+    if inline and prefect:
+        raise InputError("--inline and --prefect exclude each other.")
+    if inline:
+        return None
+    url = os.environ.get("PREFECT_API_URL") or server.running_url() or _of_profile()
+    if prefect and not url:
+        raise InputError("--prefect needs an API: set PREFECT_API_URL, or start a local one by gage server start.")
+    return url or None
+
+
+def _of_profile() -> str | None:
+    file = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "profiles.toml"
+    try:
+        content = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{file} cannot be read ({error}); mend it, or run with --inline.") from error
+    active = os.environ.get("PREFECT_PROFILE") or content.get("active")
+    profile = content.get("profiles", {}).get(active, {})
+    url = profile.get("PREFECT_API_URL")
+    return url if isinstance(url, str) else None

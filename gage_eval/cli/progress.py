@@ -1,0 +1,149 @@
+"""What a person watching a run sees: bars on a terminal, plain lines elsewhere."""
+
+import sys
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from gage_eval.stages import StageResult
+
+_UNITS = {"preprocess": "requests", "judge": "judgments", "auto_eval": "metrics", "report": "report"}
+_ROWS = {
+    "load": "raw",
+    "standardize": "samples",
+    "preprocess": "requests",
+    "support": "support_responses",
+    "infer": "responses",
+    "judge": "judgments",
+    "auto_eval": "metrics",
+}
+
+
+class ConsoleObserver:
+    """Prints a line for every finished stage, and on a terminal a bar for those under way.
+
+    Args:
+        quiet: say nothing (the caller prints JSON).
+        inline: the run is in this process, without a Prefect API.
+    """
+
+    def __init__(self, *, quiet: bool = False, inline: bool = True) -> None:
+        self._quiet = quiet
+        self._inline = inline
+        self._lock = threading.Lock()
+        self._bars: dict[tuple[str, str], TaskID] = {}
+        self._progress: Progress | None = None
+        self._width = 0
+
+    def __enter__(self) -> "ConsoleObserver":
+        if not self._quiet and sys.stdout.isatty():
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._progress = Progress(
+                TextColumn("  {task.description}"),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[figures]}"),
+                TimeRemainingColumn(compact=True),
+                transient=True,
+            )
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def started(self, task_id: str, stage: str) -> None: ...
+
+    def progress(
+        self, task_id: str, stage: str, done: int, total: int | None, figures: Mapping[str, int | float]
+    ) -> None:
+        if self._progress is None:
+            return
+        with self._lock:
+            bar = self._bars.get((task_id, stage))
+            if bar is None:
+                bar = self._bars[task_id, stage] = self._progress.add_task(
+                    self._label(task_id, stage), total=total, figures=""
+                )
+            self._progress.update(bar, completed=done, total=total, figures=_figures(figures))
+
+    def finished(self, result: "StageResult") -> None:
+        self._drop_bar(result.task_id, result.stage)
+        state = "cached" if result.cached else f"{result.seconds:.1f} s"
+        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {_what(result)}")
+
+    def failed(self, task_id: str, stage: str, error: BaseException) -> None:
+        self._drop_bar(task_id, stage)
+        self._say(f"  {self._label(task_id, stage)}  stopped")
+
+    def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
+        if kind == "run_started":
+            self._width = max((len(name) for name in payload["tasks"]), default=0)
+            count = len(payload["tasks"])
+            where = "inline" if self._inline else f"prefect {payload.get('url') or ''}".rstrip()
+            tasks = f"{count} task{'s' if count != 1 else ''}"
+            self._say(f"{payload['name']} · {tasks} · {where} · run {payload['run_id']}")
+        elif kind == "warning":
+            self._say(f"  note: {payload['message']}")
+
+    def _label(self, task_id: str, stage: str) -> str:
+        return f"{task_id:<{self._width}}  {stage:<11}"
+
+    def _drop_bar(self, task_id: str, stage: str) -> None:
+        with self._lock:
+            bar = self._bars.pop((task_id, stage), None)
+            if bar is not None and self._progress is not None:
+                self._progress.remove_task(bar)
+
+    def _say(self, line: str) -> None:
+        if self._quiet:
+            return
+        with self._lock:
+            if self._progress is not None:
+                self._progress.console.print(line, markup=False, highlight=False)
+            else:
+                print(line, flush=True)
+
+
+def _what(result: "StageResult") -> str:
+    """What a stage came to, in figures."""
+    counts = result.counts
+    if result.stage == "report":
+        return ""
+    rows = counts.get(_ROWS.get(result.stage, ""), 0)
+    if result.stage == "judge" and rows == 0:
+        return "–"
+    said = [f"{rows:,} {_UNITS.get(result.stage, 'rows')}"]
+    if result.stage in ("support", "infer") and not result.cached:
+        for name, words in (("reused", "reused"), ("retried", "retried")):
+            if counts.get(name):
+                said.append(f"{counts[name]:,} {words}")
+        if result.seconds > 0 and counts.get("sent"):
+            said.append(f"{counts['sent'] / result.seconds:,.0f} requests/s")
+    for name, words in (("rejects", "rejected"), ("prepare_rejects", "rejected"), ("error", "in error")):
+        if counts.get(name):
+            said.append(f"{counts[name]:,} {words}")
+    return " · ".join(said)
+
+
+def _figures(figures: Mapping[str, int | float]) -> str:
+    said = []
+    if figures.get("rows_per_s"):
+        said.append(f"{figures['rows_per_s']:,.0f} rows/s")
+    for name, words in (
+        ("in_flight", "in flight"),
+        ("retried", "retried"),
+        ("reused", "reused"),
+        ("errors", "in error"),
+    ):
+        if figures.get(name):
+            said.append(f"{figures[name]:,} {words}")
+    return " · ".join(said)

@@ -1,0 +1,242 @@
+"""One sample of a run: exactly what was sent, what came back, and why it got its score."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gage_eval.cli.output import indented, print_json
+from gage_eval.errors import InputError, closest
+from gage_eval.report.console import clean
+
+if TYPE_CHECKING:
+    from gage_eval.marks import Stage
+    from gage_eval.runs.stored import StoredRun
+    from gage_eval.stages import TaskSpecs
+    from gage_eval.store import Artifact, Store
+
+_STAGES: "tuple[tuple[Stage, str], ...]" = (
+    ("support", "support_responses"),
+    ("infer", "responses"),
+    ("judge", "judge_responses"),
+)
+
+_FIGURES = frozenset(
+    {"error_kind", "finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "attempts", "source"}
+)
+
+
+def show_sample(
+    stored: "StoredRun", sample_id: str, task_id: str | None, *, store: str | None, output_dir: str | None, json: bool
+) -> None:
+    """Print a sample's requests, responses, timings and scores.
+
+    Raises:
+        InputError: no such task or sample, or the run has not come to its requests.
+    """
+    from gage_eval.runs.options import Places
+    from gage_eval.store import Store
+
+    tasks = list(stored.record["tasks"])
+    if task_id is not None and task_id not in tasks:
+        raise InputError(
+            f"run {stored.run_id} has no task '{task_id}'. Tasks: {', '.join(tasks)}.{closest(task_id, tasks)}"
+        )
+    artifacts = Store.open(Places.at(store, output_dir).store, read_only=True)
+    plan = _plan(stored, artifacts)
+    found = [
+        _gather(artifacts, stored, plan.task(name), sample_id, *place)
+        for name in (tasks if task_id is None else [task_id])
+        if (place := _find(artifacts, stored, name, sample_id)) is not None
+    ]
+    if not found:
+        where = f"task '{task_id}' of run {stored.run_id}" if task_id is not None else f"run {stored.run_id}"
+        raise InputError(f"{where} has no sample '{sample_id}' among its requests; gage preview CONFIG shows ids.")
+    if json:
+        print_json(found)
+        return
+    for one in found:
+        _print(one)
+
+
+def _plan(stored: "StoredRun", store: "Store") -> Any:
+    """The run's plan, from the config as the run kept it: the file may have changed since."""
+    from dataclasses import replace
+
+    from gage_eval.config.load import parse_config
+    from gage_eval.config.plan import Surroundings, make_plan
+    from gage_eval.config.templates import suite_path
+    from gage_eval.runs.options import SUITE_PREFIX, RunOptions
+    from gage_eval.settings import fold, load_settings
+
+    options = RunOptions.of(stored.record["options"])
+    is_suite = options.config.startswith(SUITE_PREFIX)
+    file = suite_path(options.config.removeprefix(SUITE_PREFIX)) if is_suite else Path(options.config)
+    loaded = parse_config(
+        stored.record["config"]["text"],
+        source=f"the config of run {stored.run_id}",
+        base_dir=file.parent,
+        overrides=options.overrides,
+        max_samples=options.max_samples,
+        model_path=options.model_path,
+    )
+    loaded = replace(loaded, config=fold(load_settings(), loaded.config))
+    return make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
+
+
+def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> tuple[int, int] | None:
+    """The part of a task's prepared rows that holds the sample, and its row there."""
+    import pyarrow.compute as pc
+
+    outputs = stored.outputs.get((task_id, "preprocess"))
+    if outputs is None:
+        return None
+    prepared = store.artifact(outputs["prepared"])
+    for part in prepared.parts:
+        ids = prepared.read(part.index, columns=["sample_id"])["sample_id"]
+        index = pc.index(ids, sample_id).as_py()
+        if index >= 0:
+            return part.index, index
+    return None
+
+
+def _gather(
+    store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: str, part: int, index: int
+) -> dict[str, Any]:
+    """Everything the run has of a sample."""
+    stages = {stage: outputs for (task_id, stage), outputs in stored.outputs.items() if task_id == task.task_id}
+    calls = [
+        call for stage, output in _STAGES for call in _calls(store, stage, output, task, stages, part, index, sample_id)
+    ]
+    return {
+        "run_id": stored.run_id,
+        "task_id": task.task_id,
+        "sample_id": sample_id,
+        "sample": _sample(store, stages, part, sample_id),
+        "calls": calls,
+        "scores": _scores(store, stages, part, sample_id),
+    }
+
+
+def _calls(
+    store: "Store",
+    stage: "Stage",
+    output: str,
+    task: "TaskSpecs",
+    stages: dict[str, dict[str, str]],
+    part: int,
+    index: int,
+    sample_id: str,
+) -> Iterator[dict[str, Any]]:
+    """What a stage sent for a sample and what came back, replicate by replicate."""
+    from gage_eval.planning import generate_spec, inputs_of, rendered, role_source, standing
+
+    spec = generate_spec(stage, task)
+    inputs = inputs_of(stage, task, stages)
+    if spec is None or inputs is None:
+        return
+    # A stage that stopped for too many errors told no result; what it got is in the store all the same.
+    outputs = stages.setdefault(stage, standing(store, stage, task, inputs, incomplete=True) or {})
+    answers = _rows(store, outputs.get(output), part, sample_id)
+    timings = _rows(store, outputs.get(f"{output.removesuffix('s')}_telemetry"), part, sample_id)
+    source = role_source(store, stage, task, inputs)
+    for one in rendered(spec, source, source.read(part).slice(index, 1)):
+        replicate = one.request.replicate
+        response = answers.get(replicate)
+        yield {
+            "stage": stage,
+            "replicate": replicate,
+            "request": one.body,
+            # An answer's key is made of the body it was given for: equal keys, equal bodies.
+            "as_sent": None if response is None else response["response_key"] == one.key,
+            "response": response,
+            "timings": timings.get(replicate),
+        }
+
+
+def _rows(store: "Store", artifact_id: str | None, part: int, sample_id: str) -> dict[int, dict[str, Any]]:
+    """A sample's rows of responses or telemetry, by replicate."""
+    if artifact_id is None:
+        return {}
+    return {row["replicate"]: _plain(row) for row in _matching(store.artifact(artifact_id), part, sample_id)}
+
+
+def _sample(store: "Store", stages: dict[str, dict[str, str]], part: int, sample_id: str) -> dict[str, Any]:
+    import pyarrow.compute as pc
+
+    from gage_eval.sample_table import rows_of
+
+    table = store.artifact(stages["standardize"]["samples"]).read(part)
+    return rows_of(table.filter(pc.equal(table["id"], sample_id)))[0]
+
+
+def _scores(store: "Store", stages: dict[str, dict[str, str]], part: int, sample_id: str) -> list[dict[str, Any]]:
+    from gage_eval.runs.export import score_entry
+
+    if "auto_eval" not in stages:
+        return []
+    metrics = store.artifact(stages["auto_eval"]["metrics"]).table(columns=["metric_id", "scores"]).to_pylist()
+    named = {row["metric_id"]: row["scores"] for row in metrics}
+    return [
+        {"metric_id": metric_id, **score_entry(row)}
+        for metric_id, artifact_id in named.items()
+        for row in _matching(store.artifact(artifact_id), part, sample_id)
+    ]
+
+
+def _matching(artifact: "Artifact", part: int, sample_id: str) -> Iterator[dict[str, Any]]:
+    import pyarrow.compute as pc
+
+    table = artifact.read(part)
+    yield from table.filter(pc.equal(table["sample_id"], sample_id)).to_pylist()
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("row_index", "sample_id") and value is not None}
+
+
+def _print(one: dict[str, Any]) -> None:
+    from gage_eval.cli.requests import body_lines
+
+    print(clean(f"{one['task_id']} · sample {one['sample_id']} · run {one['run_id']}"))
+    for call in one["calls"]:
+        repeated = f" (replicate {call['replicate']})" if call["replicate"] else ""
+        print(f"\nsent by {call['stage']}{repeated}")
+        for line in body_lines(call["request"]):
+            print(line)
+        if call["as_sent"] is False:
+            print("  note: this is not what was sent; a plug-in, a setting or a file of the config changed since.")
+        _print_answer(call["response"], call["timings"] or {})
+    if one["scores"]:
+        print("\nscores")
+    several = any(call["replicate"] for call in one["calls"])
+    for score in one["scores"]:
+        _print_score(score, several=several)
+
+
+def _print_answer(response: dict[str, Any] | None, timings: dict[str, Any]) -> None:
+    if response is None:
+        print("came back: nothing yet")
+        return
+    figures = [f"{name}={value}" for name, value in {**response, **timings}.items() if name in _FIGURES]
+    print(clean(f"came back: {' '.join([response['status'], *figures])}"))
+    for name in ("reasoning", "answer", "tool_calls"):
+        if response.get(name):
+            print(f"  [{name}]")
+            print(indented(str(response[name]), "    "))
+    for turn in response.get("turns") or []:
+        print("  [turn]")
+        print(indented(str(turn.get("answer") or ""), "    "))
+    for error in timings.get("errors") or []:
+        print(indented(f"failed attempt: {error}"))
+
+
+def _print_score(score: dict[str, Any], *, several: bool) -> None:
+    name = score["metric_id"] if score["filter"] is None else f"{score['metric_id']},{score['filter']}"
+    values = " ".join(f"{key}={value:g}" for key, value in score["values"].items())
+    repeated = f" (replicate {score['replicate']})" if several else ""
+    said = [f"{name}{repeated}: {score['status']} {values}".rstrip()]
+    if score["extracted"] is not None:
+        said.append(f"extracted {score['extracted']!r}")
+    if score["explanation"]:
+        said.append(score["explanation"])
+    print(clean("  " + " · ".join(said)))

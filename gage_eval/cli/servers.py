@@ -1,0 +1,45 @@
+"""gage server, doctor."""
+
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+
+server_app = typer.Typer(help="A local Prefect server with its UI.", no_args_is_help=True)
+app.add_typer(server_app, name="server")
+
+
+@server_app.command("start")
+def start(
+    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="4200, or a free one.")] = None,
+) -> None:
+    """Start it in the background and wait until it answers."""
+    from gage_eval import server
+
+    running, fresh = server.start(port=port)
+    state = "started" if fresh else "already running"
+    print(f"Prefect server {state}: {running.ui_url}. It stays up until: gage server stop")
+
+
+@server_app.command("stop")
+def stop() -> None:
+    """Stop it."""
+    from gage_eval import server
+
+    print("Prefect server stopped." if server.stop() else "No Prefect server of this folder is running.")
+
+
+@server_app.command("status")
+def status(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+    """Say whether it is running."""
+    from gage_eval import server
+    from gage_eval.canonical import canonical_text
+
+    running = server.find()
+    if json:
+        print(canonical_text({"running": running is not None, "url": running.ui_url if running else None}))
+    elif running:
+        print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
+    else:
+        print("No Prefect server of this folder is running. Start one: gage server start")

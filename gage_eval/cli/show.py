@@ -1,0 +1,219 @@
+"""gage show: runs, one run finished or under way, one sample of it."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.runs import OutputDir, Store
+
+if TYPE_CHECKING:
+    from gage_eval.runs.stored import StageState, StoredRun
+
+# Of stages with several outputs the one whose rows count.
+_MAIN_OUTPUT = {
+    "standardize": "samples",
+    "support": "support_responses",
+    "infer": "responses",
+    "judge": "judgments",
+}
+_FIGURES = {
+    "in_flight": "in flight",
+    "retried": "retried",
+    "reused": "reused",
+    "rejects": "rejected",
+    "prepare_rejects": "rejected",
+    "error": "in error",
+    "errors": "in error",
+}
+
+
+@app.command()
+def show(
+    run_id: Annotated[str | None, typer.Argument(help="A run; all runs by default.")] = None,
+    sample: Annotated[
+        str | None, typer.Option("--sample", help="This sample: what was sent, came back, and why.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", help="The task of the sample.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Look at runs: scores of a finished one, progress of one under way."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.errors import InputError
+    from gage_eval.runs.options import Places
+    from gage_eval.runs.stored import StoredRun
+
+    if run_id is None:
+        if sample is not None or task is not None:
+            raise InputError("--sample and --task need a run: gage show RUN --sample ID.")
+        _show_runs(store, output_dir, limit, json=json)
+        return
+    stored = StoredRun.open(Places.at(store, output_dir).runs, run_id)
+    if sample is not None:
+        from gage_eval.cli.samples import show_sample
+
+        show_sample(stored, sample, task, store=store, output_dir=output_dir, json=json)
+    elif json:
+        print_json(_as_record(stored))
+    else:
+        _show_run(stored)
+
+
+def run_rows(store: str | None, output_dir: str | None, limit: int | None = None) -> list[dict[str, Any]]:
+    """The runs as records, newest first: run, name, status, started, tasks, headline score."""
+    from itertools import islice
+
+    from gage_eval.runs.options import Places
+    from gage_eval.runs.stored import stored_runs
+
+    return [_row(stored) for stored in islice(stored_runs(Places.at(store, output_dir).runs), limit)]
+
+
+def _row(stored: "StoredRun") -> dict[str, Any]:
+    from gage_eval.errors import InputError
+
+    try:
+        record = stored.record
+    except InputError:
+        # One damaged folder must not hide the other runs.
+        return dict.fromkeys(("run", "name", "status", "started", "tasks", "score")) | {
+            "run": stored.run_id,
+            "status": "damaged",
+        }
+    return {
+        "run": stored.run_id,
+        "name": record.get("name"),
+        "status": stored.standing,
+        "started": record.get("created"),
+        "tasks": list(record.get("tasks") or []),
+        "score": _headline(stored) if record.get("status") == "completed" else None,
+    }
+
+
+def _headline(stored: "StoredRun") -> str | None:
+    """The first metric of the first task."""
+    from gage_eval.report.console import score_text
+
+    metrics = stored.summary.metrics
+    return f"{metrics[0].name} {score_text(metrics[0])}" if metrics else None
+
+
+def _show_runs(store: str | None, output_dir: str | None, limit: int, *, json: bool) -> None:
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.runs.options import Places
+
+    rows = run_rows(store, output_dir, limit)
+    if json:
+        print_json(rows)
+    elif not rows:
+        print(f"no runs in {Places.at(store, output_dir).runs}. Start one: gage run CONFIG, or gage suite demo")
+    else:
+        print_table(
+            ("run", "name", "status", "started", "tasks", "score"),
+            [
+                (
+                    row["run"],
+                    row["name"] or "–",
+                    row["status"],
+                    (row["started"] or "–").replace("T", " ").removesuffix("+00:00"),
+                    f"{len(row['tasks'] or []):,}",
+                    row["score"] or "–",
+                )
+                for row in rows
+            ],
+            right=("tasks",),
+        )
+
+
+def _as_record(stored: "StoredRun") -> dict[str, Any]:
+    stages = [
+        {
+            "task_id": state.task_id,
+            "stage": state.stage,
+            "state": state.state,
+            "done": state.done,
+            "total": state.total,
+            "figures": state.figures,
+            "outputs": state.outputs,
+            "error": state.error,
+        }
+        for state in stored.stages.values()
+    ]
+    finished = stored.status == "completed"
+    return {
+        "run_id": stored.run_id,
+        "folder": stored.folder.url,
+        "status": stored.standing,
+        "record": stored.record,
+        "stages": stages,
+        "summary": stored.summary.model_dump(mode="json") if finished else None,
+    }
+
+
+def _show_run(stored: "StoredRun") -> None:
+    from gage_eval.report.console import clean, print_scores
+
+    record = stored.record
+    began = str(record.get("created")).replace("T", " ").removesuffix("+00:00")
+    print(clean(f"{record.get('name')} · run {stored.run_id} · {stored.standing} · began {began}"))
+    if stored.status == "completed":
+        print_scores(stored.summary, report=stored.folder.place("report.html"))
+        print()
+    _print_stages(stored)
+    for sentence in _remarks(stored):
+        print(clean(sentence))
+
+
+def _remarks(stored: "StoredRun") -> list[str]:
+    """What to know and to do about a run that is not finished."""
+    from gage_eval.cli.output import duration
+
+    again = f"go on with it by gage resume {stored.run_id}"
+    standing = stored.standing
+    if standing == "killed":
+        return [f"Its process was killed. What was computed is kept; {again}"]
+    if standing == "silent":
+        return [f"No sign of life for {duration(stored.silent_s())}: it was probably killed; {again}"]
+    if standing == "running":
+        return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
+    if standing == "completed":
+        return []
+    error = str(stored.record.get("error") or "").strip()
+    if "gage resume" in error:
+        return [error]
+    return [f"{error}{' ' if error else ''}What was computed is kept; {again}"]
+
+
+def _print_stages(stored: "StoredRun") -> None:
+    from gage_eval.cli.output import print_table
+
+    several = len(stored.record.get("tasks") or []) > 1
+    rows = []
+    for state in stored.stages.values():
+        outputs = "  ".join(f"{name} {artifact[:8]}" for name, artifact in state.outputs.items())
+        row = (state.stage, state.state, _progress(state), outputs)
+        rows.append((state.task_id, *row) if several else row)
+    if rows:
+        header = ("stage", "state", "rows", "artifacts")
+        print_table(("task", *header) if several else header, rows)
+
+
+def _progress(state: "StageState") -> str:
+    """Rows done, and what else is to be said about them."""
+    figures = state.figures
+    if state.state in ("finished", "cached"):
+        rows = figures.get(_MAIN_OUTPUT.get(state.stage) or next(iter(state.outputs), ""))
+        said = [] if rows is None else [f"{rows:,}"]
+    elif state.total or state.done:
+        said = [f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}"]
+    else:
+        said = []
+    if figures.get("rows_per_s"):
+        said.append(f"{figures['rows_per_s']:,.0f} rows/s")
+    for name, words in _FIGURES.items():
+        if figures.get(name):
+            said.append(f"{figures[name]:,} {words}")
+    return " · ".join(said)

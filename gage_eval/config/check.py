@@ -1,0 +1,378 @@
+"""Cross-references of a config, and the tasks that follow from it.
+
+`resolve` brings together what a task is made of: its dataset, the adapters bound to its steps with their
+backends and prompts, and its metrics. What a small config leaves out is filled in by fixed rules, never by
+guesses:
+
+* no ``tasks``: one task for each dataset, with the dataset's id;
+* no ``role_adapters``: one adapter ``dut`` on the only backend;
+* an adapter without a backend: the only backend;
+* no steps: ``inference`` and ``auto_eval``, with ``support`` and ``judge`` when such an adapter is declared;
+* a step without ``adapter_id``: the only adapter of its role. Several are an error that names them;
+* an ``answer_type`` without metrics: those its scoring profile has for it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gage_eval.config.models import (
+    BackendSpec,
+    DatasetSpec,
+    MetricSpec,
+    PipelineConfig,
+    PromptSpec,
+    RoleAdapterSpec,
+    RoleType,
+    Spec,
+    StepName,
+    StepSpec,
+    StepsSpec,
+    TaskSpec,
+)
+from gage_eval.config.places import Found, Loc, path_text, unknown
+from gage_eval.contract.profile import (
+    ScoringProfile,
+    compares,
+    load_profile,
+    metric_entry,
+    no_preset,
+    resolve_metrics,
+)
+from gage_eval.errors import ConfigError, InputError, Problem
+
+S = TypeVar("S", bound=Spec)
+
+ROLE_OF_STEP: dict[StepName, RoleType] = {
+    "support": "support",
+    "inference": "dut_model",
+    "judge": "judge_model",
+}
+_BINDING_FIELD: dict[StepName, str] = {
+    "support": "support_adapter_id",
+    "inference": "adapter_id",
+    "judge": "judge_adapter_id",
+}
+
+
+@dataclass(frozen=True)
+class ResolvedRole:
+    """An adapter with what it refers to.
+
+    Attributes:
+        adapter: the role adapter.
+        backend: its backend; an inline one carries the adapter's id as ``backend_id``.
+        prompt: its prompt, None when it sends the sample's own messages.
+    """
+
+    adapter: RoleAdapterSpec
+    backend: BackendSpec
+    prompt: PromptSpec | None
+
+
+@dataclass(frozen=True)
+class ResolvedTask:
+    """A task with everything it refers to. ``steps`` are in the order of the config, ids filled in."""
+
+    task: TaskSpec
+    dataset: DatasetSpec
+    # Where few-shot examples come from, None for the sample itself.
+    examples: DatasetSpec | None
+    dut: ResolvedRole
+    judge: ResolvedRole | None
+    support: ResolvedRole | None
+    metrics: tuple[MetricSpec, ...]
+    steps: tuple[StepSpec, ...]
+    # How its answers are scored, None for a task without an answer type.
+    profile: ScoringProfile | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedConfig:
+    """An expanded config and its tasks, in the order of the config."""
+
+    config: PipelineConfig
+    tasks: list[ResolvedTask]
+    warnings: tuple[str, ...]
+
+
+def expand(config: PipelineConfig) -> PipelineConfig:
+    """The config with implied tasks and the implied adapter written out; a second call changes nothing."""
+    update: dict[str, object] = {}
+    if not config.tasks:
+        update["tasks"] = [
+            TaskSpec(task_id=dataset.dataset_id, dataset_id=dataset.dataset_id) for dataset in config.datasets
+        ]
+    if not config.role_adapters and len(config.backends) == 1:
+        backend_id = config.backends[0].backend_id
+        update["role_adapters"] = [RoleAdapterSpec(adapter_id="dut", role_type="dut_model", backend_id=backend_id)]
+    return config.model_copy(update=update)
+
+
+def resolve(config: PipelineConfig, *, source: str = "config", base_dir: Path | None = None) -> ResolvedConfig:
+    """The tasks of a config.
+
+    Args:
+        config: a valid config, expanded or not.
+        source: how the config is called in an error.
+        base_dir: the folder that relative paths of the config start from.
+
+    Raises:
+        ConfigError: ids that are not unique, references to nothing, ambiguous roles; all of them at once.
+    """
+    resolver = _Resolver(expand(config), base_dir)
+    tasks = resolver.run()
+    if resolver.found:
+        raise ConfigError(source, [Problem(path_text(item.loc), item.message) for item in resolver.found])
+    return ResolvedConfig(resolver.config, tasks, tuple(resolver.warnings))
+
+
+def cross_check(config: PipelineConfig, base_dir: Path | None = None) -> tuple[list[Found], list[str]]:
+    """(problems, warnings) of a config's cross-references, for a caller that knows lines."""
+    resolver = _Resolver(expand(config), base_dir)
+    resolver.run()
+    return resolver.found, resolver.warnings
+
+
+@dataclass
+class _Resolver:
+    config: PipelineConfig
+    base_dir: Path | None = None
+    found: list[Found] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def run(self) -> list[ResolvedTask]:
+        config = self.config
+        if not config.datasets:
+            self._add(("datasets",), "a config needs at least one dataset.")
+        if config.builtin is not None and config.custom is not None:
+            self._add(("custom",), "steps stand in 'builtin' or in 'custom', not in both; remove one.")
+        self.datasets = self._by_id(("datasets",), config.datasets, lambda spec: spec.dataset_id)
+        self.backends = self._by_id(("backends",), config.backends, lambda spec: spec.backend_id)
+        self.prompts = self._by_id(("prompts",), config.prompts, lambda spec: spec.prompt_id)
+        adapters = self._by_id(("role_adapters",), config.role_adapters, lambda spec: spec.adapter_id)
+        tasks = self._by_id(("tasks",), config.tasks, lambda spec: spec.task_id)
+        self._by_id(("metrics",), config.metrics, lambda spec: spec.metric_id)
+        self._groups(tasks)
+        # None: the adapter is there, but what it refers to is not, which has been said already.
+        self.roles: dict[str, ResolvedRole | None] = {
+            adapter_id: self._role(config.role_adapters.index(spec), spec) for adapter_id, spec in adapters.items()
+        }
+        return [task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None]
+
+    def _add(self, loc: Loc, message: str) -> None:
+        found = Found(loc, message)
+        if found not in self.found:
+            self.found.append(found)
+
+    def _by_id(self, loc: Loc, specs: Sequence[S], id_of: Callable[[S], str]) -> dict[str, S]:
+        out: dict[str, S] = {}
+        for index, spec in enumerate(specs):
+            name = id_of(spec)
+            if name in out:
+                first = next(place for place, other in enumerate(specs) if id_of(other) == name)
+                taken = path_text((*loc, first))
+                self._add((*loc, index), f"the id '{name}' is taken by {taken}; give each its own.")
+            else:
+                out[name] = spec
+        return out
+
+    def _groups(self, tasks: Mapping[str, TaskSpec]) -> None:
+        self._by_id(("groups",), self.config.groups, lambda spec: spec.group_id)
+        for index, group in enumerate(self.config.groups):
+            for place, name in enumerate(group.tasks):
+                if name not in tasks:
+                    self._add(("groups", index, "tasks", place), unknown("task", name, tasks))
+                elif name in group.tasks[:place]:
+                    self._add(("groups", index, "tasks", place), f"the task '{name}' is in the group twice; keep one.")
+            known = [metric.metric_id for metric in self.config.metrics]
+            known += [metric.metric_id for task in self.config.tasks for metric in task.metric_overrides]
+            for place, name in enumerate(group.metrics):
+                if name not in known:
+                    self._add(("groups", index, "metrics", place), unknown("metric", name, dict.fromkeys(known)))
+
+    def _role(self, index: int, adapter: RoleAdapterSpec) -> ResolvedRole | None:
+        loc: Loc = ("role_adapters", index)
+        backend = self._backend(loc, adapter)
+        prompt = None
+        if adapter.prompt_id is not None:
+            prompt = self.prompts.get(adapter.prompt_id)
+            if prompt is None:
+                self._add((*loc, "prompt_id"), unknown("prompt", adapter.prompt_id, self.prompts))
+                return None
+        return None if backend is None else ResolvedRole(adapter, backend, prompt)
+
+    def _backend(self, loc: Loc, adapter: RoleAdapterSpec) -> BackendSpec | None:
+        if adapter.backend is not None:
+            if adapter.backend_id is not None:
+                self.warnings.append(
+                    f"{path_text(loc)}: 'backend' and 'backend_id' are both given; "
+                    f"the inline backend counts, '{adapter.backend_id}' is not used."
+                )
+            inline = adapter.backend
+            return BackendSpec(backend_id=adapter.adapter_id, type=inline.type, config=inline.config)
+        if adapter.backend_id is not None:
+            if adapter.backend_id not in self.backends:
+                self._add((*loc, "backend_id"), unknown("backend", adapter.backend_id, self.backends))
+            return self.backends.get(adapter.backend_id)
+        if len(self.backends) == 1:
+            return next(iter(self.backends.values()))
+        self._add(loc, f"adapter '{adapter.adapter_id}' needs a 'backend_id' ({_names(self.backends)}).")
+        return None
+
+    def _task(self, index: int, task: TaskSpec) -> ResolvedTask | None:
+        loc: Loc = ("tasks", index)
+        dataset = self.datasets.get(task.dataset_id)
+        if dataset is None:
+            self._add((*loc, "dataset_id"), unknown("dataset", task.dataset_id, self.datasets))
+        examples = self._examples((*loc, "few_shot"), task)
+        profile = self._profile(loc, task)
+        metrics = self._metrics(loc, task, profile)
+        self._parse_schema((*loc, "parse_schema"), task)
+        steps_loc, steps = self._steps(loc, task)
+        roles: dict[StepName, ResolvedRole | None] = {}
+        filled: list[StepSpec] = []
+        for place, step in enumerate(steps):
+            if step.step not in ROLE_OF_STEP:
+                filled.append(step)
+                continue
+            if step.step in roles:
+                self._add((*steps_loc, place), f"the step '{step.step}' comes twice; a task has one of each.")
+                continue
+            adapter_id = self._bind(loc, (*steps_loc, place), task, step)
+            roles[step.step] = self.roles.get(adapter_id) if adapter_id is not None else None
+            filled.append(step.model_copy(update={"adapter_id": adapter_id}))
+        if "inference" not in roles:
+            self._add(steps_loc, "the steps lack 'inference'; every task asks a model.")
+        for name, key in _BINDING_FIELD.items():
+            if getattr(task, key) is not None and name not in roles:
+                self._add((*loc, key), f"the task's steps have no '{name}'; add the step or remove '{key}'.")
+        dut = roles.get("inference")
+        if dataset is None or dut is None:
+            return None
+        judge, support = roles.get("judge"), roles.get("support")
+        return ResolvedTask(task, dataset, examples, dut, judge, support, metrics, tuple(filled), profile)
+
+    def _examples(self, loc: Loc, task: TaskSpec) -> DatasetSpec | None:
+        few_shot = task.few_shot
+        if few_shot is None:
+            return None
+        if task.mode != "chat" and few_shot.form == "chat":
+            self._add((*loc, "form"), f"a {task.mode} request is one text, so its examples are: remove 'form: chat'.")
+        name = few_shot.dataset_id
+        if name is not None and name not in self.datasets:
+            self._add((*loc, "dataset_id"), unknown("dataset", name, self.datasets))
+        return None if name is None else self.datasets.get(name)
+
+    def _steps(self, loc: Loc, task: TaskSpec) -> tuple[Loc, Sequence[StepSpec]]:
+        """Where the steps of a task stand, and the steps."""
+        if task.steps is not None:
+            return (*loc, "steps"), task.steps
+        for section in ("custom", "builtin"):
+            shared: StepsSpec | None = getattr(self.config, section)
+            if shared is not None:
+                return (section, "steps"), shared.steps
+        declared = {adapter.role_type for adapter in self.config.role_adapters}
+        names: list[StepName] = ["inference", "auto_eval"]
+        if "judge_model" in declared:
+            names.insert(1, "judge")
+        if "support" in declared:
+            names.insert(0, "support")
+        return loc, [StepSpec(step=name) for name in names]
+
+    def _bind(self, task_loc: Loc, step_loc: Loc, task: TaskSpec, step: StepSpec) -> str | None:
+        """The id of the adapter that does a step, None when that cannot be told (and has been said)."""
+        role = ROLE_OF_STEP[step.step]
+        key = _BINDING_FIELD[step.step]
+        of_task: str | None = getattr(task, key)
+        # The task's own word counts before that of steps it shares with others.
+        if of_task is not None:
+            loc, name = (*task_loc, key), of_task
+        elif step.adapter_id is not None:
+            loc, name = (*step_loc, "adapter_id"), step.adapter_id
+        else:
+            return self._infer_adapter(task_loc, role, key)
+        fitting = [adapter.adapter_id for adapter in self.config.role_adapters if adapter.role_type == role]
+        if name not in self.roles:
+            self._add(loc, unknown("adapter", name, fitting))
+            return None
+        if name not in fitting:
+            self._add(loc, f"adapter '{name}' is no {role}; the step '{step.step}' needs one ({_names(fitting)}).")
+            return None
+        return name
+
+    def _infer_adapter(self, task_loc: Loc, role: RoleType, key: str) -> str | None:
+        fitting = [adapter.adapter_id for adapter in self.config.role_adapters if adapter.role_type == role]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            self._add(task_loc, f"{len(fitting)} adapters are {role} ({_names(fitting)}); say which with '{key}'.")
+        elif role != "dut_model" or self.config.role_adapters:
+            self._add(("role_adapters",), f"no adapter has role_type '{role}', and a step needs one.")
+        elif self.backends:
+            some = _names(self.backends)
+            self._add(("backends",), f"several backends ({some}) and no role_adapters; say which is the dut_model.")
+        else:
+            self._add(("backends",), "a config needs a model: add one under 'backends'.")
+        return None
+
+    def _metrics(self, loc: Loc, task: TaskSpec, profile: ScoringProfile | None) -> tuple[MetricSpec, ...]:
+        place = (*loc, "metric_overrides")
+        overrides = self._by_id(place, task.metric_overrides, lambda spec: spec.metric_id)
+        if overrides and task.metrics_mode == "replace":
+            return tuple(overrides.values())
+        merged = {spec.metric_id: spec for spec in self.config.metrics} | overrides
+        if profile is not None and task.answer_type is not None:
+            merged = self._with_preset(loc, task, task.answer_type, profile, merged)
+        if not merged:
+            self.warnings.append(f"{path_text(loc)}: no metrics; answers are stored and nothing is scored.")
+        return tuple(merged.values())
+
+    def _with_preset(
+        self, loc: Loc, task: TaskSpec, answer_type: str, profile: ScoringProfile, own: dict[str, MetricSpec]
+    ) -> dict[str, MetricSpec]:
+        """The preset's metrics and the task's, by id; of two of one id the task's counts."""
+        if profile.get_preset(answer_type) is None:
+            what = "the task's own metrics count" if own else "the task has no metrics of its own either"
+            self.warnings.append(f"{path_text((*loc, 'answer_type'))}: {no_preset(answer_type, profile)}; {what}.")
+            return own
+        chosen = resolve_metrics(answer_type, list(own.values()), profile, mode=task.metrics_mode)
+        specs = [rule if isinstance(rule, MetricSpec) else _of_preset(rule, task) for rule in chosen]
+        return {spec.metric_id: spec for spec in specs}
+
+    def _profile(self, loc: Loc, task: TaskSpec) -> ScoringProfile | None:
+        if task.answer_type is None:
+            if task.scoring_profile is not None:
+                self._add(
+                    (*loc, "scoring_profile"), "a profile scores by 'answer_type': add it, or remove the profile."
+                )
+            return None
+        try:
+            return load_profile(task.scoring_profile, base_dir=self.base_dir)
+        except InputError as error:
+            self._add((*loc, "scoring_profile"), str(error))
+            return None
+
+    def _parse_schema(self, loc: Loc, task: TaskSpec) -> None:
+        names = [item.field.casefold() for item in task.parse_schema]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                self._add((*loc, place, "field"), f"the field '{task.parse_schema[place].field}' is there twice.")
+
+
+def _of_preset(rule: Mapping[str, Any], task: TaskSpec) -> MetricSpec:
+    """A preset's metric; where the task parses its answers it compares the first field, unless it says otherwise."""
+    entry = metric_entry(rule)
+    params = entry["params"]
+    if (
+        task.parse_schema
+        and compares(entry["implementation"])
+        and not {"prediction_field", "pred_field"} & params.keys()
+    ):
+        entry["params"] = {**params, "prediction_field": task.parse_schema[0].field}
+    return MetricSpec.model_validate(entry)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "there is none"

@@ -1,0 +1,93 @@
+"""``${VAR}`` and ``${VAR:-default}`` in the values of a config.
+
+Only values are replaced, never keys, and what comes in is data: it is not parsed as YAML and not expanded
+again. A value that is one unquoted placeholder takes the type its text has (``${N:-5}`` is the number 5); in
+quotes or beside other text it stays text. ``$${`` is a literal ``${``. A default counts when the variable is
+unset or empty.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gage_eval.config import yaml_lines
+from gage_eval.config.places import Found, Loc
+
+_PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|\$\{")
+_BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", re.DOTALL)
+
+
+@dataclass
+class Filled:
+    """A tree as plain values, placeholders replaced.
+
+    Attributes:
+        value: dicts, lists and scalars.
+        lines: line of every place.
+        variables: names of the variables that went into each place.
+        found: variables that are not set, placeholders that cannot be read.
+    """
+
+    value: Any = None
+    lines: dict[Loc, int] = field(default_factory=dict)
+    variables: dict[Loc, list[str]] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+
+    def line(self, loc: Loc) -> int | None:
+        """The line of a place, or of the nearest place around it."""
+        for end in range(len(loc), -1, -1):
+            if loc[:end] in self.lines:
+                return self.lines[loc[:end]] if end else None
+        return None
+
+
+def fill(node: yaml_lines.Node, env: Mapping[str, str]) -> Filled:
+    """The values of a tree with placeholders replaced from ``env``; problems are collected, never raised."""
+    out = Filled()
+    out.value = _fill(node, (), node.line, env, out)
+    return out
+
+
+def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str], out: Filled) -> Any:
+    out.lines[loc] = line
+    if isinstance(node, yaml_lines.Mapping):
+        return {key: _fill(item, (*loc, key), node.lines[key], env, out) for key, item in node.items.items()}
+    if isinstance(node, yaml_lines.Listing):
+        return [_fill(item, (*loc, index), item.line, env, out) for index, item in enumerate(node.items)]
+    if "${" not in node.text:
+        return yaml_lines.value_of(node.text) if node.plain else node.text
+    return _fill_text(node, loc, env, out)
+
+
+def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: Filled) -> Any:
+    names: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        body = _BODY.match(match["body"] or "")
+        if body is None:
+            out.found.append(Found(loc, _UNREADABLE.format(match[0])))
+            return match[0]
+        name, default = body["name"], body["default"]
+        names.append(name)
+        value = env.get(name)
+        if not value and default is not None:
+            return str(default)
+        if value is None:
+            out.found.append(Found(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
+            return ""
+        if not yaml_lines.is_unicode(value):
+            out.found.append(Found(loc, f"{name} holds bytes that are no UTF-8; set it to text."))
+            return match[0]
+        return value
+
+    text = _PLACEHOLDER.sub(replacement, node.text)
+    if names:
+        out.variables[loc] = names
+    whole = _PLACEHOLDER.fullmatch(node.text)
+    return yaml_lines.value_of(text) if node.plain and whole and names else text
+
+
+_UNREADABLE = "cannot read '{}': write ${{NAME}} or ${{NAME:-default}}, and $${{ for a literal ${{."

@@ -1,0 +1,410 @@
+"""The models of a pipeline config.
+
+Keys are strict everywhere except in ``backends[].config`` (checked by the backend's own model) and in
+``datasets[].params`` (undeclared keys go to the loader). Types are strict too: ``limit: "5"`` is a mistake.
+A key with nothing after it counts as absent.
+Every field carries its mark (see `gage_eval.marks`). A role adapter's and a prompt's fields are marked for
+``infer``; for a judge or a support adapter the planner puts the same values into the key of its own stage.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Discriminator, StringConstraints, Tag, model_validator
+
+from gage_eval.canonical import JsonValue
+from gage_eval.config.sugar import metric_form, rename_aliases
+from gage_eval.marks import identity, nested, scheduling, semantic
+
+API_VERSION = "gage/v1alpha1"
+
+# Ids end up in paths of runs and in names of results: no separators, no leading dot, no control characters.
+ID_PATTERN = r"^\w[\w.@+-]{0,127}$"
+Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+
+RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
+StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
+Export: TypeAlias = Literal["samples_parquet", "samples_jsonl", "per_sample_json", "canonical_answers"]
+
+ROLE_SPELLINGS: Mapping[str, RoleType] = {
+    "inference": "dut_model",
+    "dut": "dut_model",
+    "judge": "judge_model",
+    "helper": "support",
+}
+STEP_SPELLINGS: Mapping[str, StepName] = {"infer": "inference"}
+
+LOADER_BY_SUFFIX: Mapping[str, str] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
+
+
+class Spec(BaseModel):
+    """Base of all config models: strict keys and types, immutable, with older spellings of keys accepted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=(), defer_build=True)
+
+    ALIASES: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_aliases(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            return data
+        named = rename_aliases(data, cls.ALIASES)
+        return {key: value for key, value in named.items() if value is not None or not cls._needs_value(key)}
+
+    @classmethod
+    def _needs_value(cls, key: str) -> bool:
+        field = cls.model_fields.get(key)
+        return field is not None and not field.is_required() and field.default is not None
+
+
+class Metadata(Spec):
+    """What a config is called and what it is for; a run shows it, no stage reads it."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    name: str | None = scheduling(None)
+    description: str | None = scheduling(None)
+    version: str | None = scheduling(None)
+    tags: list[str] = scheduling([])
+    owner: str | None = scheduling(None)
+
+
+class DatasetParams(Spec):
+    """Where the rows come from, which of them, and how they become samples. Other keys go to the loader."""
+
+    model_config = ConfigDict(extra="allow")
+    ALIASES: ClassVar[Mapping[str, str]] = {
+        "max_samples": "limit",
+        "shuffle_seed": "seed",
+        "image_root": "content_root",
+    }
+    PASS_THROUGH: ClassVar[str] = "load"  # noqa: S105, a stage
+
+    path: str | None = identity("load", None, min_length=1)
+    limit: int | None = semantic("load", None, ge=1)
+    shuffle: bool = semantic("load", default=False)
+    seed: int = semantic("load", 123)
+    filter: JsonValue = semantic("load", None)
+    sample: int | None = semantic("load", None, ge=1)
+    # How rows come in, never which.
+    streaming: bool = scheduling(default=False)
+    preprocess: str = semantic("standardize", "default", min_length=1)
+    preprocess_kwargs: dict[str, JsonValue] = semantic("standardize", {})
+    doc_to_text: str | None = semantic("standardize", None)
+    doc_to_text_kwargs: dict[str, JsonValue] = semantic("standardize", {})
+    doc_to_visual: str | None = semantic("standardize", None)
+    doc_to_visual_kwargs: dict[str, JsonValue] = semantic("standardize", {})
+    doc_to_audio: str | None = semantic("standardize", None)
+    doc_to_audio_kwargs: dict[str, JsonValue] = semantic("standardize", {})
+    content_root: str | None = identity("preprocess", None)
+    allow_outside: bool = semantic("preprocess", default=False)
+    embed_local_media: bool = semantic("preprocess", default=False)
+    image_min_pixels: int | None = semantic("preprocess", None, ge=1)
+    image_max_pixels: int | None = semantic("preprocess", None, ge=1)
+    image_factor: int | None = semantic("preprocess", None, ge=1, le=1024)
+    max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
+    on_reject: Literal["fail", "skip"] = scheduling("fail")
+
+
+class DatasetSpec(Spec):
+    """A source of rows."""
+
+    dataset_id: Id = semantic("report")
+    loader: str = semantic("load", min_length=1)
+    hub: str | None = identity("load", None, min_length=1)
+    hub_params: dict[str, JsonValue] = semantic("load", {})
+    description: str | None = scheduling(None)
+    params: DatasetParams = nested(DatasetParams())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_loader(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("loader") is not None:
+            return data
+        params = data.get("params")
+        path = params.get("path") if isinstance(params, Mapping) else None
+        if data.get("hub"):
+            return {**data, "loader": "hf_hub"}
+        if isinstance(params, Mapping) and "records" in params:
+            return {**data, "loader": "inline"}
+        if not isinstance(path, str):
+            raise ValueError("needs 'loader' and 'params', or 'params.path' with a file")
+        name = path.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".xz")
+        for suffix, loader in LOADER_BY_SUFFIX.items():
+            if name.endswith(suffix):
+                return {**data, "loader": loader}
+        raise ValueError(
+            f"no loader is known for the ending of '{path}'; name one with 'loader', "
+            f"or use {', '.join(LOADER_BY_SUFFIX)}"
+        )
+
+
+class InlineBackend(Spec):
+    """A backend written inside a role adapter."""
+
+    type: str = semantic("infer", min_length=1)
+    config: dict[str, JsonValue] = identity("infer", {})
+
+
+class BackendSpec(InlineBackend):
+    """A model behind an endpoint or engine.
+
+    ``config`` is marked identity: what goes into keys is the model identity that the backend makes of it, by
+    the marks of its own config model.
+    """
+
+    backend_id: Id = identity("infer")
+
+
+class ResourceRequirement(Spec):
+    """What an adapter may use at a time."""
+
+    pool_size: int | None = scheduling(None, ge=1)
+    gpus: int | None = scheduling(None, ge=0)
+
+
+class RoleAdapterSpec(Spec):
+    """A model in a role: the model under test, a judge, or a helper before inference."""
+
+    ALIASES: ClassVar[Mapping[str, str]] = {"generation_params": "sampling_params"}
+
+    adapter_id: Id = identity("infer")
+    role_type: RoleType = semantic("infer")
+    backend: InlineBackend | None = nested(None)
+    backend_id: str | None = identity("infer", None)
+    capabilities: list[str] = scheduling([])
+    prompt_id: str | None = identity("infer", None)
+    prompt_params: dict[str, JsonValue] = semantic("infer", {})
+    params: dict[str, JsonValue] = semantic("infer", {})
+    sampling_params: dict[str, JsonValue] = semantic("infer", {})
+    class_path: str | None = semantic("infer", None)
+    tool_rounds: int = semantic("infer", 0, ge=0, le=64)
+    resource_requirement: ResourceRequirement = nested(ResourceRequirement())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _role_spelling(cls, data: Any) -> Any:
+        return _respell(data, "role_type", ROLE_SPELLINGS)
+
+
+class PromptMessage(Spec):
+    """One message of a prompt: its content is a template."""
+
+    role: Literal["system", "user", "assistant"] = semantic("infer")
+    content: str = semantic("infer")
+
+
+def _template_kind(value: Any) -> str:
+    return "messages" if isinstance(value, list) else "text"
+
+
+Template: TypeAlias = Annotated[
+    Annotated[str, Tag("text")] | Annotated[list[PromptMessage], Tag("messages")],
+    Discriminator(_template_kind),
+]
+
+
+class PromptSpec(Spec):
+    """A prompt template: one text (the user's message) or several messages."""
+
+    prompt_id: Id = identity("infer")
+    template: Template = semantic("infer")
+    renderer: Literal["jinja"] = semantic("infer", "jinja")
+    system_prompt: str | None = semantic("infer", None)
+    params: dict[str, JsonValue] = semantic("infer", {})
+    description: str | None = scheduling(None)
+
+
+class MetricSpec(Spec):
+    """A number to compute, in its full form; the short forms are those of `gage_eval.config.sugar`."""
+
+    # Names rows of the metrics table; the scores of the samples do not hold it.
+    metric_id: Id = semantic("auto_eval")
+    implementation: str = semantic("auto_eval", min_length=1)
+    params: dict[str, JsonValue] = semantic("auto_eval", {})
+    aggregation: str | list[str] | None = semantic("auto_eval", None)
+    cluster_field: str | None = semantic("auto_eval", None, min_length=1)
+    weight_field: str | None = semantic("auto_eval", None, min_length=1)
+    slices: list[str] = semantic("auto_eval", [])
+    filters: list[JsonValue] = semantic("auto_eval", [])
+    value_key: str | None = semantic("auto_eval", None)
+    on_missing_field: Literal["ignore", "warn", "error"] = semantic("auto_eval", "warn")
+    description: str | None = scheduling(None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        return metric_form(data, cls.model_fields)
+
+
+class StepSpec(Spec):
+    """A step of a task and the adapter that does it."""
+
+    step: StepName = semantic("support")
+    adapter_id: str | None = identity("infer", None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, data: Any) -> Any:
+        return _respell({"step": data} if isinstance(data, str) else data, "step", STEP_SPELLINGS)
+
+
+class StepsSpec(Spec):
+    """The steps of every task that names none."""
+
+    steps: list[StepSpec] = nested(min_length=1)
+
+
+class FewShotSpec(Spec):
+    """Examples put before each sample: ``k`` of them, or those named by ``ids``.
+
+    They come from another dataset, or without ``dataset_id`` from the sample's own ``few_shot_examples``.
+    """
+
+    ALIASES: ClassVar[Mapping[str, str]] = {"selector": "strategy", "as": "form"}
+
+    k: int | None = semantic("preprocess", None, ge=0, le=1024)
+    dataset_id: str | None = identity("preprocess", None)
+    strategy: Literal["first", "random", "balanced"] = semantic("preprocess", "first")
+    seed: int = semantic("preprocess", 123)
+    ids: list[str] = semantic("preprocess", [])
+    # chat: turns of user and assistant; text: before the question. By default as the task's mode is.
+    form: Literal["chat", "text"] | None = semantic("preprocess", None)
+    delimiter: str = semantic("preprocess", "\n\n")
+
+    @model_validator(mode="after")
+    def _says_how_many(self) -> Self:
+        if self.k is None and not self.ids:
+            raise ValueError("needs 'k', how many examples, or 'ids', which ones")
+        if self.ids and self.dataset_id is None:
+            raise ValueError("'ids' are those of another dataset: name it with 'dataset_id'")
+        if len(set(self.ids)) < len(self.ids):
+            raise ValueError("'ids' names an example twice")
+        if self.ids and self.k is not None and self.k > len(self.ids):
+            raise ValueError(f"'k' asks for {self.k} examples and 'ids' names {len(self.ids)}")
+        return self
+
+
+class ParseFieldSpec(Spec):
+    """A field that is read out of answers, as ``model_output.parsed.<field>``."""
+
+    field: str = semantic("auto_eval", pattern=r"^[^\W\d]\w{0,127}$")
+    type: Literal["enum", "number", "list", "text"] = semantic("auto_eval")
+    values: list[str] = semantic("auto_eval", [])
+
+    @model_validator(mode="after")
+    def _values_of_an_enum(self) -> Self:
+        if self.type == "enum" and not all([self.values, *map(str.strip, self.values)]):
+            raise ValueError("an enum needs 'values', texts that are not empty")
+        if self.type != "enum" and self.values:
+            raise ValueError(f"'values' are those of an enum; this is a {self.type}")
+        return self
+
+
+class TaskSpec(Spec):
+    """One dataset evaluated with one model."""
+
+    ALIASES: ClassVar[Mapping[str, str]] = {
+        "generation_params": "sampling_params",
+        "metrics": "metric_overrides",
+        "epochs": "replicates",
+        "request_kind": "mode",
+    }
+
+    task_id: Id = semantic("report")
+    dataset_id: str = identity("load")
+    description: str | None = semantic("report", None)
+    steps: list[StepSpec] | None = nested(None, min_length=1)
+    adapter_id: str | None = identity("infer", None)
+    judge_adapter_id: str | None = identity("judge", None)
+    support_adapter_id: str | None = identity("support", None)
+    max_samples: int | None = semantic("load", None, ge=1)
+    shuffle: bool | None = semantic("load", None)
+    shuffle_seed: int | None = semantic("load", None)
+    sampling_params: dict[str, JsonValue] = semantic("preprocess", {})
+    replicates: int = semantic("preprocess", 1, ge=1, le=10_000)
+    few_shot: FewShotSpec | None = nested(None)
+    mode: Literal["chat", "completion", "likelihood"] = semantic("preprocess", "chat")
+    # What likelihood compares, and what stands between a question and its answer where both are text.
+    choices: Literal["content", "id"] = semantic("preprocess", "content")
+    target_delimiter: str = semantic("preprocess", " ")
+    metric_overrides: list[MetricSpec] = nested([])
+    metrics_mode: Literal["replace", "extend"] = semantic("auto_eval", "replace")
+    # What kind of answer it is: scored by the preset that the profile (a name or a file) has for it.
+    answer_type: str | None = semantic("auto_eval", None, min_length=1)
+    scoring_profile: str | None = identity("auto_eval", None, min_length=1)
+    parse_schema: list[ParseFieldSpec] = nested([])
+    max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
+    # Of the rows with an answer, how many a metric may leave unscored.
+    max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)
+
+
+class GroupSpec(Spec):
+    """Several tasks as one number, micro and macro; put together from the tasks' reports when a run is published."""
+
+    group_id: Id = scheduling()
+    tasks: list[str] = scheduling(min_length=1)
+    metrics: list[str] = scheduling([])
+    description: str | None = scheduling(None)
+
+
+class SinkSpec(Spec):
+    """A place that events are written to."""
+
+    type: Literal["file", "http", "console"] = scheduling()
+    output_path: str | None = scheduling(None)
+    url: str | None = scheduling(None)
+    params: dict[str, JsonValue] = scheduling({})
+
+
+class ObservabilitySpec(Spec):
+    """Events of a run and where they go."""
+
+    enabled: bool = scheduling(default=True)
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = scheduling("INFO")
+    sinks: list[SinkSpec] = nested([])
+
+
+class LimitsSpec(Spec):
+    """What one run may take at most; then it stops, and can be resumed with as much again."""
+
+    tokens: int | None = scheduling(None, ge=1)
+    cost: float | None = scheduling(None, gt=0.0)
+    wall_s: float | None = scheduling(None, gt=0.0)
+
+
+class PipelineConfig(Spec):
+    """A whole evaluation: data, models, prompts, metrics and the tasks that bring them together."""
+
+    api_version: Literal["gage/v1alpha1"] = scheduling(API_VERSION)
+    kind: Literal["PipelineConfig"] = scheduling("PipelineConfig")
+    metadata: Metadata = nested(Metadata())
+    datasets: list[DatasetSpec] = nested([])
+    backends: list[BackendSpec] = nested([])
+    role_adapters: list[RoleAdapterSpec] = nested([])
+    prompts: list[PromptSpec] = nested([])
+    metrics: list[MetricSpec] = nested([])
+    builtin: StepsSpec | None = nested(None)
+    custom: StepsSpec | None = nested(None)
+    tasks: list[TaskSpec] = nested([])
+    groups: list[GroupSpec] = nested([])
+    limits: LimitsSpec = nested(LimitsSpec())
+    observability: ObservabilitySpec = nested(ObservabilitySpec())
+    export: list[Export] = scheduling([])
+    # Sections of older configs; nothing reads them, so only empty ones are accepted.
+    models: list[JsonValue] = scheduling([], max_length=0)
+    parameters: dict[str, JsonValue] = scheduling({}, max_length=0)
+
+
+def _respell(data: Any, key: str, spellings: Mapping[str, str]) -> Any:
+    if isinstance(data, Mapping) and isinstance(data.get(key), str) and data[key] in spellings:
+        return {**data, key: spellings[data[key]]}
+    return data

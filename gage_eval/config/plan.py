@@ -1,0 +1,209 @@
+"""From a resolved config to the specs of every stage of every task."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.backends.base import BackendContext
+from gage_eval.config.check import ResolvedRole, ResolvedTask, resolve
+from gage_eval.config.data import preprocess_spec, standardize_spec, unseen_examples
+from gage_eval.config.load import LoadedConfig
+from gage_eval.config.metrics import score_spec, task_card
+from gage_eval.config.models import DatasetSpec, PromptSpec
+from gage_eval.errors import ConfigError, Problem, closest
+from gage_eval.stages.hooks import RoleHooks
+from gage_eval.stages.specs import (
+    GenerateSpec,
+    JudgeSpec,
+    LoadSpec,
+    Plan,
+    PromptBinding,
+    ReportSpec,
+    TaskSpecs,
+)
+
+# What role_adapters[].capabilities may say → the capability of a backend.
+_CAPABILITIES: Mapping[str, str] = {
+    **{name: name for name in ("chat", "completion", "likelihood", "tools", "images")},
+    "chat_completion": "chat",
+    "text_completion": "completion",
+    "loglikelihood": "likelihood",
+    "vision_chat": "images",
+    "vision": "images",
+    "tool_calls": "tools",
+    "function_calling": "tools",
+}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What specs need that no config says.
+
+    Attributes:
+        media: bytes of a ``media://`` URL.
+        secrets: value of a ``block:`` reference, None without a Prefect API.
+        env: environment variables for ``env:`` references.
+        sample_ids: run only these samples.
+    """
+
+    media: Callable[[str], bytes] | None = None
+    secrets: Callable[[str], str] | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    sample_ids: tuple[str, ...] = ()
+
+
+def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) -> Plan:
+    """The specs of all tasks.
+
+    Raises:
+        ConfigError: cross-references that lead nowhere, or sections this version does not carry out.
+        InputError: a metric's parameters are wrong.
+    """
+    around = surroundings or Surroundings()
+    resolved = resolve(loaded.config, source=loaded.source, base_dir=loaded.base_dir)
+    problems = [problem for task in resolved.tasks for problem in _unsupported(task)]
+    if problems:
+        raise ConfigError(loaded.source, list(dict.fromkeys(problems)))
+    tasks = tuple(_task(task, loaded.base_dir, around) for task in resolved.tasks)
+    name = loaded.config.metadata.name or Path(loaded.source).stem
+    return Plan(name, tasks)
+
+
+def _task(task: ResolvedTask, base_dir: Path, around: Surroundings) -> TaskSpecs:
+    task_id = task.task.task_id
+    judge = _generate(task, task.judge, "judge_model", base_dir, around) if task.judge else None
+    infer = _generate(task, task.dut, "dut_model", base_dir, around)
+    scoring = score_spec(task)
+    specs = TaskSpecs(
+        task_id=task_id,
+        load=_load(task, base_dir),
+        standardize=standardize_spec(task_id, task.dataset),
+        preprocess=preprocess_spec(task, base_dir, around.sample_ids),
+        support=_generate(task, task.support, "support", base_dir, around) if task.support else None,
+        infer=infer,
+        judge=JudgeSpec(task_id, judge),
+        auto_eval=scoring,
+        report=ReportSpec(
+            task_id,
+            task.dataset.dataset_id,
+            model_name(infer),
+            task.task.description,
+            card=task_card(task, scoring.metrics),
+        ),
+    )
+    return specs if task.examples is None else replace(specs, pool=_pool(specs, task.examples, base_dir))
+
+
+def _pool(specs: TaskSpecs, examples: DatasetSpec, base_dir: Path) -> TaskSpecs:
+    """The task's twin that loads and standardizes its few-shot examples, whatever the task's own limits are."""
+    # No id of a config holds a colon.
+    name = f"{specs.task_id}:few_shot"
+    return replace(
+        specs, task_id=name, load=_dataset(name, examples, base_dir), standardize=standardize_spec(name, examples)
+    )
+
+
+def _load(task: ResolvedTask, base_dir: Path) -> LoadSpec:
+    whole = _dataset(task.task.task_id, task.dataset, base_dir)
+    limits = [limit for limit in (whole.limit, task.task.max_samples) if limit is not None]
+    return replace(
+        whole,
+        limit=min(limits, default=None),
+        shuffle=whole.shuffle if task.task.shuffle is None else task.task.shuffle,
+        seed=whole.seed if task.task.shuffle_seed is None else task.task.shuffle_seed,
+    )
+
+
+def _dataset(task_id: str, dataset: DatasetSpec, base_dir: Path) -> LoadSpec:
+    """The rows of a dataset as it is declared."""
+    params = dataset.params
+    return LoadSpec(
+        task_id=task_id,
+        dataset_id=dataset.dataset_id,
+        loader=dataset.loader,
+        params=loader_params(dataset),
+        base_dir=base_dir,
+        limit=params.limit,
+        shuffle=params.shuffle,
+        seed=params.seed,
+        filter=params.filter,
+        sample=params.sample,
+    )
+
+
+def loader_params(dataset: DatasetSpec) -> dict[str, Any]:
+    """What the loader itself is given: where the data is and the keys only it knows."""
+    places = {"path": dataset.params.path, "hub": dataset.hub}
+    params: dict[str, Any] = {
+        **dataset.hub_params,
+        **(dataset.params.model_extra or {}),
+        **{name: value for name, value in places.items() if value is not None},
+    }
+    # Every loader reads row by row; only one from a hub can do so without fetching the whole set first.
+    if dataset.params.streaming and "streaming" in registry.loaders.get(dataset.loader).info.get("params", ()):
+        params["streaming"] = True
+    return params
+
+
+def _generate(
+    task: ResolvedTask, role: ResolvedRole, role_type: str, base_dir: Path, around: Surroundings
+) -> GenerateSpec:
+    adapter = role.adapter
+    return GenerateSpec(
+        task_id=task.task.task_id,
+        role=role_type,
+        adapter_id=adapter.adapter_id,
+        backend_type=role.backend.type,
+        backend_config=role.backend.config,
+        context=BackendContext(base_dir=base_dir, media=around.media, env=around.env, secrets=around.secrets),
+        prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
+        params={**adapter.params, **adapter.sampling_params},
+        max_error_share=task.task.max_error_share,
+        hooks=RoleHooks(adapter.class_path, base_dir, adapter.adapter_id) if adapter.class_path else None,
+        tool_rounds=adapter.tool_rounds,
+        pool_size=adapter.resource_requirement.pool_size,
+    )
+
+
+def _prompt(prompt: PromptSpec, params: Mapping[str, Any]) -> PromptBinding:
+    template = prompt.template
+    plain: Any = (
+        template
+        if isinstance(template, str)
+        else [{"role": message.role, "content": message.content} for message in template]
+    )
+    return PromptBinding(prompt.prompt_id, plain, prompt.system_prompt, {**prompt.params, **params})
+
+
+def model_name(spec: GenerateSpec) -> str:
+    """What people call the model of a spec: its name or file, else the kind of backend."""
+    for key in ("model", "model_path", "model_name_or_path", "path"):
+        value = spec.backend_config.get(key)
+        if isinstance(value, str) and value:
+            return Path(value).name if key != "model" else value
+    return spec.backend_type
+
+
+def _unsupported(task: ResolvedTask) -> list[Problem]:
+    roles = [role for role in (task.dut, task.judge, task.support) if role]
+    return [problem for role in roles for problem in _incapable(role)] + unseen_examples(task)
+
+
+def _incapable(role: ResolvedRole) -> list[Problem]:
+    """What an adapter says it needs and its backend cannot do."""
+    place = f"role_adapters '{role.adapter.adapter_id}'.capabilities"
+    has: frozenset[str] | None = getattr(registry.backends.get(role.backend.type).obj, "capabilities", None)
+    problems = []
+    for name in role.adapter.capabilities:
+        needed = _CAPABILITIES.get(name)
+        if needed is None:
+            known = ", ".join(_CAPABILITIES)
+            problems.append(Problem(place, f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}"))
+        elif has is not None and needed not in has:
+            problems.append(
+                Problem(place, f"backend '{role.backend.type}' lacks '{needed}'. It can: {', '.join(sorted(has))}.")
+            )
+    return problems

@@ -1,0 +1,217 @@
+"""What a config says to plug-ins: their names, and the settings each takes."""
+
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+
+from gage_eval import registry
+from gage_eval.config.metrics import bound
+from gage_eval.config.models import (
+    BackendSpec,
+    DatasetSpec,
+    InlineBackend,
+    MetricSpec,
+    ParseFieldSpec,
+    PipelineConfig,
+)
+from gage_eval.config.places import Found, Loc, path_text
+from gage_eval.config.plain_words import plain_words
+from gage_eval.errors import InputError, closest
+
+
+def check_plugins(config: PipelineConfig) -> tuple[list[Found], list[str]]:
+    """(problems, warnings) of everything a config names or sets in a plug-in."""
+    checker = _Checker()
+    for index, dataset in enumerate(config.datasets):
+        checker.dataset(("datasets", index), dataset)
+    for index, backend in enumerate(config.backends):
+        checker.backend(("backends", index), backend)
+    for index, adapter in enumerate(config.role_adapters):
+        if adapter.backend is not None:
+            checker.backend(("role_adapters", index, "backend"), adapter.backend)
+    # Metrics of all tasks may read what any of them parses; `make_plan` binds them to each task.
+    every = tuple({item.field: item for task in config.tasks for item in task.parse_schema}.values())
+    for index, metric in enumerate(config.metrics):
+        checker.metric(("metrics", index), metric, every)
+    for task_index, task in enumerate(config.tasks):
+        for index, metric in enumerate(task.metric_overrides):
+            checker.metric(("tasks", task_index, "metric_overrides", index), metric, task.parse_schema)
+    return checker.found, checker.warnings
+
+
+def find_plugin(kind: str, name: str) -> registry.Plugin[Any]:
+    """A plug-in by name or class path.
+
+    Raises:
+        InputError: there is none, or its module cannot be imported.
+    """
+    try:
+        return registry.ALL[kind].get(name)
+    except InputError:
+        raise
+    except Exception as error:
+        # A plug-in's module is foreign code and may raise anything while it is imported.
+        raise InputError(f"cannot load '{name}': {type(error).__name__}: {error}.") from error
+
+
+class _Checker:
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.warnings: list[str] = []
+
+    def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
+        try:
+            return find_plugin(kind, name)
+        except InputError as error:
+            self.found.append(Found(loc, str(error)))
+            return None
+
+    def dataset(self, loc: Loc, dataset: DatasetSpec) -> None:
+        loader = self.plugin("loaders", dataset.loader, (*loc, "loader"))
+        if loader is not None:
+            self._loader_params((*loc, "params"), dataset, loader)
+        params = dataset.params
+        if params.filter is not None:
+            self._filter((*loc, "params", "filter"), params.filter)
+        preprocessor = self.plugin("preprocessors", params.preprocess, (*loc, "params", "preprocess"))
+        if preprocessor is not None:
+            self._arguments((*loc, "params", "preprocess_kwargs"), params.preprocess_kwargs, preprocessor)
+        for name in ("doc_to_text", "doc_to_visual", "doc_to_audio"):
+            if (path := getattr(params, name)) is not None:
+                kwargs = getattr(params, f"{name}_kwargs")
+                self._callable((*loc, "params", name), path, kwargs, params.preprocess_kwargs)
+
+    def backend(self, loc: Loc, backend: InlineBackend) -> None:
+        plugin = self.plugin("backends", backend.type, (*loc, "type"))
+        model = None if plugin is None else plugin.info.get("config")
+        if model is None:
+            return
+        try:
+            model.model_validate(backend.config)
+        except ValidationError as error:
+            self.found += plain_words(error, backend.config, model, (*loc, "config"))
+        name = backend.backend_id if isinstance(backend, BackendSpec) else path_text(loc)
+        for key in backend.config:
+            # Undeclared keys pass through to the model, so a slip is no error; it is rarely meant either.
+            near = () if key in _names_of(model) else get_close_matches(key, _names_of(model), n=1, cutoff=0.85)
+            if near:
+                self.warnings.append(
+                    f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is. "
+                    f"Did you mean '{near[0]}'?"
+                )
+
+    def metric(self, loc: Loc, metric: MetricSpec, parsed: Sequence[ParseFieldSpec] = ()) -> None:
+        if self.plugin("metrics", metric.implementation, (*loc, "implementation")) is None:
+            return
+        try:
+            bound(metric, parsed)
+        except InputError as error:
+            message = str(error)
+            # The message quotes the parameter it is about, which is the more exact place.
+            named = [key for key in metric.params if f"'{key}'" in message]
+            self.found.append(Found((*loc, "params", named[0]) if named else loc, message))
+
+    def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+        try:
+            _check_callable(path, kwargs, inherited)
+        except InputError as error:
+            self.found.append(Found(loc, str(error)))
+
+    def _filter(self, loc: Loc, conditions: Any) -> None:
+        from gage_eval.datasets import Filter
+
+        try:
+            Filter(conditions)
+        except InputError as error:
+            self.found.append(Found(loc, str(error)))
+
+    def _loader_params(self, loc: Loc, dataset: DatasetSpec, loader: registry.Plugin[Any]) -> None:
+        declared = list(type(dataset.params).model_fields)
+        own = loader.info.get("params")
+        if own is not None:
+            self._hub(loc[:-1], dataset, own)
+        for key in dataset.params.model_extra or {}:
+            if own is not None and key not in own:
+                known = [*own, *declared]
+                self.found.append(
+                    Found(
+                        (*loc, key),
+                        f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}",
+                    )
+                )
+            elif own is None and (near := get_close_matches(key, declared, n=1, cutoff=0.85)):
+                self.found.append(Found((*loc, key), f"unknown key '{key}'. Did you mean '{near[0]}'?"))
+
+    def _hub(self, loc: Loc, dataset: DatasetSpec, known: Sequence[str]) -> None:
+        if dataset.hub is not None and "hub" not in known:
+            message = f"loader '{dataset.loader}' reads no hub; remove 'loader' (hf_hub is the one) or 'hub'."
+            self.found.append(Found((*loc, "hub"), message))
+        for key in dataset.hub_params:
+            if key not in known:
+                message = f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}"
+                self.found.append(Found((*loc, "hub_params", key), message))
+
+    def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+        parameters = inspect.signature(plugin.obj).parameters
+        named = {
+            name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
+        }
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        for key, value in given.items():
+            if key in named:
+                self._argument((*loc, key), value, plugin, key)
+            elif not takes_all:
+                self.found.append(Found((*loc, key), _no_parameter(plugin.name, key, named)))
+        for key, parameter in named.items():
+            if parameter.default is parameter.empty and key not in given:
+                self.found.append(Found(loc, f"{plugin.name} needs '{key}'."))
+
+    def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
+        hint = typing.get_type_hints(plugin.obj).get(key)
+        if hint is None:
+            return
+        try:
+            TypeAdapter(hint).validate_python(value, strict=True)
+        except PydanticUserError:
+            # A type pydantic has no schema for: the plug-in checks it itself.
+            return
+        except ValidationError as error:
+            found = plain_words(error, value, BaseModel)
+            self.found.append(Found(loc, found[0].message))
+
+
+def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
+    from gage_eval.preprocess.callables import TextCallable
+
+    try:
+        _ = TextCallable(path, kwargs, inherited).arguments
+    except InputError:
+        raise
+    except Exception as error:
+        # As a plug-in's, its module is foreign code.
+        raise InputError(f"cannot load '{path}': {type(error).__name__}: {error}.") from error
+
+
+def _names_of(model: type[BaseModel]) -> list[str]:
+    names = list(model.model_fields)
+    for field in model.model_fields.values():
+        alias = field.validation_alias
+        choices = getattr(alias, "choices", [alias] if isinstance(alias, str) else [])
+        names += [choice for choice in choices if isinstance(choice, str)]
+    return names
+
+
+def _no_parameter(plugin: str, key: str, named: Mapping[str, inspect.Parameter]) -> str:
+    takes = ", ".join(
+        name if parameter.default is parameter.empty else f"{name} ({_default(parameter.default)})"
+        for name, parameter in named.items()
+    )
+    return f"{plugin} has no parameter '{key}'. It takes: {takes or 'none'}.{closest(key, named)}"
+
+
+def _default(value: Any) -> str:
+    return "none" if value is None else str(value)

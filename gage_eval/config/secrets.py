@@ -1,0 +1,150 @@
+"""Secrets stay out of configs: a field named like one holds ``env:NAME`` or ``block:name[/field]``.
+
+`literals` finds what breaks the rule, `scrub` takes secrets out of anything that is written down. Neither
+shows a value it takes for a secret. Names decide: words such as ``password`` or ``api_key`` everywhere; among
+the settings of backends, sinks and hubs every name that ends in key, token, secret or password. Text that has
+the shape of a well-known kind of token, or a URL with a password in it, counts wherever it stands.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from gage_eval.config.places import Found, Loc
+
+MASK = "***"
+
+_REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*\Z|block:[\w.-]+(?:/[\w.-]+)*\Z")
+_VARIABLE_IN_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
+
+_WORD = r"(?:^|[_.-])"
+# Names that mean a secret whatever they belong to.
+_SECRET_NAME = re.compile(
+    rf"{_WORD}(?:api_?keys?|access_?keys?|secret_?keys?|private_?keys?|auth_?keys?|subscription_?keys?|account_?keys?"
+    r"|(?:api|access|auth|bearer|hf|hub|refresh|id|session|security|sas|personal_access)_?tokens?"
+    r"|secrets?|client_?secrets?|passwords?|passwd|passphrases?|pwd|credentials?|(?:proxy_?)?authorization|cookies?)$"
+)
+# Names that mean one among the settings of a connection.
+_SECRET_ENDING = re.compile(rf"{_WORD}(?:key|token|secret|password|passwd|passphrase|credentials?)s?$")
+_HARMLESS = re.compile(
+    r"(?:^|_)(?:(?:bos|eos|pad|unk|sep|cls|mask|image|video|audio|stop|special|added|extra|think\w*|reasoning|start"
+    r"|end|max|min|new|num|n|prompt|completion|total|logit)_?(?:new_|completion_)?tokens?"
+    r"|(?:value|sort|cache|label|field|metric|score|answer|primary|foreign|public|response)_?keys?)$"
+)
+_CONNECTIONS = frozenset({"backends", "backend", "headers", "extra_headers", "sinks", "hub_params", "storage_options"})
+
+# Every run that may fail to match is bounded: what is scrubbed may be hostile, and as long as an answer.
+_TOKEN_SHAPE = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|AKIA[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|pnu_\w{20,}"
+    r"|eyJ[\w-]{8,200}\.eyJ[\w.-]+)"
+)
+_BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"\b([a-z][a-z0-9+.-]{0,20}://)[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+_URL_QUERY = re.compile(
+    r"([?&](?:api[_-]?key|key|token|access[_-]?token|secret|password|sig|signature|x-amz-\w+)=)[^&\s#]+",
+    re.IGNORECASE,
+)
+
+
+def is_reference(value: Any) -> bool:
+    """Whether a value is ``env:NAME`` or ``block:name[/field]``."""
+    return isinstance(value, str) and _REFERENCE.match(value) is not None
+
+
+def is_secret_name(name: str, *, connection: bool = False) -> bool:
+    """Whether a field of that name holds a secret.
+
+    Args:
+        name: a key, header or environment variable, in any case and with ``-`` or ``_``.
+        connection: the field belongs to the settings of a backend, sink or hub.
+    """
+    plain = _plain_name(name)
+    if _HARMLESS.search(plain):
+        return False
+    return _means_secret(plain) or (connection and _SECRET_ENDING.search(plain) is not None)
+
+
+def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[Found]:
+    """Every place where a secret stands in a config, or would by interpolation.
+
+    Args:
+        value: the config as plain values, placeholders replaced.
+        variables: names of the variables that were put in, by place.
+    """
+    found = []
+    for loc, text, secret in _walk(value, (), connection=False):
+        names = list(variables.get(loc, ()))
+        hidden = [name for name in names if is_secret_name(name, connection=True)]
+        if hidden or (secret and names):
+            name = (hidden or names)[0]
+            found.append(Found(loc, (_WRITE_ENV if secret else _ENV_ELSEWHERE).format(name)))
+        elif secret and not is_reference(text):
+            found.append(Found(loc, _LITERAL))
+        elif not secret and isinstance(text, str) and _shapes(text) != text:
+            found.append(Found(loc, _IN_TEXT))
+    return found
+
+
+def scrub(value: Any) -> Any:
+    """A value for records and logs: secrets by name or by shape masked, references kept.
+
+    Unlike the check of a config it takes every field for one of a connection: a name masked for nothing costs
+    less than a key in a log.
+    """
+    if isinstance(value, str):
+        return _shapes(value)
+    if isinstance(value, Mapping):
+        return {name: _scrub_field(str(name), item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrub(item) for item in value]
+    return value
+
+
+_LITERAL = "a literal secret does not belong in a config; write env:NAME (or block:NAME)."
+_WRITE_ENV = "${{{0}}} would write the secret into records; write env:{0}."
+_ENV_ELSEWHERE = "${{{0}}} would write a secret into records; give it as env:{0} to a field that takes a secret."
+_IN_TEXT = "this looks like a key or a password; give it as env:NAME to a field that takes a secret."
+
+
+def _plain_name(name: str) -> str:
+    """camelCase, header-case and snake_case are one spelling each of the same words; the last 100 letters."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[-100:]).replace("-", "_").replace(" ", "_").lower()
+
+
+def _means_secret(plain: str) -> bool:
+    return plain == "token" or _SECRET_NAME.search(plain) is not None
+
+
+def _scrub_field(name: str, item: Any) -> Any:
+    if not is_secret_name(name, connection=True) or is_reference(item) or not _may_be_secret(item, name):
+        return scrub(item)
+    return MASK
+
+
+def _walk(value: Any, loc: Loc, *, connection: bool, secret: bool = False) -> Iterator[tuple[Loc, Any, bool]]:
+    """Every scalar with its place and whether it stands in a secret's field."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            inside = connection or key in _CONNECTIONS
+            hidden = secret or is_secret_name(key, connection=connection)
+            yield from _walk(item, (*loc, key), connection=inside, secret=hidden)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _walk(item, (*loc, index), connection=connection, secret=secret)
+    else:
+        yield loc, value, secret and _may_be_secret(value, *(part for part in loc if isinstance(part, str)))
+
+
+def _may_be_secret(value: Any, *names: str) -> bool:
+    """A number is a secret only where the name leaves no doubt (``password: 1``, but not ``some_key: 1``)."""
+    if value is None or value == "" or isinstance(value, bool):
+        return False
+    return not isinstance(value, int | float) or any(_means_secret(_plain_name(name)) for name in names)
+
+
+def _shapes(text: str) -> str:
+    text = _TOKEN_SHAPE.sub(MASK, text)
+    text = _BEARER.sub(rf"\1 {MASK}", text)
+    text = _URL_PASSWORD.sub(rf"\1{MASK}@", text)
+    return _URL_QUERY.sub(rf"\1{MASK}", text)

@@ -1,0 +1,118 @@
+"""The short ways to write things in a config, turned into the one long form.
+
+A metric may be written as ``exact_match``, as ``regex_match(pattern='[0-9]+')``, as
+``numeric_match: {tolerance: 0.1}``, as ``{type: exact_match, name: acc, label_field: gold}`` or in full.
+Arguments are literals only: the text is parsed, never evaluated.
+"""
+
+import ast
+import math
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
+
+_MAX_SUGAR = 4096
+
+
+def rename_aliases(data: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """A mapping with older spellings of keys replaced by the names of the model.
+
+    Raises:
+        ValueError: a key is given in both spellings.
+    """
+    out = dict(data)
+    for alias, name in aliases.items():
+        if alias not in out:
+            continue
+        if name in out:
+            raise ValueError(f"'{name}' and '{alias}' are two spellings of one setting; keep '{name}'")
+        out[name] = out.pop(alias)
+    return out
+
+
+def metric_form(data: Any, fields: Collection[str]) -> Any:
+    """The full mapping of a metric written in any of its forms.
+
+    Args:
+        data: a string, a mapping with one foreign key, or the full mapping.
+        fields: the field names of the full form.
+
+    Raises:
+        ValueError: a string that is neither a name nor ``name(key=literal, …)``.
+    """
+    if isinstance(data, str):
+        name, params = parse_call(data)
+        return _full(name, params)
+    if not isinstance(data, Mapping):
+        return data
+    if len(data) == 1:
+        ((key, value),) = data.items()
+        if isinstance(key, str) and key not in fields and (value is None or isinstance(value, Mapping)):
+            return _full(key, value or {})
+    if "type" in data and "type" not in fields and not {"metric_id", "implementation"} & data.keys():
+        from gage_eval.contract.profile import metric_entry
+
+        return metric_entry(data)
+    if "metric_id" in data and "implementation" not in data:
+        return {**data, "implementation": data["metric_id"]}
+    if "implementation" in data and "metric_id" not in data and isinstance(data["implementation"], str):
+        return {**data, "metric_id": short_name(data["implementation"])}
+    return data
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """``name`` or ``name(key='literal', …)`` as (name, keyword arguments).
+
+    Raises:
+        ValueError: anything else; the message says what was expected.
+    """
+    text = text.strip()
+    name, bracket, rest = text.partition("(")
+    name = name.strip()
+    if not bracket:
+        return name, {}
+    expected = f"cannot read {_shown(text)}: write name(key='value', …) with literal values"
+    if len(text) > _MAX_SUGAR or not rest.endswith(")"):
+        raise ValueError(expected)
+    try:
+        # A fixed name in front: the real one may be a class path, which is no Python expression.
+        with warnings.catch_warnings():
+            # A pattern such as '\\d' is meant as it stands.
+            warnings.simplefilter("ignore")
+            call = ast.parse(f"f({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError(expected)
+        params: dict[str, Any] = {}
+        for keyword in call.keywords:
+            if keyword.arg is None:
+                raise ValueError(expected)
+            params[keyword.arg] = _json_like(ast.literal_eval(keyword.value))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(expected) from error
+    return name, params
+
+
+def short_name(implementation: str) -> str:
+    """The last name of a class path (``pkg.mod:Exact`` → ``Exact``); a plain name as it is."""
+    return implementation.rpartition(":")[2].rpartition(".")[2]
+
+
+def _full(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"metric_id": short_name(name), "implementation": name, "params": dict(params)}
+
+
+def _json_like(value: Any) -> Any:
+    if isinstance(value, str):
+        value.encode()
+        return value
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, list | tuple):
+        return [_json_like(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _json_like(item) for key, item in value.items()}
+    raise ValueError(f"a {type(value).__name__} has no place in a config")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "…")

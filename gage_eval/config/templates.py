@@ -1,0 +1,108 @@
+"""Built-in suites: templates under ``configs/builtin_templates/<suite>/v<N>.yaml``."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gage_eval.config.load import LoadedConfig, load_config
+from gage_eval.errors import InputError, closest
+from gage_eval.packaged import configs_dir
+
+_VERSION = re.compile(r"v(\d+)\Z")
+
+
+@dataclass(frozen=True)
+class SuiteInfo:
+    """A built-in suite.
+
+    Attributes:
+        name: as in ``gage suite NAME``.
+        versions: ``v1``, ``v2``, …; the last is the default.
+        description: the description of that version, in one line.
+        path: the file of that version.
+    """
+
+    name: str
+    versions: tuple[str, ...]
+    description: str
+    path: Path
+
+
+def list_suites(root: Path | None = None) -> list[SuiteInfo]:
+    """All built-in suites by name; ``root`` stands in for `configs_dir` in tests."""
+    folder = (root or configs_dir()) / "builtin_templates"
+    if not folder.is_dir():
+        return []
+    suites = []
+    for place in sorted(folder.iterdir()):
+        versions = _versions(place)
+        if versions:
+            path = place / f"{versions[-1]}.yaml"
+            suites.append(SuiteInfo(place.name, tuple(versions), _description(path), path))
+    return suites
+
+
+def suite_path(name: str, version: str | None = None, *, root: Path | None = None) -> Path:
+    """The template file of a suite.
+
+    Args:
+        name: a name that `list_suites` has.
+        version: ``v2`` or ``2``; the newest unless given.
+
+    Raises:
+        InputError: no such suite or version; the message lists what there is.
+    """
+    folder = (root or configs_dir()) / "builtin_templates"
+    # Names are compared with what is there and never joined to a path unseen.
+    names = {place.name: place for place in folder.iterdir() if _versions(place)} if folder.is_dir() else {}
+    if name not in names:
+        known = ", ".join(sorted(names)) or "none"
+        raise InputError(f"no suite '{name}'. Suites: {known}.{closest(name, names)}")
+    versions = _versions(names[name])
+    wanted = versions[-1] if version is None else "v" + version.removeprefix("v")
+    if wanted not in versions:
+        raise InputError(f"suite '{name}' has no version '{version}'. Versions: {', '.join(versions)}.")
+    return names[name] / f"{wanted}.yaml"
+
+
+def load_suite(
+    name: str,
+    version: str | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+    max_samples: int | None = None,
+    model_path: str | None = None,
+    root: Path | None = None,
+) -> LoadedConfig:
+    """`load_config` of a built-in suite.
+
+    Raises:
+        InputError: no such suite or version, or an override without a place.
+        ConfigError: the template cannot be used as it is filled in.
+    """
+    return load_config(
+        suite_path(name, version, root=root),
+        env=env,
+        overrides=overrides,
+        max_samples=max_samples,
+        model_path=model_path,
+    )
+
+
+def _versions(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    numbers = [int(match[1]) for file in folder.glob("v*.yaml") if (match := _VERSION.match(file.stem))]
+    return [f"v{number}" for number in sorted(numbers)]
+
+
+def _description(path: Path) -> str:
+    """The first line of a template's description, read without loading the plug-ins it names."""
+    from gage_eval.config import yaml_lines
+
+    root = yaml_lines.parse(path.read_text(encoding="utf-8"), str(path))
+    metadata = root.items.get("metadata") if isinstance(root, yaml_lines.Mapping) else None
+    text = metadata.items.get("description") if isinstance(metadata, yaml_lines.Mapping) else None
+    return text.text.strip().partition("\n")[0] if isinstance(text, yaml_lines.Scalar) else ""

@@ -1,0 +1,7 @@
+"""Where records come from: loaders, and the choice of rows."""
+
+from gage_eval.datasets.base import Loader, Record
+from gage_eval.datasets.filter import Filter
+from gage_eval.datasets.select import reservoir, select
+
+__all__ = ["Filter", "Loader", "Record", "reservoir", "select"]

@@ -1,0 +1,227 @@
+"""The contract of a loader, and what loaders of files share."""
+
+import glob
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import urlsplit
+
+from gage_eval import canonical
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, closest
+from gage_eval.hashing import file_digest
+from gage_eval.sample_record import unreadable
+
+Record: TypeAlias = tuple[int, str]
+"""1-based line (or position) in the source, and the record's raw text."""
+
+MAX_BYTES = 64 * 1024 * 1024
+"""The longest line, cell or single-record file that is read."""
+
+_BUFFER = 1024 * 1024
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
+
+
+class Loader(Protocol):
+    """Reads one source of records.
+
+    Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that
+    relative paths start from. It is registered with ``params``, the names it takes beside ``path``, so that
+    `gage validate` knows them.
+    """
+
+    def identity(self) -> JsonValue:
+        """What goes into keys: content hashes of what is read, never a path or a time."""
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """All records in the order of the source, streamed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of a loader, and the field of every record that says which file it came from.
+
+    Attributes:
+        path: as the config names them.
+        files: paths or addresses, in the order in which they are read.
+        field: the record's field that takes the file's name without endings; None for no such field.
+    """
+
+    path: str
+    files: tuple[str, ...]
+    field: str | None = None
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], base_dir: Path, loader: str, known: Iterable[str]) -> "Source":
+        """The source that ``path`` and ``source_field`` name.
+
+        Raises:
+            InputError: a parameter is unknown, or nothing is there.
+        """
+        check_params(params, ("path", *known), loader)
+        path, field = params.get("path"), params.get("source_field")
+        if not isinstance(path, str) or not path:
+            raise InputError(f"loader {loader} needs params.path, the file to read.")
+        if field is not None and (not isinstance(field, str) or not field):
+            raise InputError(f"loader {loader}: source_field is the name of a field, not {field!r}.")
+        return cls(path, tuple(find_files(path, base_dir)), field)
+
+    def identity(self) -> dict[str, JsonValue]:
+        """sha256 of each file's bytes in the order they are read; their names where records show them."""
+        out: dict[str, JsonValue] = {"files": [content_hash(file) for file in self.files]}
+        if self.field is not None:
+            out["source"] = {"field": self.field, "names": [stem(file) for file in self.files]}
+        return out
+
+    def named(self, record: JsonValue, file: str) -> JsonValue:
+        """The record with the name of its file; a field it has itself stays."""
+        if self.field is None or not isinstance(record, dict):
+            return record
+        return {self.field: stem(file), **record}
+
+    def nothing(self) -> InputError:
+        """The error of a source without a record."""
+        return InputError(f"'{self.path}' holds no records.")
+
+
+def stem(path: str) -> str:
+    """A file's name without its folder, its ending and a compression's ending.
+
+    >>> stem("s3://bucket/test/agronomy.csv.gz")
+    'agronomy'
+    """
+    name = Path(urlsplit(path).path if "://" in path else path).name
+    plain = Path(name).with_suffix("") if Path(name).suffix.lower() in _COMPRESSED else Path(name)
+    return plain.stem
+
+
+def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -> None:
+    """Refuse parameters the loader does not have.
+
+    Raises:
+        InputError: names the parameter and the closest known one.
+    """
+    names = list(known)
+    for name in params:
+        if name not in names:
+            takes = ", ".join(names)
+            raise InputError(f"loader {loader} has no parameter '{name}'. It takes: {takes}.{closest(name, names)}")
+
+
+def find_files(path: str, base_dir: Path) -> list[str]:
+    """The files a path, an address or a glob pattern names, sorted.
+
+    Patterns are followed on file systems that list folders (``s3://``); an ``http(s)://`` address is one file.
+
+    Raises:
+        InputError: nothing is there; the message names the closest file of that folder.
+    """
+    if "://" in path:
+        return _find_remote(path)
+    full = base_dir / Path(path).expanduser()
+    if full.is_file():
+        return [str(full)]
+    if glob.has_magic(path):
+        found = sorted(name for name in glob.glob(str(full), recursive=True) if Path(name).is_file())
+        if not found:
+            raise InputError(f"no file matches '{path}'.")
+        return found
+    if full.is_dir():
+        raise InputError(f"'{path}' is a folder; name its files, as '{path.rstrip('/')}/*.jsonl'.")
+    names = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
+    raise InputError(f"no file '{path}'.{closest(full.name, names)}")
+
+
+def _find_remote(path: str) -> list[str]:
+    if path.startswith(("http://", "https://")) or not glob.has_magic(path):
+        return [path]
+    try:
+        import fsspec
+
+        system, pattern = fsspec.core.url_to_fs(path)
+        found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"'{path}' cannot be listed: {error}.") from error
+    if not found:
+        raise InputError(f"no file matches '{path}'.")
+    return found
+
+
+def open_bytes(path: str) -> io.BufferedReader:
+    """A file for reading bytes, unpacked by its suffix.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    suffix = Path(urlsplit(path).path if "://" in path else path).suffix.lower()
+    try:
+        if suffix == ".zst":
+            return _unpack_zstd(open_stored(path))
+        if "://" not in path and suffix not in _COMPRESSED:
+            return open(path, "rb")
+        import fsspec
+
+        # Files of some systems read lines of any length only; a reader of our own bounds them.
+        return io.BufferedReader(fsspec.open(path, "rb", compression="infer").open(), _BUFFER)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"'{path}' cannot be read: {error}.") from error
+
+
+def open_stored(path: str) -> io.BufferedReader:
+    """A file for reading its bytes as they are stored.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    try:
+        if "://" not in path:
+            return open(path, "rb")
+        import fsspec
+
+        return io.BufferedReader(fsspec.open(path, "rb").open(), _BUFFER)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"'{path}' cannot be read: {error}.") from error
+
+
+def _unpack_zstd(file: io.BufferedReader) -> io.BufferedReader:
+    # Arrow unpacks Zstandard itself; Python does from 3.14 on.
+    import pyarrow as pa
+
+    return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), _BUFFER)
+
+
+def content_hash(path: str) -> str:
+    """sha256 of a file's bytes as they are stored, packed or not.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        if "://" not in path:
+            return file_digest(Path(path))
+        with open_stored(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{path}' cannot be read: {error}.") from error
+
+
+def decode_line(line: bytes) -> str:
+    """The text of a line. What is not UTF-8 becomes a record that standardize rejects with the reason."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        shown = line[:1000].decode(errors="backslashreplace")
+        return unreadable(f"the record is not UTF-8: {error.reason} at byte {error.start}.", shown)
+
+
+def record_text(record: JsonValue) -> str:
+    """The raw text of a record a loader built. What has no JSON form is rejected later, with the reason."""
+    try:
+        return canonical.encode(record).decode()
+    except (ValueError, RecursionError) as error:
+        return unreadable(f"the record has no JSON form: {error}.", "")

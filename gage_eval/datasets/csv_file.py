@@ -1,0 +1,135 @@
+"""Comma- and tab-separated tables."""
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text
+from gage_eval.errors import InputError
+from gage_eval.sample_record import unreadable
+
+_PARAMS = ("columns", "delimiter", "encoding", "source_field")
+
+
+@registry.loaders.register("csv", version=1, params=_PARAMS)
+class CsvLoader:
+    """One record a row; the first row names the columns unless ``columns`` does. Every cell is text.
+
+    Cells may be quoted and then hold line breaks. A row that has more or fewer cells than there are columns
+    is passed on as a record that standardize rejects with its line. Empty rows are passed over.
+
+    Parameters (``params``):
+        path: file, glob pattern (files in sorted order, each with its own header) or address; ``.gz``, ``.zst`` and the
+            like are unpacked.
+        columns: the names of the columns, for files without a header.
+        delimiter: one character; a comma, or a tab in files that end in ``.tsv``.
+        encoding: of the text. Default ``utf-8``.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or wrong, or a file is not there.
+    """
+
+    NAME: ClassVar[str] = "csv"
+    DELIMITER: ClassVar[str | None] = None
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, self.NAME, _PARAMS)
+        self._columns = _columns(params.get("columns"), self.NAME)
+        self._delimiter = params.get("delimiter") or self.DELIMITER
+        if self._delimiter is not None and (not isinstance(self._delimiter, str) or len(self._delimiter) != 1):
+            raise InputError(f"loader {self.NAME}: delimiter is one character, not {self._delimiter!r}.")
+        self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
+        if csv.field_size_limit() < MAX_BYTES:
+            csv.field_size_limit(MAX_BYTES)
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes, and how they are read."""
+        return {
+            **self._source.identity(),
+            "columns": self._columns,
+            "delimiters": [self._delimiter_of(file) for file in self._source.files],
+            "encoding": self._encoding,
+        }
+
+    def records(self) -> Iterator[Record]:
+        """(line, text) of each row; lines are counted on from file to file.
+
+        Raises:
+            InputError: there is no row at all, a header names no or equal columns, or a file cannot be read.
+        """
+        before, empty = 0, True
+        for file in self._source.files:
+            name = Path(file).name
+            with open_bytes(file) as packed:
+                # Bytes that are no text become lone surrogates, which have no JSON form: that row is rejected.
+                text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
+                reader = csv.reader(text, delimiter=self._delimiter_of(file))
+                columns, start = self._columns, 1
+                try:
+                    for cells in reader:
+                        if cells and columns is None:
+                            columns = _header(cells, name)
+                        elif cells and columns is not None:
+                            empty = False
+                            yield before + start, self._record(columns, cells, file)
+                        start = reader.line_num + 1
+                except (OSError, EOFError, csv.Error, UnicodeError) as error:
+                    raise InputError(f"'{name}' cannot be read after line {reader.line_num}: {error}.") from error
+                before += reader.line_num
+        if empty:
+            raise self._source.nothing()
+
+    def _delimiter_of(self, file: str) -> str:
+        if self._delimiter is not None:
+            return self._delimiter
+        return "\t" if ".tsv" in Path(file).suffixes else ","
+
+    def _record(self, columns: list[str], cells: list[str], path: str) -> str:
+        if len(cells) != len(columns):
+            reason = f"the row has {len(cells)} cells and there are {len(columns)} columns."
+            return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
+        return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
+
+
+@registry.loaders.register("tsv", version=1, params=_PARAMS)
+class TsvLoader(CsvLoader):
+    """The csv loader for files with tabs between their cells, whatever they are called."""
+
+    NAME = "tsv"
+    DELIMITER = "\t"
+
+
+def _encoding(name: Any, loader: str) -> str:
+    """The codec's own name; UTF-8 with or without a byte order mark is one encoding."""
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, TypeError):
+        raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
+    return "utf-8-sig" if found == "utf-8" else found
+
+
+def _columns(given: Any, loader: str) -> list[str] | None:
+    if given is None:
+        return None
+    if not isinstance(given, Sequence) or isinstance(given, str) or not all(isinstance(n, str) and n for n in given):
+        raise InputError(f"loader {loader}: columns is a list of names, not {given!r}.")
+    return _distinct(list(given), f"loader {loader}: columns")
+
+
+def _header(cells: list[str], name: str) -> list[str]:
+    """The names of the columns; one without a name is called by its place."""
+    names = [cell.strip() or f"column_{place}" for place, cell in enumerate(cells, 1)]
+    return _distinct(names, f"the header of '{name}'")
+
+
+def _distinct(names: list[str], where: str) -> list[str]:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where} names '{twice}' twice; say columns: with a name for each.")
+    return names

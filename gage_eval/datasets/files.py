@@ -1,0 +1,94 @@
+"""One file per record, with an image beside it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import canonical, registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem
+from gage_eval.errors import InputError, closest
+from gage_eval.sample_record import unreadable
+
+_PARAMS = ("parser", "image", "image_field", "text_field", "source_field")
+_PARSERS = ("json", "txt")
+
+
+@registry.loaders.register("files", version=1, params=_PARAMS)
+class FilesLoader:
+    """One record a file, as sets of scanned receipts are published.
+
+    A JSON file is a record; a text file is a record with its text in one field. A record that names no ``id``
+    gets the file's name without endings.
+
+    Parameters (``params``):
+        path: glob pattern of the files (read in sorted order).
+        parser: ``json`` or ``txt``. Default: json for ``.json``, else txt.
+        image: where the image of a record is, relative to the dataset's ``content_root``; ``{stem}`` stands for the
+            file's name without endings, as in ``img/{stem}.jpg``.
+        image_field: the record's field that takes the image's path. Default ``image``.
+        text_field: the field that takes a text file's text. Default ``text``.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or wrong, or no file is there.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, "files", _PARAMS)
+        self._parser: str | None = params.get("parser")
+        if self._parser is not None and self._parser not in _PARSERS:
+            near = closest(str(self._parser), _PARSERS)
+            raise InputError(f"loader files has no parser {self._parser!r}. Parsers: {', '.join(_PARSERS)}.{near}")
+        self._image: str | None = params.get("image")
+        if self._image is not None and (not isinstance(self._image, str) or "{stem}" not in self._image):
+            raise InputError("loader files: image is a path with {stem} in it, as img/{stem}.jpg.")
+        self._image_field: str = params.get("image_field") or "image"
+        self._text_field: str = params.get("text_field") or "text"
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes and its name, which is its record's id, and how it is read.
+
+        The images' own bytes count where they are read: in preprocess.
+        """
+        return {
+            **self._source.identity(),
+            "names": [stem(file) for file in self._source.files],
+            "parsers": [self._parser_of(file) for file in self._source.files],
+            "image": self._image,
+            "fields": [self._image_field, self._text_field],
+        }
+
+    def records(self) -> Iterator[Record]:
+        """(place of the file from 1, text) of each file.
+
+        Raises:
+            InputError: a file cannot be read or is longer than 64 MiB.
+        """
+        for position, path in enumerate(self._source.files, 1):
+            yield position, self._text(path)
+
+    def _parser_of(self, path: str) -> str:
+        return self._parser or ("json" if ".json" in Path(path).suffixes else "txt")
+
+    def _text(self, path: str) -> str:
+        name = Path(path).name
+        try:
+            with open_bytes(path) as file:
+                data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
+        except (OSError, EOFError) as error:
+            raise InputError(f"'{name}' cannot be read: {error}.") from error
+        if len(data) > MAX_BYTES:
+            raise InputError(f"'{name}' is longer than {MAX_BYTES >> 20} MiB.")
+        try:
+            text = data.decode()
+            record: JsonValue = {self._text_field: text} if self._parser_of(path) == "txt" else canonical.decode(text)
+        except (ValueError, RecursionError) as error:
+            return unreadable(f"'{name}' is no {self._parser_of(path)} text: {error}.", "")
+        if not isinstance(record, dict):
+            return record_text(record)
+        own = stem(path)
+        made: dict[str, JsonValue] = {"id": own, **record}
+        if self._image is not None:
+            made[self._image_field] = self._image.replace("{stem}", own)
+        return record_text(self._source.named(made, path))

@@ -1,0 +1,173 @@
+"""Datasets of the Hugging Face hub, and folders that the datasets library wrote or reads."""
+
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import Record, check_params, record_text
+from gage_eval.datasets.cells import plain
+from gage_eval.errors import InputError
+from gage_eval.hashing import file_digest
+from gage_eval.sample_record import unreadable
+
+_PARAMS = ("hub", "split", "subset", "revision", "streaming")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_BATCH = 512
+
+
+@registry.loaders.register("hf_hub", version=1, params=_PARAMS)
+class HubLoader:
+    """A split of a dataset of the Hugging Face hub, or of a local folder. Needs the extra ``hf``.
+
+    Rows are read as they are stored: images and recordings are not decoded but become data URLs. Code of a dataset's
+    repository is never run.
+
+    Parameters (``params``, and ``hub``, ``hub_params`` beside them):
+        hub: the dataset's name on the hub, as ``openai/gsm8k``; or a folder.
+        path: a folder that ``save_to_disk`` wrote, or one of data files.
+        split: which split. Default ``test``.
+        subset: which configuration of the dataset.
+        revision: branch, tag or commit; what it stands for goes into the key. Default ``main``.
+        streaming: read rows over the network as they are needed, without fetching the set.
+
+    Raises:
+        InputError: a parameter is unknown or wrong, or the folder is not there.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        check_params(params, ("path", *_PARAMS), "hf_hub")
+        for key in ("path", "hub", "split", "subset", "revision"):
+            if params.get(key) is not None and (not isinstance(params[key], str) or not params[key]):
+                raise InputError(f"loader hf_hub: {key} is a text, not {params[key]!r}.")
+        name, path = params.get("hub"), params.get("path")
+        if (name is None) == (path is None):
+            raise InputError("loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.")
+        folder = base_dir / Path(path or name or "").expanduser()
+        if path is not None and not folder.is_dir():
+            raise InputError(f"no folder '{path}'.")
+        self._name: str = path or name or ""
+        self._folder = folder if folder.is_dir() else None
+        self._split: str = params.get("split") or "test"
+        self._subset: str | None = params.get("subset")
+        self._revision: str = params.get("revision") or "main"
+        self._streaming = params.get("streaming") is True
+
+    def identity(self) -> JsonValue:
+        """The commit that the revision stands for, or the digests of a folder's files; and the split.
+
+        Raises:
+            InputError: the commit cannot be told.
+        """
+        chosen = {"split": self._split, "subset": self._subset}
+        if self._folder is None:
+            return {"commit": self._commit, **chosen}
+        files = sorted(file for file in self._folder.rglob("*") if file.is_file() and not _is_cache(file))
+        return {
+            "files": [[file.relative_to(self._folder).as_posix(), file_digest(file)] for file in files],
+            **chosen,
+        }
+
+    def records(self) -> Iterator[Record]:
+        """(row from 1, text) of each row.
+
+        Raises:
+            InputError: the library is missing, or cannot read the dataset or its split.
+        """
+        rows = self._open()
+        position = 0
+        try:
+            for table in rows.with_format("arrow").iter(batch_size=_BATCH):
+                for row in table.to_pylist():
+                    position += 1
+                    yield position, _text(row)
+        except (OSError, ValueError) as error:
+            raise InputError(f"'{self._name}' cannot be read after row {position}: {error}.") from error
+        if position == 0:
+            raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
+
+    def _open(self) -> Any:
+        library = _import("datasets")
+        try:
+            if self._folder is None:
+                return library.load_dataset(
+                    self._name,
+                    self._subset,
+                    split=self._split,
+                    revision=self._commit,
+                    streaming=self._streaming,
+                )
+            if _saved(self._folder):
+                found = library.load_from_disk(str(self._folder))
+                if not isinstance(found, dict):
+                    return found
+                if self._split not in found:
+                    raise InputError(f"'{self._name}' has no split '{self._split}'. Splits: {', '.join(found)}.")
+                return found[self._split]
+            # Streamed, so that no second copy is made of files that are here.
+            return library.load_dataset(str(self._folder), self._subset, split=self._split, streaming=True)
+        except InputError:
+            raise
+        except Exception as error:
+            # The library raises errors of its own, of its parsers and of its HTTP client.
+            raise InputError(f"'{self._name}' cannot be loaded: {_first_line(error)}") from error
+
+    @cached_property
+    def _commit(self) -> str:
+        if _COMMIT.fullmatch(self._revision):
+            return self._revision
+        hub = _import("huggingface_hub")
+        try:
+            return str(hub.HfApi().dataset_info(self._name, revision=self._revision).sha)
+        except Exception as error:
+            # Any error of the hub's client; without a network the cache may still know the commit.
+            cached = self._cached_commit(hub)
+            if cached is not None:
+                return cached
+            raise InputError(
+                f"cannot tell which commit '{self._revision}' of '{self._name}' is ({_first_line(error)}) "
+                "Give revision the full commit hash to do without asking."
+            ) from error
+
+    def _cached_commit(self, hub: Any) -> str | None:
+        folder = hub.file_download.repo_folder_name(repo_id=self._name, repo_type="dataset")
+        file = Path(hub.constants.HF_HUB_CACHE) / folder / "refs" / self._revision
+        commit = file.read_text().strip() if file.is_file() else ""
+        return commit if _COMMIT.fullmatch(commit) else None
+
+
+def _import(name: str) -> Any:
+    missing = InputError(f"loader hf_hub needs {name}, which is not installed: pip install 'gage-eval[hf]'.")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        raise missing from error
+    # A user's folder called datasets is a module too, when there is no other.
+    if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
+        raise missing
+    return module
+
+
+def _saved(folder: Path) -> bool:
+    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def _is_cache(file: Path) -> bool:
+    """Whether the library keeps the file beside a set for itself."""
+    return file.name.startswith((".", "cache-", "tmp")) or file.suffix == ".lock"
+
+
+def _text(row: dict[str, Any]) -> str:
+    try:
+        return record_text(plain(row))
+    except ValueError as error:
+        return unreadable(f"the row has no JSON form: {error}.", "")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+    return f"{text}."

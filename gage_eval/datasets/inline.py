@@ -1,0 +1,38 @@
+"""Records written in the config itself."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import Record, check_params, record_text
+from gage_eval.errors import InputError
+
+
+@registry.loaders.register("inline", version=1, params=("records",))
+class InlineLoader:
+    """Records given in the config, for a handful of questions.
+
+    Parameters (``params``):
+        records: a list of records.
+
+    Raises:
+        InputError: there is no list of records.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        check_params(params, ("records",), "inline")
+        records = params.get("records")
+        if not isinstance(records, list) or not records:
+            raise InputError("loader inline needs params.records, a list with a record at least.")
+        self._records: list[JsonValue] = records
+
+    def identity(self) -> JsonValue:
+        """The records."""
+        return {"records": self._records}
+
+    def records(self) -> Iterator[Record]:
+        """(place from 1, text) of each record."""
+        for position, record in enumerate(self._records, 1):
+            yield position, record_text(record)

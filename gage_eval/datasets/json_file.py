@@ -1,0 +1,71 @@
+"""JSON documents that each hold a list of records."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import canonical, registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import Record, Source, open_bytes, record_text
+from gage_eval.errors import InputError
+from gage_eval.paths import MISSING, walk
+
+_PARAMS = ("records_path", "source_field")
+
+
+@registry.loaders.register("json", version=1, params=_PARAMS)
+class JsonLoader:
+    """A list of records, or an object of records by id, in one JSON document or several. Each is read as a whole.
+
+    Parameters (``params``):
+        path: file, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
+        records_path: dotted path of the records inside the document; by default the document itself.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or the file is not there.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, "json", _PARAMS)
+        self._records_path: str = params.get("records_path") or ""
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes in the order they are read, and where the records are in it."""
+        return {**self._source.identity(), "records_path": self._records_path}
+
+    def records(self) -> Iterator[Record]:
+        """(position from 1, text) of each record; positions are counted on from file to file.
+
+        A record by id gets its key as ``id`` unless it has one.
+
+        Raises:
+            InputError: a file is no JSON document, or holds no records at ``records_path``.
+        """
+        position = 0
+        for file in self._source.files:
+            for record in self._document(file):
+                position += 1
+                yield position, record_text(self._source.named(record, file))
+
+    def _document(self, file: str) -> list[JsonValue]:
+        # Named as the config names it; of several each by itself.
+        name = self._source.path if len(self._source.files) == 1 else Path(file).name
+        try:
+            with open_bytes(file) as opened:
+                document = canonical.decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
+        except (OSError, EOFError) as error:
+            raise InputError(f"'{name}' cannot be read: {error}.") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"'{name}' is not JSON: {error}.") from None
+        found = walk(document, self._records_path) if self._records_path else document
+        if found is MISSING or not isinstance(found, list | dict):
+            place = f"at '{self._records_path}'" if self._records_path else "as its top level"
+            raise InputError(f"'{name}' holds no list of records {place}.")
+        if not found:
+            raise InputError(f"'{name}' holds no records.")
+        return found if isinstance(found, list) else [_with_id(key, record) for key, record in found.items()]
+
+
+def _with_id(key: str, record: JsonValue) -> JsonValue:
+    return {"id": key, **record} if isinstance(record, dict) else record

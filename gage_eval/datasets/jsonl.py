@@ -1,0 +1,125 @@
+"""JSON Lines: one record a line, in one file or many, plain or compressed."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gage_eval import canonical, registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import MAX_BYTES, Record, Source, content_hash, decode_line, find_files, open_bytes, stem
+from gage_eval.errors import InputError
+
+_PARAMS = ("labels_path", "labels_field", "source_field")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+
+
+@registry.loaders.register("jsonl", version=1, params=_PARAMS)
+class JsonlLoader:
+    """One JSON object a line; blank lines are passed over.
+
+    A broken line is passed on as it is: standardize rejects it with its line number and the reason.
+
+    Parameters (``params``):
+        path: file, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
+        labels_path: a second file whose N-th line is the gold of line N, for sets published that way.
+        labels_field: the record's field that takes this gold. Default ``label``.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or a file is not there.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, "jsonl", _PARAMS)
+        self._labels_path: str | None = params.get("labels_path")
+        self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
+        self._labels_field: str = params.get("labels_field") or "label"
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes, in the order they are read."""
+        out = self._source.identity()
+        if self._labels:
+            out["labels"] = [content_hash(file) for file in self._labels]
+            out["labels_field"] = self._labels_field
+        return out
+
+    def records(self) -> Iterator[Record]:
+        """(line, text) of each record; lines are counted on from file to file.
+
+        Raises:
+            InputError: there is no record at all, a line is longer than 64 MiB, a compressed file is damaged,
+                or the labels do not fit the records.
+        """
+        empty = True
+        for record in self._labelled() if self._labels else self._named():
+            empty = False
+            yield record
+        if empty:
+            raise self._source.nothing()
+
+    def _named(self) -> Iterator[Record]:
+        field = self._source.field
+        for file, number, text in _numbered_lines(self._source.files):
+            yield number, text if field is None else _with_field(text, field, stem(file))
+
+    def _labelled(self) -> Iterator[Record]:
+        labels = _numbered_lines(self._labels)
+        path, last = self._source.path, 0
+        for number, text in self._named():
+            label = next(labels, None)
+            last = number
+            if label is None or label[1] != number:
+                raise InputError(f"'{self._labels_path}' has no label for line {number} of '{path}'.")
+            yield number, self._with_label(text, label[2].strip(), number)
+        if next(labels, None) is not None:
+            raise InputError(f"'{self._labels_path}' goes on after the last record of '{path}' (line {last}).")
+
+    def _with_label(self, text: str, label: str, number: int) -> str:
+        value = int(label) if _INTEGER.fullmatch(label) else label
+        labelled = _with_field(text, self._labels_field, value)
+        if labelled == text and _holds(text, self._labels_field):
+            raise InputError(
+                f"line {number} of '{self._source.path}' has a '{self._labels_field}' already; "
+                f"name another labels_field for '{self._labels_path}'."
+            )
+        return labelled
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        record = canonical.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _holds(text: str, field: str) -> bool:
+    return field in (_object(text) or ())
+
+
+def _with_field(text: str, field: str, value: JsonValue) -> str:
+    """The record with one more field, its own text untouched; unchanged if it is no object or has the field."""
+    record = _object(text)
+    if record is None or field in record:
+        return text
+    head = text.rstrip()[:-1].rstrip()
+    return f"{head}{',' if record else ''}{canonical.canonical_text({field: value})[1:]}"
+
+
+def _numbered_lines(files: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """(file, line counted on from file to file, text) of every line that is not blank."""
+    number = 0
+    for path in files:
+        with open_bytes(path) as file:
+            try:
+                while line := file.readline(MAX_BYTES):
+                    number += 1
+                    if len(line) == MAX_BYTES and not line.endswith(b"\n"):
+                        raise InputError(f"'{Path(path).name}' line {number} is longer than {MAX_BYTES >> 20} MiB.")
+                    # A byte order mark is no part of the first record.
+                    line = line.removeprefix(b"\xef\xbb\xbf").strip()
+                    if line:
+                        yield path, number, decode_line(line)
+            except (OSError, EOFError) as error:
+                raise InputError(f"'{Path(path).name}' cannot be read after line {number}: {error}.") from error

@@ -1,0 +1,77 @@
+"""Parquet tables."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import Record, Source, open_stored, record_text
+from gage_eval.datasets.cells import plain
+from gage_eval.errors import InputError
+from gage_eval.sample_record import unreadable
+
+_PARAMS = ("columns", "source_field")
+_BATCH = 512
+
+
+@registry.loaders.register("parquet", version=1, params=_PARAMS)
+class ParquetLoader:
+    """One record a row, read row group by row group.
+
+    NaN is null, times are ISO 8601, decimals text, bytes data URLs.
+
+    Parameters (``params``):
+        path: file, glob pattern (files in sorted order) or address.
+        columns: the columns to read; all of them by default.
+        source_field: the record's field that takes the file's name without endings.
+
+    Raises:
+        InputError: a parameter is unknown or wrong, or a file is not there.
+    """
+
+    def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
+        self._source = Source.of(params, base_dir, "parquet", _PARAMS)
+        columns = params.get("columns")
+        if columns is not None and not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
+            raise InputError(f"loader parquet: columns is a list of names, not {columns!r}.")
+        self._columns: list[str] | None = columns
+
+    def identity(self) -> JsonValue:
+        """sha256 of each file's bytes, and which columns are read."""
+        return {**self._source.identity(), "columns": self._columns}
+
+    def records(self) -> Iterator[Record]:
+        """(row from 1, text) of each row; rows are counted on from file to file.
+
+        Raises:
+            InputError: there is no row at all, a file is no Parquet, or a column is not there.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        position = 0
+        for path in self._source.files:
+            name = Path(path).name
+            try:
+                with open_stored(path) as file, pq.ParquetFile(file) as table:
+                    self._check_columns(table.schema_arrow.names, name)
+                    for batch in table.iter_batches(_BATCH, columns=self._columns):
+                        for row in batch.to_pylist():
+                            position += 1
+                            yield position, self._text(row, path)
+            except (OSError, pa.ArrowException) as error:
+                raise InputError(f"'{name}' cannot be read after row {position}: {error}.") from error
+        if position == 0:
+            raise self._source.nothing()
+
+    def _check_columns(self, names: list[str], file: str) -> None:
+        missing = [name for name in self._columns or () if name not in names]
+        if missing:
+            raise InputError(f"'{file}' has no column '{missing[0]}'. Columns: {', '.join(names)}.")
+
+    def _text(self, row: dict[str, Any], path: str) -> str:
+        try:
+            return record_text(self._source.named(plain(row), path))
+        except ValueError as error:
+            return unreadable(f"the row has no JSON form: {error}.", "")

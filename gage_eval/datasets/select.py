@@ -1,0 +1,75 @@
+"""Which rows of a source take part, and in which order."""
+
+import hashlib
+import heapq
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+
+from gage_eval.datasets.base import Record
+
+_IN_MEMORY = 32 * 1024 * 1024
+
+
+def reservoir(records: Iterable[Record], size: int, seed: int) -> Iterator[Record]:
+    """``size`` records drawn by chance, in the source's order; all of them when there are no more.
+
+    Those with the smallest hash of (seed, text) are drawn: the choice depends on what records hold and neither on
+    their order nor on who reads them, and a smaller sample is part of a larger one. Memory holds the sample.
+    """
+    # The largest rank is on top, to be dropped for a smaller one.
+    drawn: list[tuple[int, int, Record]] = []
+    for position, (line, text) in enumerate(records):
+        data = f"{seed}:{text}".encode("utf-8", "surrogatepass")
+        entry = (-int.from_bytes(hashlib.sha256(data).digest()[:16]), position, (line, text))
+        if len(drawn) < size:
+            heapq.heappush(drawn, entry)
+        elif entry[0] > drawn[0][0]:
+            heapq.heapreplace(drawn, entry)
+    return (record for _, _, record in sorted(drawn, key=itemgetter(1)))
+
+
+def select(
+    records: Iterable[Record], limit: int | None = None, shuffle: bool = False, seed: int = 0
+) -> Iterator[Record]:
+    """The first ``limit`` records, in the source's order or in a seeded one.
+
+    The seeded order sorts by a hash of (seed, position): it depends on neither Python's random numbers nor
+    the number of rows, so that a smaller limit takes a prefix of a larger one's. Memory holds the rows
+    of the limit; a whole set is shuffled through a temporary file.
+
+    Raises:
+        ValueError: the limit is negative.
+    """
+    if limit is not None and limit < 0:
+        raise ValueError("limit must not be negative")
+    if not shuffle:
+        return islice(records, limit)
+    if limit is not None:
+        return _smallest(records, limit, seed)
+    return _sorted_on_disk(records, seed)
+
+
+def _rank(seed: int, position: int) -> bytes:
+    return hashlib.sha256(f"{seed}:{position}".encode()).digest()[:16]
+
+
+def _smallest(records: Iterable[Record], limit: int, seed: int) -> Iterator[Record]:
+    ranked = ((_rank(seed, position), record) for position, record in enumerate(records))
+    return (record for _, record in heapq.nsmallest(limit, ranked, key=itemgetter(0)))
+
+
+def _sorted_on_disk(records: Iterable[Record], seed: int) -> Iterator[Record]:
+    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
+        places: list[tuple[bytes, int, int, int]] = []
+        offset = 0
+        for position, (line, text) in enumerate(records):
+            data = text.encode("utf-8", "surrogatepass")
+            file.write(data)
+            places.append((_rank(seed, position), line, offset, len(data)))
+            offset += len(data)
+        places.sort()
+        for _, line, start, length in places:
+            file.seek(start)
+            yield line, file.read(length).decode("utf-8", "surrogatepass")

@@ -1,0 +1,1 @@
+"""Episodes, endpoints, limits, retries and the write-ahead log of answers."""

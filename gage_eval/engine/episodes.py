@@ -1,0 +1,153 @@
+"""Episodes: what is done for one sample and replicate, one call or several.
+
+An episode is a coroutine that asks through a `Calls` and returns the last response. Each of its calls has a response
+key of its own and a record in the write-ahead log, so that an episode killed half-way is run again from its start and
+the calls it had made are answered from the log.
+"""
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
+
+from gage_eval.canonical import decode, digest
+from gage_eval.engine.types import Request, Response
+
+
+class Calls(Protocol):
+    """Lends an episode its model."""
+
+    async def generate(self, request: Request) -> Response:
+        """One answer: from the log if it is there, else from the model, logged before it is returned."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an episode came to.
+
+    Attributes:
+        response: the last response; its status is the row's.
+        turns: every response in order, where there were several.
+        source: ``sent``, ``log`` (answered by an earlier process of the same action) or ``reused`` (by another run).
+    """
+
+    response: Response
+    turns: list[Response] = field(default_factory=list)
+    source: str = "sent"
+
+
+Episode: TypeAlias = Callable[[Calls, Request], Awaitable[Outcome]]
+
+
+async def multi_turn(calls: Calls, request: Request) -> Outcome:
+    """Ask the user messages one after another, each with the answers before it (MT-bench).
+
+    A user message that an assistant message answers already (an example, a recorded turn) is not asked. A turn that
+    ends in an error or is skipped ends the episode with that status.
+    """
+    history = []
+    turns: list[Response] = []
+    messages = request.messages or []
+    for place, message in enumerate(messages):
+        history.append(message)
+        answered = place + 1 < len(messages) and messages[place + 1]["role"] == "assistant"
+        if message["role"] != "user" or answered:
+            continue
+        response = await calls.generate(replace(request, kind="chat", messages=list(history)))
+        turns.append(response)
+        if response.status in ("error", "skipped"):
+            break
+        history.append({"role": "assistant", "content": response.answer or ""})
+    return Outcome(turns[-1], turns) if turns else Outcome(Response("skipped", error_kind="empty_prompt"))
+
+
+async def tool_calls(calls: Calls, request: Request) -> Outcome:
+    """Answer the model's tool calls with the outputs the sample records, until it answers itself.
+
+    An output is found by the tool's name and arguments, else by its name alone; a call that has none is told so. After
+    ``tool_rounds`` rounds the episode ends with whatever the model said last. Tools never run here.
+    """
+    history = list(request.messages or [])
+    choice = request.tool_choice
+    turns: list[Response] = []
+    for _ in range(request.tool_rounds + 1):
+        asked = replace(request, kind="chat", messages=list(history), tool_choice=choice)
+        response = await calls.generate(asked)
+        turns.append(response)
+        called = _calls_of(response)
+        if not called or response.status in ("error", "skipped"):
+            break
+        history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
+        for call in called:
+            content = _recorded(call["function"], request.tool_outputs or [])
+            history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
+        # A model that must call a tool would never come to its answer.
+        choice = None if choice is None else "auto"
+    return Outcome(turns[-1], turns)
+
+
+def _calls_of(response: Response) -> list[dict[str, Any]]:
+    """The tool calls of an answer, in the form in which they are sent back; what is no call is left out."""
+    found = decode(response.tool_calls) if response.tool_calls else []
+    calls = []
+    for number, call in enumerate(found if isinstance(found, list) else []):
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            arguments = function.get("arguments")
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+            # Ids are the endpoint's own words: by these, two equal conversations are equal.
+            calls.append(
+                {"id": f"call_{number}", "type": "function", "function": {"name": function["name"], "arguments": text}}
+            )
+    return calls
+
+
+def _recorded(function: dict[str, Any], outputs: list[dict[str, Any]]) -> str:
+    """The recorded output of a call."""
+    named = [output for output in outputs if output["name"] == function["name"]]
+    wanted = _parsed(function["arguments"])
+    same = [output for output in named if output["arguments"] is not None and _parsed(output["arguments"]) == wanted]
+    chosen = next(iter([*same, *named]), None)
+    return chosen["content"] if chosen else json.dumps({"error": f"there is no output of {function['name']}"})
+
+
+def _parsed(arguments: Any) -> Any:
+    """Arguments by value: endpoints space their JSON differently."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return decode(arguments)
+    except ValueError:
+        return arguments
+
+
+# The episode of each kind of request that takes more than one call; every other kind is one call.
+EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls}
+
+
+def as_call(request: Request) -> Request:
+    """The request whose body stands for an episode: its whole conversation as one call."""
+    return replace(request, kind="chat") if request.kind in EPISODES else request
+
+
+def episode_name(request: Request) -> str:
+    """What tells the outcome of an episode from that of a single call with the same body; empty for a single call."""
+    if request.kind == "tools":
+        return f"tools {request.tool_rounds} {digest(request.tool_outputs)}"
+    return request.kind if request.kind in EPISODES else ""
+
+
+def response_key(model_identity: str, body: bytes, replicate: int, episode: str = "") -> str:
+    """Key of an answer: who is asked, what exactly, and for the how-manieth time; 64 hex digits.
+
+    Args:
+        model_identity: digest of the model's identity.
+        body: the effective request body in canonical JSON.
+        replicate: index of the repetition, so that repetitions are distinct at any temperature.
+        episode: name of a multi-call episode; the key then stands for its whole outcome.
+    """
+    hasher = hashlib.sha256(model_identity.encode())
+    hasher.update(b"\0%d\0%s\0" % (replicate, episode.encode()))
+    hasher.update(body)
+    return hasher.hexdigest()

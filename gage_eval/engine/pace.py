@@ -1,0 +1,119 @@
+"""How much an endpoint gets a minute, and when it counts as gone."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from gage_eval.engine.retry import Failure
+
+# So much of a minute's allowance may go out at once.
+_BURST_S = 1.0
+# Bytes of a request body that make a token, before any answer has said how many there are.
+_BYTES_PER_TOKEN = 4
+
+
+class Pace:
+    """A rate, first come first served: each taker is told when its turn is (the generic cell rate algorithm).
+
+    Args:
+        per_minute: units a minute; about a second's worth may be taken at once.
+        now: a monotonic clock in seconds.
+    """
+
+    def __init__(self, per_minute: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 60.0 / per_minute
+        self._now = now
+        self._due = now() - _BURST_S
+
+    def take(self, units: float) -> float:
+        """Take units and return the seconds to wait before they are used."""
+        due = max(self._due, self._now() - _BURST_S)
+        self._due = due + units * self._interval
+        return max(0.0, due - self._now())
+
+    def correct(self, units: float) -> None:
+        """So many more units were used than taken; fewer, when negative."""
+        self._due += units * self._interval
+
+
+class Rates:
+    """Requests and tokens a minute of one endpoint.
+
+    What a request will use is estimated by the mean of the answers so far and corrected by what the endpoint counts.
+    """
+
+    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self._requests = Pace(requests_per_minute) if requests_per_minute else None
+        self._tokens = Pace(tokens_per_minute) if tokens_per_minute else None
+        self._used = 0
+        self._answers = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return self._requests is not None or self._tokens is not None
+
+    async def turn(self, body: bytes) -> float:
+        """Wait until a request may be sent; returns the tokens that were set aside for it."""
+        wait = 0.0 if self._requests is None else self._requests.take(1)
+        estimate = 0.0
+        if self._tokens is not None:
+            estimate = self._used / self._answers if self._answers else len(body) / _BYTES_PER_TOKEN
+            wait = max(wait, self._tokens.take(estimate))
+        if wait > 0:
+            await asyncio.sleep(wait)
+        return estimate
+
+    def used(self, estimate: float, tokens: int | None) -> None:
+        """A request that was given its turn used so many tokens; None where the endpoint does not count."""
+        if self._tokens is None or tokens is None:
+            return
+        self._used += tokens
+        self._answers += 1
+        self._tokens.correct(tokens - estimate)
+
+
+class Breaker:
+    """Tells an endpoint that is gone from one that fails now and then.
+
+    It opens when for ``give_up_after_s`` nothing was answered and every attempt failed: at once where nothing listens,
+    for other failures when they met several rows, so that one row that breaks a server does not end the run.
+    Refusals for load (429, or with a `Retry-After`) are answers.
+
+    Args:
+        give_up_after_s: how long it may fail.
+        now: a monotonic clock in seconds.
+    """
+
+    _ROWS = 3
+
+    def __init__(self, give_up_after_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._give_up_after_s = give_up_after_s
+        self._now = now
+        self._since: float | None = None
+        self._rows = 0
+
+    def answered(self) -> None:
+        """The endpoint answered."""
+        if self._since is not None:
+            self._since = None
+            self._rows = 0
+
+    def opened_by(self, failure: Failure, attempts: int) -> float | None:
+        """Count a failed attempt; how long the endpoint has been failing, once that is too long.
+
+        Args:
+            failure: what the attempt came to.
+            attempts: how many attempts of this call have failed.
+        """
+        if failure.kind == "rate_limited" or failure.retry_after_s is not None:
+            self.answered()
+            return None
+        now = self._now()
+        if self._since is None:
+            self._since = now
+        if self._rows == 0 or attempts == 1:
+            self._rows += 1
+        failing = now - self._since
+        gone = failure.kind == "unreachable" or self._rows >= self._ROWS
+        return failing if gone and failing >= self._give_up_after_s else None

@@ -1,0 +1,142 @@
+"""The one retry policy: what is tried again, how often, and when it is given up."""
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any
+
+import orjson
+
+_RETRIED = frozenset({408, 409, 425, 429})
+_CONTEXT_LENGTH = (
+    "context length",
+    "context_length",
+    "context window",
+    "context size",
+    "maximum context",
+    "max_model_len",
+    "prompt is too long",
+    "exceed_context",
+)
+# What some endpoints say with a 400 instead of a 401 or 404.
+_NO_CALL_CAN = frozenset({"model_not_found", "invalid_model", "invalid_api_key"})
+_NO_SUCH_MODEL = re.compile(r"\bmodel\b.{0,200}\b(does not exist|not found|is not supported)", re.IGNORECASE)
+_SHOWN = 300
+
+
+class Action(Enum):
+    """What a failed attempt leads to."""
+
+    RETRY = "retry"
+    ROW = "row"
+    FATAL = "fatal"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt.
+
+    Attributes:
+        action: try again, give this row up, or end the run.
+        kind: the row's `error_kind` when it is given up.
+        message: what happened, for the list of a row's errors.
+        retry_after_s: how long the endpoint asks to wait, None when it does not say.
+    """
+
+    action: Action
+    kind: str
+    message: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Exponential backoff with jitter, bounded by attempts and by elapsed time.
+
+    Attributes:
+        max_attempts: requests sent for one call at most.
+        max_elapsed_s: no attempt starts later than this after the first one.
+        base_s: wait before the second attempt; doubles with each one.
+        cap_s: longest wait of our own choice. An endpoint's `Retry-After` may be longer.
+    """
+
+    max_attempts: int = 10
+    max_elapsed_s: float = 1800.0
+    base_s: float = 0.5
+    cap_s: float = 30.0
+
+    def wait_s(self, attempts: int, elapsed_s: float, failure: Failure, jitter: float | None = None) -> float | None:
+        """Seconds to wait before the next attempt; None when the call is given up.
+
+        Args:
+            attempts: attempts made so far.
+            elapsed_s: time since the first attempt began.
+            failure: what the last attempt came to.
+            jitter: in 0..1; drawn at random by default.
+        """
+        remaining = self.max_elapsed_s - elapsed_s
+        if failure.action is not Action.RETRY or attempts >= self.max_attempts or remaining <= 0:
+            return None
+        draw = random.random() if jitter is None else jitter  # noqa: S311 - spreads load, guards nothing
+        backoff = min(self.cap_s, self.base_s * 2.0 ** min(attempts - 1, 32)) * (0.5 + draw / 2)
+        if failure.retry_after_s is not None:
+            # Never earlier than asked; spread, so that rows held back together do not return together.
+            backoff = failure.retry_after_s * (1 + draw / 10) + draw * self.base_s / 10
+        return min(backoff, remaining)
+
+
+def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
+    """What an answer with a status other than 200 means."""
+    code, text = error_text(body)
+    message = f"{status} ({text})" if text else str(status)
+    if status == 429 and code == "insufficient_quota":
+        return Failure(Action.FATAL, "quota", message)
+    if status in {400, 422} and (code in _NO_CALL_CAN or _NO_SUCH_MODEL.search(text)):
+        return Failure(Action.FATAL, "http_404" if code != "invalid_api_key" else "http_401", message)
+    if status in _RETRIED or status >= 500:
+        kind = "rate_limited" if status == 429 else f"http_{status}"
+        return Failure(Action.RETRY, kind, message, retry_after(headers.get("Retry-After")))
+    if status in {401, 403, 404} or 300 <= status < 400:
+        return Failure(Action.FATAL, f"http_{status}", message)
+    lowered = text.lower()
+    if status in {400, 413, 422} and any(phrase in lowered for phrase in _CONTEXT_LENGTH):
+        return Failure(Action.ROW, "context_too_long", message)
+    if status < 400:
+        # A 2xx other than 200, with a body nobody specified.
+        return Failure(Action.RETRY, "malformed", message)
+    return Failure(Action.ROW, f"http_{status}", message)
+
+
+def error_text(body: bytes) -> tuple[str, str]:
+    """(code, message) of an error body: OpenAI's form, its relatives', or the beginning of the text."""
+    try:
+        parsed: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "", " ".join(body[:_SHOWN].decode(errors="replace").split())
+    error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
+    if isinstance(error, dict):
+        code, message = error.get("code"), error.get("message", error.get("detail"))
+        if not isinstance(message, str):
+            message = orjson.dumps(error).decode()
+        return code if isinstance(code, str) else "", " ".join(message[:_SHOWN].split())
+    return "", " ".join(str(error)[:_SHOWN].split())
+
+
+def retry_after(header: str | None, now: datetime | None = None) -> float | None:
+    """Seconds a `Retry-After` header asks for (RFC 9110: seconds or an HTTP date), None without one."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())

@@ -1,0 +1,106 @@
+"""Outcomes as rows of the responses and telemetry tables, and back."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.engine.episodes import Outcome
+from gage_eval.engine.types import Request, Response
+from gage_eval.store import Store
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
+
+_TURN_FIELDS = [field.name for field in TURN]
+
+
+def chunk_tables(requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, pa.Table]:
+    """`responses` and `response_telemetry` rows of some outcomes, in order; errors live in the telemetry."""
+    answers = [outcome.response for outcome in outcomes]
+    shared = {
+        "row_index": [request.row_index for request in requests],
+        "sample_id": [request.sample_id for request in requests],
+        "replicate": [request.replicate for request in requests],
+    }
+    responses = {
+        **shared,
+        "status": [r.status for r in answers],
+        "answer": [r.answer for r in answers],
+        "reasoning": [r.reasoning for r in answers],
+        "tool_calls": [r.tool_calls for r in answers],
+        "finish_reason": [r.finish_reason for r in answers],
+        "turns": [
+            [{name: getattr(turn, name) for name in _TURN_FIELDS} for turn in outcome.turns] or None
+            for outcome in outcomes
+        ],
+        "logprobs": [r.logprobs for r in answers],
+        "prompt_tokens": [r.prompt_tokens for r in answers],
+        "completion_tokens": [r.completion_tokens for r in answers],
+        "error_kind": [r.error_kind for r in answers],
+        "response_key": keys,
+    }
+    telemetry = {
+        **shared,
+        "latency_ms": [r.latency_ms for r in answers],
+        "ttft_ms": [r.ttft_ms for r in answers],
+        "attempts": [r.attempts for r in answers],
+        "errors": [r.errors or None for r in answers],
+        "model_fingerprint": [r.model_fingerprint for r in answers],
+        "source": [outcome.source for outcome in outcomes],
+    }
+    return {
+        "responses": _table(responses, RESPONSES),
+        "response_telemetry": _table(telemetry, RESPONSE_TELEMETRY),
+    }
+
+
+def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[str, Outcome]:
+    """Outcomes other runs of the same model hold for some response keys."""
+    if not keys:
+        return {}
+    by_part: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
+    for key, (artifact_id, part, row) in store.responses.find(model_identity, keys).items():
+        by_part[artifact_id, part].append((row, key))
+    found: dict[str, Outcome] = {}
+    for (artifact_id, part), places in by_part.items():
+        table = store.artifact(artifact_id).read(part)
+        rows = pc.take(table, pa.array([row for row, _ in places])).to_pylist()
+        for (_, key), row in zip(places, rows, strict=True):
+            found[key] = _outcome(row, "reused")
+    return found
+
+
+def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
+    """Outcomes by response key of a finished chunk's tables (`chunk_tables`)."""
+    found: dict[str, Outcome] = {}
+    telemetry = tables["response_telemetry"].to_pylist()
+    for row, told in zip(tables["responses"].to_pylist(), telemetry, strict=True):
+        outcome = _outcome(row, "log" if told["source"] == "sent" else told["source"])
+        response = outcome.response
+        response.latency_ms, response.ttft_ms = told["latency_ms"], told["ttft_ms"]
+        response.attempts, response.errors = told["attempts"], told["errors"] or []
+        response.model_fingerprint = told["model_fingerprint"]
+        found[row["response_key"]] = outcome
+    return found
+
+
+def _outcome(row: dict[str, Any], source: str) -> Outcome:
+    response = Response(
+        status=row["status"],
+        answer=row["answer"],
+        reasoning=row["reasoning"],
+        tool_calls=row["tool_calls"],
+        finish_reason=row["finish_reason"],
+        logprobs=row["logprobs"],
+        prompt_tokens=row["prompt_tokens"],
+        completion_tokens=row["completion_tokens"],
+        error_kind=row["error_kind"],
+    )
+    turns = [Response(row["status"], **turn) for turn in row["turns"] or []]
+    return Outcome(response, turns, source)
+
+
+def _table(columns: dict[str, Any], schema: TableSchema) -> pa.Table:
+    arrays = [pa.array(columns[field.name], field.type) for field in schema.arrow]
+    return pa.Table.from_arrays(arrays, schema=schema.arrow)

@@ -1,0 +1,232 @@
+"""One event loop in one thread for a whole run, shared by all its tasks."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from gage_eval.canonical import digest
+from gage_eval.engine.budget import Budget
+from gage_eval.engine.limiter import Limiter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gage_eval.backends.base import Backend, BackendContext
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """Runs coroutines for callers in any thread, and keeps the backends they share.
+
+    The loop (uvloop where there is one) starts with the first call. Use as a context manager, or `close`.
+
+    Args:
+        concurrency: overrides the backends' own `max_concurrency`.
+        budget: what the run's answers may take; without limits by default.
+        log_folder: where engines that are started keep their logs; None keeps none.
+    """
+
+    def __init__(
+        self, concurrency: int | None = None, log_folder: "Path | None" = None, budget: Budget | None = None
+    ) -> None:
+        self._concurrency = concurrency
+        self.budget = budget or Budget()
+        self._pools: dict[str, Limiter] = {}
+        self.log_folder = log_folder
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._backends: dict[str, Future[Backend]] = {}
+        self._closed = False
+
+    def call(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for its result.
+
+        When the wait is interrupted (KeyboardInterrupt, or an exception another thread sets), the coroutine
+        is cancelled and has unwound before the interruption is raised.
+
+        Raises:
+            RuntimeError: the runtime is closed, or the caller runs on the loop itself.
+        """
+        outcome: _Outcome[T] = _Outcome()
+
+        def begin() -> None:
+            task = asyncio.get_running_loop().create_task(coro)
+            outcome.task = task
+            task.add_done_callback(outcome.settle)
+
+        try:
+            loop = self._schedule(begin)
+        except RuntimeError:
+            coro.close()
+            raise
+        try:
+            outcome.wait()
+        except BaseException:
+            if not outcome.settled:
+                loop.call_soon_threadsafe(outcome.cancel)
+                outcome.wait()
+            raise
+        return outcome.result()
+
+    def backend(self, type_: str, config: Mapping[str, Any], context: "BackendContext") -> "Backend":
+        """The backend of a type and config, opened once and shared by whoever asks for the same.
+
+        Raises:
+            InputError: the config is wrong.
+            EndpointFailed: it cannot be opened. Asked again, it is tried again.
+        """
+        from gage_eval.backends.base import build_backend, parse_config
+
+        parsed = parse_config(type_, config)
+        key = digest([type_, parsed.model_dump(mode="json"), str(context.base_dir)])
+        with self._lock:
+            known = self._backends.get(key)
+            mine: Future[Backend] = Future() if known is None else known
+            if known is None:
+                self._backends[key] = mine
+        if known is not None:
+            return known.result()
+        try:
+            backend = build_backend(type_, parsed, context)
+            if self._concurrency is not None:
+                backend.limiter.resize(self._concurrency)
+            self.call(_open(backend, self))
+        except BaseException as error:
+            with self._lock:
+                self._backends.pop(key, None)
+            mine.set_exception(error)
+            raise
+        mine.set_result(backend)
+        return backend
+
+    def pool(self, name: str, size: int) -> Limiter:
+        """The one limit for all who ask by this name."""
+        with self._lock:
+            return self._pools.setdefault(name, Limiter(size))
+
+    def close(self) -> None:
+        """Cancel what runs, close all backends, stop the loop. A second call does nothing.
+
+        Raises:
+            ExceptionGroup: backends that could not be closed; everything else is closed all the same.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        opened = [future.result() for future in self._backends.values() if _succeeded(future)]
+        try:
+            asyncio.run_coroutine_threadsafe(_shut_down(opened), loop).result()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+
+    def __enter__(self) -> "Runtime":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _schedule(self, begin: Callable[[], None]) -> asyncio.AbstractEventLoop:
+        """Have the loop call `begin`; under the lock, so that `close` finds what it must cancel."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("call() would wait for the loop it runs on")
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the runtime is closed")
+            if self._loop is None:
+                self._loop = _new_loop()()
+                # Engines that ask to die with their parent die with the thread that spawned them: this one,
+                # which lives as long as the runtime.
+                self._thread = threading.Thread(target=_run, args=(self._loop,), name="gage-engine", daemon=True)
+                self._thread.start()
+            self._loop.call_soon_threadsafe(begin)
+            return self._loop
+
+
+def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
+async def _open(backend: "Backend", runtime: Runtime) -> None:
+    try:
+        await backend.open(runtime)
+    except BaseException:
+        await backend.close()
+        raise
+
+
+async def _shut_down(backends: "list[Backend]") -> None:
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+    results = await asyncio.gather(*(backend.close() for backend in backends), return_exceptions=True)
+    failed = [result for result in results if isinstance(result, Exception)]
+    if failed:
+        raise ExceptionGroup("backends could not be closed", failed)
+
+
+class _Outcome(Generic[T]):
+    """What a coroutine comes to, waited for by another thread through a bare lock.
+
+    An interruption may be raised at any instruction of the waiting thread. Inside a condition variable, which futures
+    wait by, it can leave the condition's lock held, and the loop would wait for that lock for ever. Acquiring a bare
+    lock is one instruction.
+    """
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[T] | None = None
+        self.settled = False
+        self._pending = threading.Lock()
+        self._pending.acquire()
+
+    def settle(self, task: "asyncio.Task[T]") -> None:
+        """Called on the loop when the task is done."""
+        self.settled = True
+        self._pending.release()
+
+    def cancel(self) -> None:
+        """Called on the loop."""
+        assert self.task is not None
+        self.task.cancel()
+
+    def wait(self) -> None:
+        """Until the task is done; how it ended is told by `result`."""
+        self._pending.acquire()
+
+    def result(self) -> T:
+        """The result, or what the task raised; `concurrent.futures.CancelledError` when it was cancelled."""
+        assert self.task is not None
+        if self.task.cancelled():
+            raise CancelledError
+        return self.task.result()
+
+
+def _succeeded(future: "Future[Backend]") -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None

@@ -1,0 +1,105 @@
+"""What goes to a backend and what comes back."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One effective call of a model, parameters already merged.
+
+    Attributes:
+        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`prompt` and `choices`
+            are set).
+        messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
+        prompt: text to complete.
+        params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a
+            backend passes keys it does not know through.
+        tools: tool definitions in OpenAI form.
+        tool_choice: ``auto``, ``none``, ``required`` or a named choice.
+        sample_id: the sample's id.
+        row_index: the sample's row in the dataset.
+        replicate: index of the repetition (epoch), from 0.
+        tool_outputs: what tools give, ``{name, arguments, content}`` each, for the kind ``tools``.
+        tool_rounds: how often tool calls are answered.
+        lookup: value of the sample field a replay is matched by; None where the backend asks for none.
+        choices: continuations of the prompt whose likelihood is asked, delimiter included.
+        unconditioned: the text that their likelihood without the prompt is compared with; None where it is not asked.
+    """
+
+    kind: str
+    messages: list[dict[str, Any]] | None = None
+    prompt: str | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    tools: list[Any] | None = None
+    tool_choice: Any = None
+    sample_id: str = ""
+    row_index: int = 0
+    replicate: int = 0
+    lookup: str | None = None
+    tool_outputs: list[dict[str, Any]] | None = None
+    tool_rounds: int = 0
+    choices: list[str] | None = None
+    unconditioned: str | None = None
+
+
+@dataclass(slots=True)
+class Response:
+    """What came of one call, retries included. New fields go at the end: the log stores values by position.
+
+    Attributes:
+        status: ok, truncated, refused, error or skipped.
+        answer: the model's text; None when there is none.
+        reasoning: the thinking text the endpoint keeps apart from the answer.
+        tool_calls: JSON text of the calls the model asks for.
+        finish_reason: as the endpoint says it.
+        logprobs: JSON text of the endpoint's log probabilities; of a likelihood request
+            ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
+        prompt_tokens: tokens of the prompt, as counted by the endpoint.
+        completion_tokens: tokens of the answer, as counted by the endpoint.
+        error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
+        latency_ms: wall time of the attempt that gave the answer.
+        ttft_ms: time to the first token, where the backend streams.
+        attempts: requests sent; 0 when nothing had to be.
+        errors: one line for each failed attempt.
+        model_fingerprint: what the endpoint says it runs.
+    """
+
+    status: str
+    answer: str | None = None
+    reasoning: str | None = None
+    tool_calls: str | None = None
+    finish_reason: str | None = None
+    logprobs: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    error_kind: str | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    attempts: int = 0
+    errors: list[str] = field(default_factory=list)
+    model_fingerprint: str | None = None
+
+    def to_bytes(self) -> bytes:
+        """The payload of a log record: the fields' values in order, as a JSON array."""
+        return orjson.dumps(
+            [
+                self.status, self.answer, self.reasoning, self.tool_calls, self.finish_reason, self.logprobs,
+                self.prompt_tokens, self.completion_tokens, self.error_kind, self.latency_ms, self.ttft_ms,
+                self.attempts, self.errors, self.model_fingerprint,
+            ]
+        )  # fmt: skip
+
+    @classmethod
+    def from_bytes(cls, payload: bytes) -> "Response":
+        """The response of a log record; a shorter record of an older version gets defaults.
+
+        Raises:
+            ValueError: the payload is none of ours.
+        """
+        values = orjson.loads(payload)
+        if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
+            raise ValueError("the log record holds no response")
+        return cls(*values)

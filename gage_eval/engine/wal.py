@@ -1,0 +1,243 @@
+"""The write-ahead log: every answer is on disk before its slot is freed.
+
+A folder holds segments, each written by one writer only. A segment is an 8-byte magic followed by records:
+
+    length u32 | crc u32 | key 32 bytes | payload
+
+little-endian; `length` counts the payload, the CRC-32 covers length, key and payload. A record is written
+by one `write`, so a killed process leaves at most one torn record, at the end of its segment.
+"""
+
+import errno
+import logging
+import os
+import secrets
+import struct
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping
+from io import BufferedReader, FileIO
+from pathlib import Path
+
+import numpy as np
+
+from gage_eval.errors import StoreError
+
+_log = logging.getLogger(__name__)
+
+MAGIC = b"GAGEWAL1"
+SEGMENT_BYTES = 64 * 2**20
+_HEADER = struct.Struct("<II32s")
+_LENGTH = struct.Struct("<I")
+_MAX_PAYLOAD = 2**30
+_OFFSET_BITS = 40
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class LogWriter:
+    """Appends answers to segments of its own; not to be shared between threads.
+
+    Args:
+        folder: where the segments lie; made when missing.
+        writer_id: names the segments; by default unique to this writer.
+        segment_bytes: a segment that has reached this size is closed and the next one begun.
+    """
+
+    def __init__(self, folder: Path, writer_id: str | None = None, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self.writer_id = writer_id or f"{os.getpid()}-{secrets.token_hex(6)}"
+        self.records = 0
+        self._segment_bytes = segment_bytes
+        self._sequence = 0
+        self._file = -1
+        self._size = 0
+
+    def append(self, key: str, payload: bytes) -> None:
+        """Write one record; when this returns, a killed process does not lose it.
+
+        Args:
+            key: the response key, 64 hex digits.
+            payload: bytes of `Response.to_bytes`.
+
+        Raises:
+            StoreError: the record could not be written whole (no space left, …). The log holds no part of it.
+            ValueError: the key is no sha256, or the payload exceeds 1 GiB.
+        """
+        record = _frame(key, payload)
+        try:
+            if self._file < 0 or self._size >= self._segment_bytes:
+                self._next_segment()
+            self._write(record)
+        except OSError as error:
+            reason = "no space left" if error.errno in _FULL else f"cannot write ({error.strerror})"
+            raise StoreError(
+                f"{self.folder}: {reason}; {self.records:,} answers of this run are kept. "
+                "Free some space, then resume the run."
+            ) from error
+        self.records += 1
+
+    def close(self) -> None:
+        """Close the current segment; a later `append` begins a new one."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> "LogWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _next_segment(self) -> None:
+        self.close()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{self.writer_id}-{self._sequence:05d}.log"
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._sequence += 1
+        self._size = 0
+        try:
+            self._write(MAGIC)
+        except OSError:
+            self.close()
+            path.unlink()
+            raise
+
+    def _write(self, data: bytes) -> None:
+        try:
+            written = os.write(self._file, data)
+            while written < len(data):
+                # A short write means a full disk: the next one says why.
+                written += os.write(self._file, data[written:])
+        except OSError:
+            os.ftruncate(self._file, self._size)
+            os.lseek(self._file, self._size, os.SEEK_SET)
+            raise
+        self._size += written
+
+
+def read_logs(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """(key, payload) of every whole record of a folder's segments.
+
+    A record torn at the end of a segment is left out; a damaged one ends its segment and is reported in
+    the log. Either way the next segment is read.
+    """
+    for segment in segments(folder):
+        for _, key, payload in _records(segment):
+            yield key.hex(), payload
+
+
+def segments(folder: Path) -> list[Path]:
+    """The segments of a folder, by name; none when there is no such folder."""
+    return sorted(folder.glob("*.log"))
+
+
+def drop(segment: Path) -> None:
+    """Delete a segment whose answers are committed elsewhere."""
+    segment.unlink(missing_ok=True)
+
+
+def index_logs(folder: Path) -> "LogIndex":
+    """Read a folder's segments once and remember where each answer lies."""
+    files = segments(folder)
+    keys, places = bytearray(), array("q")
+    for number, segment in enumerate(files):
+        for offset, key, _ in _records(segment):
+            keys += key
+            places.append(number << _OFFSET_BITS | offset)
+    return LogIndex(files, bytes(keys), places)
+
+
+class LogIndex(Mapping[str, bytes]):
+    """Answers by response key, read from disk when asked for, by any thread: 48 bytes of memory a record.
+
+    Where a key was logged twice, the record of the first segment counts.
+    """
+
+    def __init__(self, files: list[Path], keys: bytes, places: "array[int]") -> None:
+        words = np.frombuffer(keys, dtype=">u8").reshape(-1, 4)
+        order = np.lexsort(words.T[::-1])
+        words = words[order]
+        first = np.ones(len(words), dtype=bool)
+        first[1:] = (words[1:] != words[:-1]).any(axis=1)
+        self._words = words[first]
+        self._prefix = self._words[:, 0].astype(np.uint64)
+        self._places = np.array(places, dtype=np.int64)[order][first]
+        self._files = files
+
+    def __getitem__(self, key: str) -> bytes:
+        found = self._find(key)
+        if found is None:
+            raise KeyError(key)
+        number, offset = divmod(int(self._places[found]), 1 << _OFFSET_BITS)
+        with self._files[number].open("rb", buffering=0) as file:
+            file.seek(offset)
+            record = _next_record(file)
+        if record is None or record[0].hex() != key:
+            raise StoreError(f"{self._files[number]}: the record at byte {offset} changed since it was read.")
+        return record[1]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._find(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (row.tobytes().hex() for row in self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def _find(self, key: str) -> int | None:
+        raw = bytes.fromhex(key)
+        prefix = int.from_bytes(raw[:8])
+        at = int(np.searchsorted(self._prefix, np.uint64(prefix)))
+        while at < len(self._prefix) and int(self._prefix[at]) == prefix:
+            if self._words[at].tobytes() == raw:
+                return at
+            at += 1
+        return None
+
+
+def _frame(key: str, payload: bytes) -> bytes:
+    raw = bytes.fromhex(key)
+    if len(raw) != 32:
+        raise ValueError(f"a response key has 64 hex digits, not {len(key)}")
+    if len(payload) > _MAX_PAYLOAD:
+        raise ValueError(f"an answer of {len(payload):,} bytes does not go into the log")
+    return _HEADER.pack(len(payload), _crc(raw, payload), raw) + payload
+
+
+def _crc(key: bytes, payload: bytes) -> int:
+    return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload)) + key))
+
+
+def _records(segment: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    """(offset, key, payload) of the whole records of one segment."""
+    with segment.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        magic = file.read(len(MAGIC))
+        if magic != MAGIC:
+            if not MAGIC.startswith(magic):
+                _log.warning("%s is no log of answers and is left out.", segment)
+            return
+        offset = len(MAGIC)
+        while offset < size:
+            record = _next_record(file)
+            if record is None:
+                if file.tell() < size:
+                    _log.warning("%s is damaged at byte %d; the rest is asked for again.", segment, offset)
+                return
+            yield offset, *record
+            offset = file.tell()
+
+
+def _next_record(file: BufferedReader | FileIO) -> tuple[bytes, bytes] | None:
+    """The record at the file's position; None when it is torn or damaged."""
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return None
+    length, crc, key = _HEADER.unpack(header)
+    if length > _MAX_PAYLOAD:
+        return None
+    payload = file.read(length)
+    if len(payload) < length or _crc(key, payload) != crc:
+        return None
+    return key, payload

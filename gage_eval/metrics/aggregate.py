@@ -1,0 +1,393 @@
+"""From score rows to numbers with their uncertainty: over all rows, and over each slice of them.
+
+`scored` and `unparsed` rows count, `unscored` rows do not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval import canonical
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError
+from gage_eval.metrics.aggregations.base import Aggregate, Aggregation, Counted, Floats, Ints, find_aggregation
+from gage_eval.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping, slice_column
+
+RESPONSE_STATUSES = ("truncated", "refused", "error", "skipped")
+MOST_SLICES = 1000
+_SCORED, _UNPARSED, _UNSCORED = range(3)
+_STATUSES = ("scored", "unparsed", "unscored")
+_ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
+
+
+@dataclass(frozen=True)
+class Aggregations:
+    """Which aggregations each value key has.
+
+    Attributes:
+        default: of a key that has none of its own.
+        by_key: of the others.
+        component_keys: the key of a value in ``components`` where the config gave the value another name.
+    """
+
+    default: tuple[Aggregation, ...]
+    by_key: Mapping[str, tuple[Aggregation, ...]]
+    component_keys: Mapping[str, str]
+
+    def of(self, key: str) -> tuple[Aggregation, ...]:
+        return self.by_key.get(key, self.default)
+
+    @property
+    def every(self) -> Iterator[Aggregation]:
+        yield from self.default
+        for found in self.by_key.values():
+            yield from found
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What goes into the key of the metrics table."""
+        return {
+            "default": [one.identity() for one in self.default],
+            "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
+        }
+
+
+def read_aggregations(
+    names: Sequence[str],
+    by_key: Mapping[str, str],
+    by: Grouping,
+    *,
+    component_keys: Mapping[str, str] | None = None,
+) -> Aggregations:
+    """The aggregations of these names.
+
+    Raises:
+        InputError: there is none of a name, none at all, one twice, or one that cannot do what a field asks.
+    """
+    if not names:
+        raise InputError(f"metric {by.metric_id}: aggregation names none. Name one, or leave the key away.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"metric {by.metric_id}: the aggregation '{twice}' is there twice. Keep one.")
+    found = Aggregations(
+        tuple(find_aggregation(name) for name in names),
+        {key: (find_aggregation(name),) for key, name in by_key.items()},
+        component_keys or {},
+    )
+    for one in found.every:
+        for field, given, takes in (
+            ("cluster_field", by.cluster, one.takes_clusters),
+            ("weight_field", by.weight, one.takes_weights),
+        ):
+            if given is not None and not takes:
+                raise InputError(
+                    f"metric {by.metric_id}: aggregation {one.name} does not read a {field}. Remove {field}, or "
+                    f"aggregate with {'mean' if given is by.cluster else 'weighted_mean'}."
+                )
+    return found
+
+
+def aggregate(
+    tables: Iterable[pa.Table],
+    *,
+    metric_id: str,
+    implementation: str,
+    value_keys: Sequence[str],
+    filters: Sequence[str | None],
+    how: Aggregations,
+    response_counts: Mapping[str, int],
+    grouping: Grouping,
+) -> list[dict[str, Any]]:
+    """Rows of `tables.METRICS` without ``scores``, one a filter, value key and aggregation, then those of slices.
+
+    Args:
+        tables: score tables (`tables.SCORES`), part by part, labelled by `Grouping.label` where there is a
+            grouping; only one is held at a time.
+        metric_id: the name in the config.
+        implementation: the metric's name.
+        value_keys: the keys the metric declares, which come first and are there even with nothing scored.
+        filters: the names of the metric's filters, None for none.
+        how: the aggregations of each value key.
+        response_counts: rows of the responses by status.
+        grouping: the fields of clusters, weights and slices.
+
+    Returns:
+        ``n``: rows that count, ``samples``: the samples they belong to (fewer with replicates). A slice whose
+        ``slice_value`` is None holds the rows without the field.
+
+    Raises:
+        InputError: a slice field has more than `MOST_SLICES` values, or ``components`` that an aggregation needs
+            are not numbers.
+    """
+    wanted = _Wanted(how, grouping)
+    series: dict[str | None, _Series] = {name: _Series(wanted) for name in filters}
+    for table in tables:
+        names = table.column("filter")
+        for name in pc.unique(names).to_pylist():
+            chosen = pc.is_null(names) if name is None else pc.fill_null(pc.equal(names, name), False)  # noqa: FBT003
+            series.setdefault(name, _Series(wanted)).add(table.filter(chosen))
+    whole = {status: int(response_counts.get(status, 0)) for status in RESPONSE_STATUSES}
+    named = {"metric_id": metric_id, "implementation": implementation}
+    rows: list[dict[str, Any]] = []
+    sliced: list[dict[str, Any]] = []
+    for name, found in series.items():
+        keys = [*value_keys, *sorted(set(found.keys) - set(value_keys))]
+        rows += found.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
+        for field, value, members in found.slices():
+            head = {**named, "filter": name, "slice_field": field, "slice_value": value}
+            sliced += found.numbers(keys, head, found.response_statuses(members), members)
+    return rows + sliced
+
+
+class _Wanted:
+    """What the series must collect beside the values."""
+
+    def __init__(self, how: Aggregations, grouping: Grouping) -> None:
+        self.how = how
+        self.grouping = grouping
+        self.terms = any(one.terms for one in how.every)
+        self.categories = any(one.categories for one in how.every)
+
+
+class _Series:
+    """The rows of one filter, column by column; ``places`` number its rows as they came."""
+
+    def __init__(self, wanted: _Wanted) -> None:
+        self._wanted = wanted
+        self._rows = 0
+        self._row_index = _Growing(np.int64)
+        self._status = _Growing(np.int8)
+        self._places: dict[str, _Growing] = {}
+        self._values: dict[str, _Growing] = {}
+        self._terms: dict[str, _Terms] = {}
+        self._clusters = _Codes()
+        self._weights = _Growing(np.float64)
+        self._responses, self._categories = _Codes(), _Codes()
+        self._slices = [_Membership(path.text) for path in wanted.grouping.slices]
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The value keys that were met."""
+        return self._places.keys()
+
+    def add(self, table: pa.Table) -> None:
+        status = pc.index_in(table.column("status"), pa.array(_STATUSES)).to_numpy().astype(np.int8)
+        self._row_index.append(table.column("row_index").to_numpy())
+        self._status.append(status)
+        counted = np.flatnonzero(status != _UNSCORED)
+        entries = table.column("values").take(counted).combine_chunks()
+        parents = counted[pc.list_parent_indices(entries.cast(_ENTRIES)).to_numpy()]
+        flat_keys, items = entries.keys, entries.items.to_numpy()
+        for key in pc.unique(flat_keys).to_pylist():
+            mine = pc.equal(flat_keys, key).to_numpy(zero_copy_only=False)
+            self._places.setdefault(key, _Growing(np.int64)).append(self._rows + parents[mine])
+            self._values.setdefault(key, _Growing(np.float64)).append(items[mine])
+            if self._wanted.terms:
+                of_key = table.column("components").take(parents[mine]).to_pylist()
+                name = self._wanted.how.component_keys.get(key, key)
+                self._terms.setdefault(key, _Terms(name, self._wanted.grouping.metric_id)).add(of_key)
+        self._label(table)
+        self._rows += table.num_rows
+
+    def numbers(
+        self, keys: Sequence[str], head: Mapping[str, Any], statuses: Mapping[str, int], members: Ints | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """A row of the metrics table for each value key and aggregation; of all rows, or of members."""
+        inside = None
+        status = self._status.all
+        if members is not None:
+            inside = np.zeros(self._rows, bool)
+            inside[members] = True
+            status = status[members]
+        unparsed, unscored = (int(np.count_nonzero(status == code)) for code in (_UNPARSED, _UNSCORED))
+        for key in keys:
+            rows = self._counted(key, inside)
+            samples = len(np.unique(rows.row_index))
+            for how in self._wanted.how.of(key):
+                for suffix, number in how.compute(rows).items():
+                    yield {
+                        **head,
+                        "value_key": key + suffix,
+                        "aggregation": how.name,
+                        **_plain(number),
+                        "n": len(rows.values),
+                        "samples": samples if number.samples is None else number.samples,
+                        "unparsed": unparsed,
+                        "unscored": unscored,
+                        **statuses,
+                    }
+
+    def slices(self) -> Iterator[tuple[str, str | None, Ints]]:
+        """(field, value, places of its rows) of every slice, values in order, None last."""
+        for membership in self._slices:
+            for value, members in membership.by_value():
+                yield membership.field, value, members
+
+    def response_statuses(self, members: Ints) -> dict[str, int]:
+        """The responses of a slice by status."""
+        codes = self._responses.codes[members]
+        return {status: int(np.count_nonzero(codes == self._responses.code(status))) for status in RESPONSE_STATUSES}
+
+    def _label(self, table: pa.Table) -> None:
+        grouping = self._wanted.grouping
+        if grouping.cluster:
+            self._clusters.add(table.column(CLUSTER))
+        if grouping.weight:
+            self._weights.append(table.column(WEIGHT).to_numpy())
+        if grouping.slices:
+            self._responses.add(table.column(STATUS))
+        for number, membership in enumerate(self._slices):
+            membership.add(table.column(slice_column(number)), self._rows, grouping.metric_id)
+        if self._wanted.categories:
+            self._categories.add(table.column("extracted"))
+
+    def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
+        places = self._places.get(key, _Growing(np.int64)).all
+        values = self._values.get(key, _Growing(np.float64)).all
+        terms = None
+        if self._wanted.terms:
+            terms = self._terms[key].all if key in self._terms else np.empty((0, 0))
+        if inside is not None:
+            mine = inside[places]
+            places, values = places[mine], values[mine]
+            terms = None if terms is None else terms[mine]
+        grouping = self._wanted.grouping
+        return Counted(
+            self._row_index.all[places],
+            values,
+            self._clusters.codes[places] if grouping.cluster else None,
+            self._weights.all[places] if grouping.weight else None,
+            terms,
+            self._categories.of(places) if self._wanted.categories else None,
+        )
+
+
+class _Growing:
+    """An array that grows part by part and is put together when it is read."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self._arrays: list[npt.NDArray[Any]] = [np.empty(0, kind)]
+
+    def append(self, array: npt.NDArray[Any]) -> None:
+        self._arrays.append(array)
+
+    @property
+    def all(self) -> npt.NDArray[Any]:
+        if len(self._arrays) > 1:
+            self._arrays = [np.concatenate(self._arrays)]
+        return self._arrays[0]
+
+
+class _Codes:
+    """Texts as numbers, one a row; every different text is kept once."""
+
+    def __init__(self) -> None:
+        self._codes = _Growing(np.int64)
+        self._code_of: dict[str | None, int] = {}
+
+    @property
+    def codes(self) -> Ints:
+        return self._codes.all
+
+    @property
+    def texts(self) -> list[str | None]:
+        return list(self._code_of)
+
+    def of(self, places: Ints) -> list[str | None]:
+        """The texts of rows."""
+        texts = self.texts
+        return [texts[code] for code in self.codes[places]]
+
+    def code(self, text: str | None) -> int:
+        """The number of a text; one never met has a number that no row has."""
+        return self._code_of.get(text, -1)
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+        known = [self._code_of.setdefault(text, len(self._code_of)) for text in encoded.dictionary.to_pylist()]
+        self._codes.append(np.array(known, np.int64)[encoded.indices.to_numpy()] if known else np.empty(0, np.int64))
+
+
+class _Membership:
+    """Which rows belong to which values of a slice field; a row may belong to several, or to none."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        self._members = _Codes()
+        self._places = _Growing(np.int64)
+        self._none = _Growing(np.int64)
+
+    def add(self, column: pa.ChunkedArray, offset: int, metric_id: str) -> None:
+        lists = column.combine_chunks()
+        self._places.append(offset + pc.list_parent_indices(lists).to_numpy().astype(np.int64))
+        self._none.append(offset + np.flatnonzero(pc.list_value_length(lists).to_numpy() == 0))
+        self._members.add(pa.chunked_array([pc.list_flatten(lists)]))
+        if len(self._members.texts) > MOST_SLICES:
+            raise InputError(
+                f"metric {metric_id}: the slice field '{self.field}' has more than {MOST_SLICES:,} values. "
+                "Slice by a field with fewer."
+            )
+
+    def by_value(self) -> Iterator[tuple[str | None, Ints]]:
+        places, codes = self._places.all, self._members.codes
+        for text in sorted(text for text in self._members.texts if text is not None):
+            yield text, places[codes == self._members.code(text)]
+        if len(self._none.all):
+            yield None, self._none.all
+
+
+class _Terms:
+    """The numbers of ``components[key]``, a row for each score row; NaN where there are none."""
+
+    def __init__(self, key: str, metric_id: str) -> None:
+        self._place = f"metric {metric_id}: components.{key}"
+        self._key = key
+        self._width: int | None = None
+        self._parts: list[Floats] = []
+
+    def add(self, components: Sequence[str | None]) -> None:
+        """The rows of one part.
+
+        Raises:
+            InputError: something is there and is no list of numbers, or one of another length.
+        """
+        rows = [self._numbers(text) for text in components]
+        width = 0 if self._width is None else self._width
+        self._parts.append(np.array([[np.nan] * width if row is None else row for row in rows], np.float64))
+
+    @property
+    def all(self) -> Floats:
+        width = self._width or 0
+        return np.concatenate(
+            [part if part.shape[1:] == (width,) else np.full((len(part), width), np.nan) for part in self._parts]
+        )
+
+    def _numbers(self, text: str | None) -> list[float] | None:
+        value = canonical.decode(text) if text is not None else None
+        numbers = value.get(self._key) if isinstance(value, dict) else None
+        if numbers is None:
+            return None
+        plain = isinstance(numbers, list) and all(
+            isinstance(item, int | float) and not isinstance(item, bool) for item in numbers
+        )
+        if not plain:
+            raise InputError(f"{self._place} is {numbers!r}, not a list of numbers.")
+        if self._width is None:
+            self._width = len(numbers)
+        elif len(numbers) != self._width:
+            raise InputError(f"{self._place} has {len(numbers)} numbers in one row and {self._width} in another.")
+        return [float(item) for item in numbers]
+
+
+def _plain(number: Aggregate) -> dict[str, Any]:
+    return {
+        "value": number.value,
+        "stderr": number.stderr,
+        "ci_low": number.low,
+        "ci_high": number.high,
+        "interval": number.interval,
+    }

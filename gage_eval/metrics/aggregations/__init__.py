@@ -1,0 +1,1 @@
+"""How values of samples become one number. Each module registers its own."""

@@ -1,0 +1,292 @@
+"""What an aggregation is, what it is given, and how it is registered.
+
+    @aggregation("median", version=1)
+    def median(rows: Counted) -> Aggregate: ...
+
+A name may hold one whole number, as ``pass@{k}``: the config says ``pass@5`` and the function gets ``k=5``.
+What a corpus number (BLEU, perplexity, a ratio) is made of beyond the values a metric leaves in
+``Score.components`` as ``{value key: [numbers]}``; an aggregation with ``terms=True`` gets these as a matrix,
+so that it can be computed again from the stored scores, without any text.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, closest
+from gage_eval.registry import Plugin, aggregations
+from gage_eval.stats import (
+    bootstrap_sums,
+    clustered_stderr,
+    clustered_wilson_interval,
+    mean_stderr,
+    reduce_replicates,
+    t_interval,
+    weighted_mean_stderr,
+    wilson_interval,
+)
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregated number.
+
+    Attributes:
+        value: None when nothing counted.
+        stderr: None where it is not known, as for fewer than two samples.
+        low, high: the 95 % interval, None where there is none.
+        interval: ``wilson``, ``t``, ``order`` (between order statistics) or ``bootstrap``; None without one.
+        samples: how many samples it is made of, where not of all.
+    """
+
+    value: float | None
+    stderr: float | None = None
+    low: float | None = None
+    high: float | None = None
+    interval: str | None = None
+    samples: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """One value a sample, replicates reduced.
+
+    Attributes:
+        values: in the order of the samples' rows.
+        clusters: a number for the cluster of each; None without clusters.
+        weights: None without weights.
+    """
+
+    values: Floats
+    clusters: Ints | None = None
+    weights: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The score rows that count (scored and unparsed) of one filter, value key and slice.
+
+    Attributes:
+        row_index: the sample of each; its replicates stand in their order.
+        values: the number of each.
+        clusters: a number for the cluster of each; None without a cluster field.
+        weights: of each row's sample; None without a weight field.
+        terms: rows × numbers, from ``components[value key]``; NaN in rows without. Only for ``terms=True``.
+        categories: what each answer was read as. Only for ``categories=True``.
+    """
+
+    row_index: Ints
+    values: Floats
+    clusters: Ints | None = None
+    weights: Floats | None = None
+    terms: Floats | None = None
+    categories: Sequence[str | None] | None = None
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The mean of each sample's replicates."""
+        _, first = np.unique(self.row_index, return_index=True)
+        return self._samples(reduce_replicates(self.row_index, self.values), first)
+
+    def reduced(self, reduce: Callable[[Floats], float | None]) -> Samples:
+        """Each sample's replicates made one value; samples where that is None are left out."""
+        _, first, inverse, counts = np.unique(
+            self.row_index, return_index=True, return_inverse=True, return_counts=True
+        )
+        groups = np.split(self.values[np.argsort(inverse, kind="stable")], np.cumsum(counts)[:-1])
+        reduced = [reduce(group) for group in groups] if len(first) else []
+        kept = np.array([value is not None for value in reduced], bool)
+        return self._samples(np.array([value for value in reduced if value is not None], np.float64), first[kept])
+
+    def _samples(self, values: Floats, first: Ints) -> Samples:
+        return Samples(
+            values,
+            None if self.clusters is None else self.clusters[first],
+            None if self.weights is None else self.weights[first],
+        )
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """A registered aggregation with its number, if its name holds one. Find it with `find_aggregation`."""
+
+    name: str
+    plugin: Plugin[Any]
+    arguments: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def terms(self) -> bool:
+        """Whether it is made of ``components``."""
+        return bool(self.plugin.info.get("terms"))
+
+    @property
+    def categories(self) -> bool:
+        """Whether it reads what answers were read as."""
+        return bool(self.plugin.info.get("categories"))
+
+    @property
+    def takes_clusters(self) -> bool:
+        return bool(self.plugin.info.get("clusters"))
+
+    @property
+    def takes_weights(self) -> bool:
+        return bool(self.plugin.info.get("weights"))
+
+    def identity(self) -> JsonValue:
+        """What goes into keys."""
+        return [self.plugin.identity(), dict(self.arguments)]
+
+    def compute(self, rows: Counted) -> dict[str, Aggregate]:
+        """The number by what is added to the value key: nothing, or ``=B`` for one of several."""
+        found = self.plugin.obj(rows, **self.arguments)
+        return {"": found} if isinstance(found, Aggregate) else dict(found)
+
+
+def aggregation(
+    name: str,
+    *,
+    version: int = 1,
+    clusters: bool = False,
+    weights: bool = False,
+    terms: bool = False,
+    categories: bool = False,
+    largest: int = 10_000,
+    libraries: Sequence[str] = (),
+) -> Callable[[F], F]:
+    """Decorator: register a function of `Counted` that gives an `Aggregate`, or several by suffix.
+
+    Args:
+        name: the name used in configs; ``{k}`` in it stands for a whole number, the parameter ``k``.
+        version: raised whenever a result can change.
+        clusters: it knows what to do with clusters; otherwise a cluster field is refused.
+        weights: likewise with weights.
+        terms: it needs `Counted.terms`.
+        categories: it needs `Counted.categories`.
+        largest: the largest number its name may hold.
+        libraries: distributions whose version is part of its identity.
+    """
+    register: Callable[[F], F] = aggregations.register(
+        name,
+        version=version,
+        clusters=clusters,
+        weights=weights,
+        terms=terms,
+        categories=categories,
+        largest=largest,
+        libraries=tuple(libraries),
+    )
+    return register
+
+
+def find_aggregation(name: str) -> Aggregation:
+    """The aggregation of that name, ``pkg.mod:function`` or ``file.py:function``.
+
+    Raises:
+        InputError: there is none.
+    """
+    known = aggregations.names()
+    for pattern in known:
+        head, brace, rest = pattern.partition("{")
+        if not brace:
+            continue
+        parameter, _, tail = rest.partition("}")
+        match = re.fullmatch(re.escape(head) + r"([1-9]\d{0,4})" + re.escape(tail), name)
+        if match:
+            plugin, number = aggregations.get(pattern), int(match[1])
+            if number > plugin.info["largest"]:
+                raise InputError(f"aggregation {name}: {parameter} is at most {plugin.info['largest']}.")
+            return Aggregation(name, plugin, {parameter: number})
+    if name in known or ":" in name:
+        plugin = aggregations.get(name)
+        if "{" not in plugin.name:
+            return Aggregation(plugin.name, plugin)
+    raise InputError(f"no aggregation '{name}'. Known: {', '.join(known)}.{closest(name, known)}")
+
+
+def mean_of(samples: Samples) -> Aggregate:
+    """The mean over samples with its standard error and interval.
+
+    Wilson's interval when every value is 0 or 1, else Student's; with clusters both have C−1 degrees of
+    freedom.
+    """
+    values, clusters = samples.values, samples.clusters
+    average, stderr = mean_stderr(values)
+    if average is None:
+        return Aggregate(None, samples=0)
+    count = len(values)
+    freedom = count - 1
+    shares = bool(np.isin(values, (0.0, 1.0)).all())
+    if clusters is not None:
+        stderr, freedom = clustered_stderr(values, clusters), len(np.unique(clusters)) - 1
+    if not shares:
+        interval = t_interval(average, stderr, freedom)
+    elif clusters is None:
+        interval = wilson_interval(float(values.sum()), count)
+    else:
+        interval = clustered_wilson_interval(average, stderr, count, freedom + 1)
+    if interval is None:
+        return Aggregate(average, stderr, samples=count)
+    return Aggregate(average, stderr, interval.low, interval.high, "wilson" if shares else "t", count)
+
+
+def weighted_mean_of(samples: Samples) -> Aggregate:
+    """Σwx/Σw over samples with its standard error and Student's interval; every weight is 1 without weights."""
+    values, clusters = samples.values, samples.clusters
+    weights = np.ones(len(values)) if samples.weights is None else samples.weights
+    average, stderr = weighted_mean_stderr(values, weights)
+    if average is None:
+        return Aggregate(None, samples=0)
+    freedom = len(values) - 1
+    if clusters is not None:
+        stderr, freedom = clustered_stderr(values, clusters, weights), len(np.unique(clusters)) - 1
+    interval = t_interval(average, stderr, freedom)
+    if interval is None:
+        return Aggregate(average, stderr, samples=len(values))
+    return Aggregate(average, stderr, interval.low, interval.high, "t", len(values))
+
+
+def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
+    """What each sample (each cluster, with clusters) adds to the sums, and how many samples each unit holds.
+
+    Rows without terms add nothing and are left out.
+    """
+    assert rows.terms is not None
+    there = ~np.isnan(rows.terms).any(axis=1)
+    terms, row_index = rows.terms[there], rows.row_index[there]
+    units = row_index if rows.clusters is None else rows.clusters[there]
+    _, unit_of = np.unique(units, return_inverse=True)
+    count = int(unit_of.max()) + 1 if len(unit_of) else 0
+    sums = [np.bincount(unit_of, weights=column, minlength=count) for column in terms.T]
+    _, first = np.unique(row_index, return_index=True)
+    sizes = np.bincount(unit_of[first], minlength=count)
+    return np.stack(sums, axis=1) if sums and count else np.empty((0, terms.shape[1])), sizes
+
+
+def corpus_number(rows: Counted, statistic: Callable[[Floats], float]) -> Aggregate:
+    """A statistic of the sums of all rows' terms, with a seeded bootstrap over samples (over clusters, with any).
+
+    Args:
+        rows: with terms.
+        statistic: of the vector of sums; it may give a NaN where it is not defined.
+    """
+    sums, sizes = summed_terms(rows)
+    if not len(sums):
+        return Aggregate(None, samples=0)
+    value = float(statistic(sums.sum(axis=0)))
+    count = int(sizes.sum())
+    if not np.isfinite(value):
+        return Aggregate(None, samples=count)
+    stderr, interval = bootstrap_sums(sums, statistic)
+    if interval is None:
+        return Aggregate(value, stderr, samples=count)
+    return Aggregate(value, stderr, interval.low, interval.high, "bootstrap", count)

@@ -1,0 +1,294 @@
+"""What a metric and a filter are, and how they are registered.
+
+A metric is a small pure function. Its positional parameters are *fields*, read from the sample and the
+model's output; its keyword-only parameters are what a config sets under ``params``. Both are taken from
+the signature:
+
+    @metric("exact_match", value="score", aggregate="mean", version=1)
+    def exact_match(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool: ...
+
+A field annotated ``str`` arrives as text, ``Sequence[str]`` as a list of texts, anything else as it is
+stored. A field with a default may be missing; without one the row is then `unscored`.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, closest
+from gage_eval.registry import Plugin, filters, metrics
+
+Status: TypeAlias = Literal["scored", "unparsed", "unscored"]
+FieldKind: TypeAlias = Literal["text", "texts", "value"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Where a field is read unless the metric or the config says otherwise, by the name of the function's
+# parameter.
+DEFAULT_PATHS: dict[str, str] = {
+    "prediction": "model_output.answer",
+    "reference": "sample.label",
+    "target": "model_output.answer",
+    "answers": "sample.metadata.answers",
+    "options": "sample.metadata.option_map",
+    "judge": "judge_output.score",
+}
+# The names under which a config sets a field's path; every other field ``x`` is set as ``x_field``.
+PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "prediction": ("prediction_field", "pred_field"),
+    "reference": ("label_field", "reference_field"),
+    "options": ("option_map_field",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a metric says about one response.
+
+    Attributes:
+        value: the number, or several by value key; of no meaning when `unscored`.
+        status: ``scored``; ``unparsed``: the model's answer cannot be read, which counts as 0 unless
+        ``value``
+            says otherwise; ``unscored``: nobody knows, which is out of the mean.
+        extracted: what was read from the answer (a letter, a number).
+        explanation: why, for the person who looks at the row.
+        components: what a corpus aggregate needs beyond the values: ``{value key: [numbers]}``, as many in every row.
+    """
+
+    value: float | Mapping[str, float] = 0.0
+    status: Status = "scored"
+    extracted: str | None = None
+    explanation: str | None = None
+    components: JsonValue = None
+
+    @classmethod
+    def unparsed(cls, explanation: str, *, value: float | Mapping[str, float] = 0.0) -> "Score":
+        """The model's answer cannot be read: wrong, and in n."""
+        return cls(value, "unparsed", explanation=explanation)
+
+    @classmethod
+    def unscored(cls, explanation: str) -> "Score":
+        """The row cannot be scored, through no fault of the model: out of n."""
+        return cls(0.0, "unscored", explanation=explanation)
+
+
+def metric(
+    name: str,
+    *,
+    value: str | Sequence[str] = "score",
+    aggregate: str | Mapping[str, str] = "mean",
+    version: int = 1,
+    fields: Mapping[str, str] | None = None,
+    libraries: Sequence[str] = (),
+    normalized: bool = False,
+) -> Callable[[F], F]:
+    """Decorator: register a metric.
+
+    Args:
+        name: the name used in configs.
+        value: key of the number it gives, or several when it returns a mapping. ``{x}`` in a key stands for the
+            parameter ``x``.
+        aggregate: how row values become one number (`gage_eval.metrics.aggregations`), or by value key, ``mean``
+            for the others.
+        version: raised whenever a result can change.
+        fields: default paths of fields that `DEFAULT_PATHS` does not know, or has elsewhere.
+        libraries: distributions whose version is part of the metric's identity.
+        normalized: it compares texts by a plain rule, so that a scoring profile's normalisation goes before it. Metrics
+            with an official rule keep to that.
+    """
+    values = (value,) if isinstance(value, str) else tuple(value)
+    return metrics.register(
+        name,
+        version=version,
+        values=values,
+        aggregate=aggregate,
+        fields=dict(fields or {}),
+        libraries=tuple(libraries),
+        normalized=normalized,
+    )
+
+
+def text_filter(name: str, *, version: int = 1) -> Callable[[F], F]:
+    """Decorator: register a filter, a function of a text (and keyword-only parameters) that returns a text.
+
+    It returns None when it finds nothing; the row is then `unparsed`.
+    """
+    return filters.register(name, version=version)
+
+
+def sample_filter(name: str, *, version: int = 1) -> Callable[[F], F]:
+    """Decorator: register a filter over the replicates of a sample.
+
+    Its function takes their texts in order, None where an earlier filter found nothing, and returns what stays: the
+    text by its place among them. Replicates it leaves out get no score.
+    """
+    return filters.register(name, version=version, per_sample=True)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One thing a metric reads.
+
+    Attributes:
+        name: the function's parameter.
+        path: where it is read by default.
+        kind: in which form the function wants it.
+        default: what it gets when nothing is there; `inspect.Parameter.empty` when it must be there.
+        spellings: the parameters that set the path in a config.
+    """
+
+    name: str
+    path: str
+    kind: FieldKind
+    default: Any
+    spellings: tuple[str, ...]
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The keyword-only parameters of a metric or filter: names, types and defaults.
+
+    Attributes:
+        owner: the plug-in's name, for messages.
+        parameters: annotation and default by name; the default is `inspect.Parameter.empty` where there is
+        none. also: further names that are settings of the plug-in's user, for messages.
+    """
+
+    owner: str
+    parameters: Mapping[str, tuple[Any, Any]]
+    also: tuple[str, ...] = ()
+
+    def validate(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters with their values, defaults included.
+
+        Raises:
+            InputError: an unknown parameter, a value of another type, or one that must be given and is not.
+        """
+        for name in given:
+            if name not in self.parameters:
+                raise InputError(
+                    f"{self.owner} has no parameter '{name}'. {self._takes()}"
+                    f"{closest(name, [*self.parameters, *self.also])}"
+                )
+        values: dict[str, Any] = {}
+        for name, (annotation, default) in self.parameters.items():
+            if name in given:
+                values[name] = self._checked(name, annotation, given[name])
+            elif default is inspect.Parameter.empty:
+                raise InputError(f"{self.owner} needs the parameter '{name}'. {self._takes()}")
+            else:
+                values[name] = default
+        return values
+
+    def _checked(self, name: str, annotation: Any, value: Any) -> Any:
+        try:
+            return TypeAdapter(annotation).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors(include_url=False)[0]["msg"]
+            raise InputError(f"{self.owner}: parameter '{name}' is {value!r}: {_sentence(reason)}") from error
+
+    def _takes(self) -> str:
+        shown = [
+            name if default is inspect.Parameter.empty else f"{name} ({_shown(default)})"
+            for name, (_, default) in self.parameters.items()
+        ]
+        return f"It takes: {', '.join([*shown, *self.also])}." if shown or self.also else "It takes none."
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric or filter as its function declares it. Build it with `define`."""
+
+    plugin: Plugin[Any]
+    function: Callable[..., Any]
+    fields: tuple[Field, ...]
+    signature: Signature
+    values: tuple[str, ...] = ("score",)
+    aggregate: str | Mapping[str, str] = "mean"
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def filtered_field(self) -> int | None:
+        """Position of the field that filters change: ``prediction``, else ``target``; None without one."""
+        names = [item.name for item in self.fields if item.kind == "text"]
+        chosen = next((name for name in ("prediction", "target") if name in names), None)
+        return None if chosen is None else [item.name for item in self.fields].index(chosen)
+
+
+def define(plugin: Plugin[Any]) -> Definition:
+    """Read the signature of a registered metric or of a plain function given by its path.
+
+    Raises:
+        InputError: it is no function, takes ``*args`` or ``**kwargs``, or has a field without a path.
+    """
+    function = plugin.obj
+    if not callable(function):
+        raise InputError(f"metric '{plugin.name}' is a {type(function).__name__}, not a function.")
+    hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
+    paths = plugin.info.get("fields", {})
+    read: list[Field] = []
+    parameters: dict[str, tuple[Any, Any]] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            raise InputError(f"metric '{plugin.name}' takes *{parameter.name}: its parameters must be named.")
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+            parameters[parameter.name] = (exact.get(parameter.name, Any), parameter.default)
+            continue
+        path = paths.get(parameter.name) or DEFAULT_PATHS.get(parameter.name)
+        if path is None:
+            raise InputError(
+                f"metric '{plugin.name}' reads '{parameter.name}' from nowhere: give it a path in "
+                f"@metric(fields={{'{parameter.name}': …}}), or make it keyword-only to be a parameter."
+            )
+        spellings = PATH_PARAMETERS.get(parameter.name, (f"{parameter.name}_field",))
+        read.append(Field(parameter.name, path, _kind(hints.get(parameter.name, Any)), parameter.default, spellings))
+    spelled = {spelling: item.name for item in read for spelling in item.spellings}
+    return Definition(
+        plugin,
+        function,
+        tuple(read),
+        Signature(plugin.name, parameters, (*spelled, "default")),
+        tuple(plugin.info.get("values", ("score",))),
+        plugin.info.get("aggregate", "mean"),
+        spelled,
+    )
+
+
+def define_filter(plugin: Plugin[Any]) -> tuple[Callable[..., Any], Signature]:
+    """The function of a filter and its parameters."""
+    hints = typing.get_type_hints(plugin.obj, include_extras=True)
+    parameters = {
+        parameter.name: (hints.get(parameter.name, Any), parameter.default)
+        for parameter in inspect.signature(plugin.obj).parameters.values()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    return plugin.obj, Signature(f"filter {plugin.name}", parameters)
+
+
+def _kind(annotation: Any) -> FieldKind:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        inner = [item for item in typing.get_args(annotation) if item is not type(None)]
+        return _kind(inner[0]) if len(inner) == 1 else "value"
+    if annotation is str:
+        return "text"
+    origin = typing.get_origin(annotation)
+    return "texts" if origin in (list, tuple, Sequence) and typing.get_args(annotation)[0] is str else "value"
+
+
+def _shown(default: Any) -> str:
+    return default if isinstance(default, str) else "none" if default is None else str(default).lower()
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].lower() + text[1:]
+    return text if text.endswith(".") else text + "."

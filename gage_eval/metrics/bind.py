@@ -1,0 +1,442 @@
+"""A metric with parameters, paths, filters and aggregation: what an entry of ``metrics:`` becomes."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError
+from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
+from gage_eval.metrics.base import Definition, Score, define
+from gage_eval.metrics.grouping import Grouping, grouping
+from gage_eval.metrics.normalization import NormalizationConfig
+from gage_eval.metrics.parse_schema import ParseSchema
+from gage_eval.metrics.pipelines import FilterPipeline, Found, plain, read_pipelines
+from gage_eval.metrics.rows import Rows, ScoreRows, check_path, reads_parsed, reads_telemetry
+from gage_eval.paths import Path, compile_path
+
+OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
+Kept: TypeAlias = dict[str | None, dict[int, Found]]
+
+UNANSWERED = "the response is"
+"""How the explanation of a row without an answer begins."""
+
+_UNANSWERED = frozenset({"error", "skipped"})
+_COMPARED = frozenset({"prediction", "reference", "answers"})
+_LONGEST_REASON = 500
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class BoundMetric:
+    """A metric ready to score tables. Build it with `bind`."""
+
+    metric_id: str
+    definition: Definition
+    params: Mapping[str, Any]
+    paths: tuple[Path, ...]
+    filters: tuple[FilterPipeline, ...]
+    aggregations: Aggregations
+    value_keys: tuple[str, ...]
+    grouping: Grouping
+    on_missing_field: OnMissing = "warn"
+    default: float | None = None
+    normalization: NormalizationConfig | None = None
+    schema: ParseSchema | None = None
+    recipe: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    warned: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def implementation(self) -> str:
+        """The metric's registered name or path."""
+        return self.definition.plugin.name
+
+    @cached_property
+    def sample_columns(self) -> frozenset[str]:
+        """Columns of the samples that `score_table` needs, beside ``row_index``."""
+        return frozenset().union(*(path.sample_columns for path in self.paths))
+
+    @cached_property
+    def reads_judgments(self) -> bool:
+        """Whether a judge must have run."""
+        return any(path.root == "judge_output" for path in self.paths)
+
+    @cached_property
+    def reads_telemetry(self) -> bool:
+        """Whether it reads latencies or the like, which are no part of the responses' content."""
+        return any(reads_telemetry(path) for path in self.paths)
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The metric's function, behind the normalisation of what it compares."""
+        function, normalization = self.definition.function, self.normalization
+        if normalization is None:
+            return function
+        kinds = [item.kind if item.name in _COMPARED else "value" for item in self.definition.fields]
+
+        def normalised(*args: Any, **params: Any) -> Any:
+            return function(
+                *(_normalised(arg, kind, normalization) for arg, kind in zip(args, kinds, strict=True)), **params
+            )
+
+        return normalised
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What determines its results: ``scores`` the score rows, ``aggregation`` what is made of them."""
+        scores: dict[str, JsonValue] = {
+            "metric": self.definition.plugin.identity(),
+            "params": {name: plain(value) for name, value in self.params.items()},
+            "paths": {item.name: path.canonical for item, path in zip(self.definition.fields, self.paths, strict=True)},
+            "filters": [
+                {"name": pipeline.name, "steps": [step.identity for step in pipeline.steps]}
+                for pipeline in self.filters
+            ],
+            "value_keys": list(self.value_keys),
+            "default": self.default,
+            # Only the strict policy can refuse what is stored already.
+            "strict": self.on_missing_field == "error",
+        }
+        if self.normalization is not None:
+            scores["normalization"] = self.normalization.identity()
+        if self.schema is not None and any(reads_parsed(path) for path in self.paths):
+            scores["parse_schema"] = self.schema.identity()
+        return {
+            "scores": scores,
+            "aggregation": {**self.aggregations.identity(), **self.grouping.identity()},
+        }
+
+    def score_table(
+        self,
+        samples: pa.Table,
+        responses: pa.Table,
+        judgments: pa.Table | None = None,
+        telemetry: pa.Table | None = None,
+    ) -> pa.Table:
+        """Score the responses of a part.
+
+        Args:
+            samples: of `tables.SAMPLES`, at least ``row_index`` and `sample_columns`.
+            responses: of `tables.RESPONSES`, rows of the same part.
+            judgments: of `tables.JUDGMENTS`, where `reads_judgments`.
+            telemetry: of `tables.RESPONSE_TELEMETRY`, where `reads_telemetry`.
+
+        Returns:
+            `tables.SCORES`: one row a response and filter, in the responses' order; filters over the replicates of a
+            sample leave fewer.
+
+        Raises:
+            InputError: a field is missing and the policy is ``error``, or the metric refuses its input.
+        """
+        rows = Rows(samples, responses, judgments, telemetry, self.schema)
+        fields = self.definition.fields
+        columns = [rows.values(path, item.kind) for path, item in zip(self.paths, fields, strict=True)]
+        out = ScoreRows(self.value_keys)
+        statuses = responses.column("status").to_pylist()
+        arguments = self._with_defaults(columns)
+        kept = self._kept(responses, statuses, columns) if any(item.per_sample for item in self.filters) else {}
+        for place, (status, args) in enumerate(zip(statuses, arguments or [()] * len(statuses), strict=True)):
+            if status in _UNANSWERED:
+                self._add_all(out, place, Score.unscored(_unanswered(responses, place, status)))
+            elif None in args and (gap := self._gap(args)) is not None:
+                name = responses.column("sample_id")[place].as_py()
+                self._add_all(out, place, self._missing(self.paths[gap], name))
+            else:
+                self._score(out, place, args, kept)
+        return out.table(responses)
+
+    def score_row(self, args: Sequence[Any], status: str = "ok", name: str = "sample") -> list[dict[str, Any]]:
+        """Score one response.
+
+        Args:
+            args: the value of each field, None where there is none.
+            status: of the response.
+            name: of the sample, for messages.
+
+        Returns:
+            For each filter ``filter``, ``status``, ``values``, ``extracted``, ``explanation`` and ``components``.
+
+        Raises:
+            InputError: as `score_table`; and a filter looks at all replicates of a sample.
+        """
+        if any(item.per_sample for item in self.filters):
+            raise InputError(
+                f"metric {self.metric_id}: a filter over replicates has nothing to choose from in one row."
+            )
+        out = ScoreRows(self.value_keys)
+        (full,) = self._with_defaults([[arg] for arg in args]) or [()]
+        if status in _UNANSWERED:
+            self._add_all(out, 0, Score.unscored(f"{UNANSWERED} {status}"))
+        elif (gap := self._gap(full)) is not None:
+            self._add_all(out, 0, self._missing(self.paths[gap], name))
+        else:
+            self._score(out, 0, full, {})
+        return out.records()
+
+    def _with_defaults(self, columns: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """The arguments of each row, with the defaults of fields that may be missing."""
+        full = [
+            column if item.required else [item.default if value is None else value for value in column]
+            for column, item in zip(columns, self.definition.fields, strict=True)
+        ]
+        return list(zip(*full, strict=True))
+
+    def _gap(self, args: Sequence[Any]) -> int | None:
+        """The first field that must be there and is not."""
+        fields = self.definition.fields
+        return next((place for place, arg in enumerate(args) if arg is None and fields[place].required), None)
+
+    def aggregate(self, score_tables: Iterable[pa.Table], response_counts: Mapping[str, int]) -> list[dict[str, Any]]:
+        """Rows of `tables.METRICS` without ``scores`` (`aggregate.aggregate`).
+
+        Args:
+            score_tables: of `score_table`, labelled by ``grouping.label`` where it has fields.
+            response_counts: rows of the responses by status.
+        """
+        return aggregate(
+            score_tables,
+            metric_id=self.metric_id,
+            implementation=self.implementation,
+            value_keys=self.value_keys,
+            filters=[pipeline.name for pipeline in self.filters],
+            how=self.aggregations,
+            response_counts=response_counts,
+            grouping=self.grouping,
+        )
+
+    def _score(self, out: ScoreRows, place: int, args: Sequence[Any], kept: Kept) -> None:
+        for pipeline in self.filters:
+            extracted: str | None = None
+            try:
+                if pipeline.steps:
+                    position = self.definition.filtered_field
+                    assert position is not None
+                    if pipeline.per_sample:
+                        if place not in kept[pipeline.name]:
+                            continue
+                        found = kept[pipeline.name][place]
+                        if isinstance(found, Exception):
+                            raise found
+                        extracted = found
+                    elif args[position] is not None:
+                        extracted = pipeline.apply(args[position])
+                    if extracted is None:
+                        out.add(place, pipeline.name, Score.unparsed("the filter found nothing"), None)
+                        continue
+                    result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
+                else:
+                    result = self.function(*args, **self.params)
+            except InputError:
+                raise
+            except Exception as error:  # noqa: BLE001  # a row that breaks a plug-in must not end the run
+                result = self._broken(error)
+            if isinstance(result, float | int):
+                out.add_number(place, pipeline.name, float(result), extracted)
+            else:
+                out.add(place, pipeline.name, _as_score(result), extracted)
+
+    def _kept(self, responses: pa.Table, statuses: Sequence[str], columns: Sequence[Sequence[Any]]) -> Kept:
+        """What filters over replicates leave, by pipeline and place; answered replicates alone take part."""
+        position = self.definition.filtered_field
+        assert position is not None
+        places: dict[int, list[int]] = {}
+        for place, row_index in enumerate(responses.column("row_index").to_pylist()):
+            if statuses[place] not in _UNANSWERED and columns[position][place] is not None:
+                places.setdefault(row_index, []).append(place)
+        kept: Kept = {}
+        for pipeline in self.filters:
+            if pipeline.per_sample:
+                kept[pipeline.name] = {}
+                for replicates in places.values():
+                    found = pipeline.of_sample([columns[position][place] for place in replicates])
+                    kept[pipeline.name].update((replicates[at], text) for at, text in found.items())
+        return kept
+
+    def _add_all(self, out: ScoreRows, place: int, score: Score) -> None:
+        for pipeline in self.filters:
+            out.add(place, pipeline.name, score, None)
+
+    def _missing(self, path: Path, sample_id: str) -> Score:
+        if reads_parsed(path):
+            # The model's doing, not the data's.
+            return Score.unparsed(f"the answer gives no {path.parts[1]}")
+        if self.on_missing_field == "error":
+            raise InputError(
+                f"metric {self.metric_id}: sample '{sample_id}' has no {path.text}. Point the metric at "
+                "another field, or set on_missing_field: warn to leave such rows unscored."
+            )
+        if self.on_missing_field == "warn":
+            self.warn(path.text, f"sample '{sample_id}' has no {path.text}; rows without it {self._consequence()}")
+        if self.default is not None:
+            return Score(self.default, explanation=f"{missing(path)}; default")
+        return Score.unscored(missing(path))
+
+    def _consequence(self) -> str:
+        return "are unscored" if self.default is None else f"get the default {self.default}"
+
+    def _broken(self, error: Exception) -> Score:
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        self.warn(type(error).__name__, f"raised {reason}; such rows are unscored")
+        return Score.unscored(reason)
+
+    def warn(self, about: str, text: str) -> None:
+        """Log a warning, once for what it is about."""
+        if about not in self.warned:
+            self.warned[about] = text
+            log.warning("metric %s: %s", self.metric_id, text)
+
+
+def bind(
+    implementation: str,
+    params: Mapping[str, JsonValue] | None = None,
+    *,
+    metric_id: str | None = None,
+    aggregation: str | Sequence[str] | None = None,
+    filters: Sequence[JsonValue] | None = None,
+    on_missing_field: OnMissing = "warn",
+    value_key: str | None = None,
+    cluster_field: str | None = None,
+    weight_field: str | None = None,
+    slices: Sequence[str] = (),
+    normalization: NormalizationConfig | None = None,
+    parse_schema: ParseSchema | None = None,
+) -> BoundMetric:
+    """Make a metric ready to score.
+
+    Args:
+        implementation: registered name, ``pkg.mod:function`` or ``file.py:function``.
+        params: the metric's own parameters; paths of its fields (``prediction_field``, ``label_field``,
+        …); and
+            ``default``, the value of a row whose field is missing.
+        metric_id: the name of the result; the implementation's by default.
+        aggregation: one or several instead of the metric's own.
+        filters: pipelines, each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
+        on_missing_field: ``ignore`` and ``warn`` leave rows without a field unscored, ``error`` refuses them.
+        value_key: another name for the number, for metrics that give one.
+        cluster_field: field of the sample whose value says which samples belong together; it widens the interval.
+        weight_field: field of the sample with its weight in ``weighted_mean``, which is then the default.
+        slices: fields to give each number by, too.
+        normalization: goes before the comparison of metrics that take one. ``case_sensitive: true`` keeps the case.
+        parse_schema: the fields of ``model_output.parsed``; one is also read as ``prediction_field: name``.
+
+    Raises:
+        InputError: unknown metric, parameter, filter or aggregation, or a value that does not fit.
+    """
+    # All arguments, so that another process can bind the same.
+    recipe = dict(locals())
+    definition = define(registry.metrics.get(implementation))
+    definition.plugin.libraries()
+    given = dict(params or {})
+    default = given.pop("default", None)
+    if default is not None and (isinstance(default, bool) or not isinstance(default, int | float)):
+        raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a number.")
+    paths = _paths(definition, given, parse_schema)
+    pipelines = read_pipelines(filters or [])
+    if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
+        raise InputError(f"{definition.plugin.name} reads no text of the model: it takes no filters.")
+    if value_key is not None and len(definition.values) != 1:
+        raise InputError(
+            f"{definition.plugin.name} gives {', '.join(definition.values)}: value_key cannot rename several."
+        )
+    values = definition.signature.validate(given)
+    by = grouping(metric_id or implementation, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
+    return BoundMetric(
+        metric_id=metric_id or implementation,
+        definition=definition,
+        params=values,
+        paths=paths,
+        filters=pipelines,
+        aggregations=_aggregations(definition, aggregation, values, value_key, by),
+        value_keys=_value_keys(definition, values) if value_key is None else (value_key,),
+        grouping=by,
+        on_missing_field=on_missing_field,
+        default=None if default is None else float(default),
+        normalization=_normalization(definition, normalization, values),
+        schema=parse_schema,
+        recipe=recipe,
+    )
+
+
+def _normalization(
+    definition: Definition, given: NormalizationConfig | None, params: Mapping[str, Any]
+) -> NormalizationConfig | None:
+    if given is None or not definition.plugin.info.get("normalized"):
+        return None
+    if params.get("case_sensitive") is not True:
+        return given
+    return NormalizationConfig.model_validate({**given.model_dump(), "lowercase": False})
+
+
+def _normalised(value: Any, kind: str, how: NormalizationConfig) -> Any:
+    if kind == "value" or value is None:
+        return value
+    return how.apply(value) if kind == "text" else [how.apply(item) for item in value]
+
+
+def missing(path: Path) -> str:
+    """The explanation of a row that lacks a field."""
+    return f"{path.text} is missing"
+
+
+def _aggregations(
+    definition: Definition,
+    chosen: str | Sequence[str] | None,
+    params: Mapping[str, Any],
+    value_key: str | None,
+    by: Grouping,
+) -> Aggregations:
+    """What the config chose, else what the metric declares."""
+    own = definition.aggregate
+    component_keys = {} if value_key is None else {value_key: definition.values[0]}
+    by_key: Mapping[str, str] = {}
+    if chosen is None:
+        chosen, by_key = (own, {}) if isinstance(own, str) else ("mean", own)
+        by_key = {value_key or key.format_map(params): name for key, name in by_key.items()}
+        if by.weight is not None and chosen == "mean" and not by_key:
+            chosen = "weighted_mean"
+    return read_aggregations([chosen] if isinstance(chosen, str) else chosen, by_key, by, component_keys=component_keys)
+
+
+def _paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:
+    """The path of each field; takes the parameters that set them out of ``given``."""
+    name = definition.plugin.name
+    chosen = {item.name: item.path for item in definition.fields}
+    set_by: dict[str, str] = {}
+    for spelling, field_name in definition.path_parameters.items():
+        if spelling not in given:
+            continue
+        path = given.pop(spelling)
+        if not isinstance(path, str):
+            raise InputError(f"{name}: parameter '{spelling}' is {path!r}: it must be a path as text.")
+        if field_name in set_by:
+            raise InputError(f"{name}: '{set_by[field_name]}' and '{spelling}' set the same field. Keep one.")
+        set_by[field_name] = spelling
+        of_answer = schema is not None and path in schema.names and field_name in ("prediction", "target")
+        chosen[field_name] = f"model_output.parsed.{path}" if of_answer else path
+    compiled = tuple(compile_path(path) for path in chosen.values())
+    for path in compiled:
+        check_path(path, name, () if schema is None else schema.names)
+    return compiled
+
+
+def _value_keys(definition: Definition, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """The declared keys, with parameters where they name them."""
+    return tuple(key.format_map(params) for key in definition.values)
+
+
+def _unanswered(responses: pa.Table, place: int, status: str) -> str:
+    kind = responses.column("error_kind")[place].as_py()
+    return f"{UNANSWERED} {status}" + (f" ({kind})" if kind else "")
+
+
+def _as_score(result: Any) -> Score:
+    if isinstance(result, Score):
+        return result
+    if isinstance(result, Mapping):
+        return Score(result)
+    return Score.unscored(f"the metric returned a {type(result).__name__}, not a number or a Score")

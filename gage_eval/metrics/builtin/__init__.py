@@ -1,0 +1,1 @@
+"""The built-in metrics. Each module registers its own."""

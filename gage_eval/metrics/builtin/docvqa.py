@@ -1,0 +1,49 @@
+"""DocVQA: questions on scanned documents, scored by edit distance."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.text_utils import strip_thinking as without_thinking
+
+
+@metric("docvqa_anls", value="anls", aggregate="mean", version=1, libraries=("rapidfuzz",))
+def docvqa_anls(
+    prediction: str,
+    answers: Sequence[str],
+    *,
+    threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5,
+    strip_thinking: bool = False,
+) -> Score:
+    """Average normalised Levenshtein similarity in 0..1 (ANLS), the best over the accepted answers.
+
+    After Biten et al. 2019 (arXiv:1905.13648) and the official script of the Robust Reading Competition: both
+    sides stripped, lowered, white space collapsed; their Levenshtein distance is divided by the longer of the two
+    *original* strings in upper case. A similarity below ``threshold`` is 0. Nothing else is stripped unless
+    ``strip_thinking`` is set; then thinking that never ended is unparsed.
+    """
+    if not answers:
+        return Score.unscored("there is no accepted answer")
+    text = without_thinking(prediction) if strip_thinking else prediction
+    if text is None:
+        return Score.unparsed("the thinking never ended")
+    similarity = 1.0 - min([_ratio(text, answer, threshold) for answer in answers])
+    return Score(similarity if similarity >= threshold else 0.0)
+
+
+def _ratio(prediction: str, answer: str, threshold: float) -> float:
+    """Levenshtein distance of the normalised strings by the length of the longer original; 0 for two empty ones."""
+    from rapidfuzz.distance import Levenshtein
+
+    longest = max(len(prediction.upper()), len(answer.upper()))
+    if longest == 0:
+        return 0.0
+    # Beyond the distance that the threshold lets count, a lower bound is enough: long answers cost little.
+    enough = int(longest * (1.0 - threshold)) + 1
+    return Levenshtein.distance(_folded(prediction), _folded(answer), score_cutoff=enough) / longest
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.strip().lower().split())

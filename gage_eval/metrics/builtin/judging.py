@@ -1,0 +1,30 @@
+"""Metrics on what a judge said."""
+
+import math
+
+from gage_eval.canonical import JsonValue
+from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.filters.extract import rating
+
+
+@metric("judge_threshold", value="score", aggregate="mean", version=1)
+def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
+    """1 when the judge's score is at least ``threshold``, else 0.
+
+    A score may be a number, a number as text, or true and false. Anything else is no verdict: the row is
+    unscored, for a judge's failure is no fault of the model.
+    """
+    try:
+        score = float(judge) if isinstance(judge, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        score = math.nan
+    if not math.isfinite(score):
+        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is no number")
+    return Score(float(score >= threshold))
+
+
+@metric("judge_rating", value="rating", aggregate="mean", version=1, fields={"target": "judge_output.text"})
+def judge_rating(target: str) -> Score:
+    """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored where it gave none."""
+    found = rating(target)
+    return Score.unscored("the judge gave no rating") if found is None else Score(float(found), extracted=found)

@@ -1,0 +1,47 @@
+"""Metrics on numbers in text."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.numbers import exact, first_number, last_number
+
+
+@metric("numeric_match", value="score", aggregate="mean", version=1, normalized=True)
+def numeric_match(
+    prediction: str,
+    reference: str,
+    *,
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
+    relative_tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
+    mode: Literal["eq", "ge", "le"] = "eq",
+    take: Literal["last", "first"] = "last",
+    percent: bool = False,
+    fallback: float = 0.0,
+) -> Score:
+    """1 when the answer's number equals the reference's, compared exactly or within a tolerance.
+
+    The number is the last of the text unless ``take: first``. ``60%`` is 0.6; with ``percent: true`` all
+    numbers are percentages and the sign means nothing. The difference may be ``tolerance``, or
+    ``relative_tolerance`` times the reference, whichever is larger. ``mode: ge`` and ``le`` ask for at
+    least and at most the reference, with the same leeway. An answer without a number is unparsed and gets
+    ``fallback``.
+    """
+    pick = last_number if take == "last" else first_number
+    wanted = pick(reference)
+    if wanted is None:
+        return Score.unscored("the reference is no number")
+    found = pick(prediction)
+    if found is None:
+        return Score.unparsed("the answer holds no number", value=fallback)
+    target = wanted.resolved(percent=percent)
+    value = found.resolved(percent=percent)
+    leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target)) if tolerance or relative_tolerance else 0
+    if mode == "ge":
+        right = value >= target - leeway
+    elif mode == "le":
+        right = value <= target + leeway
+    else:
+        right = value == target or (leeway > 0 and abs(value - target) <= leeway)
+    return Score(float(right), extracted=found.text)

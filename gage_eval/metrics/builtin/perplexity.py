@@ -1,0 +1,132 @@
+"""How likely a text is: losses and perplexities. Those of a corpus are weighted by size, never means over texts."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from gage_eval.canonical import JsonValue
+from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.likelihoods import read_likelihoods
+
+_FIELDS = {"logprobs": "model_output.logprobs"}
+_SPACE = re.compile(r"\s+")
+# The largest x whose exponential is a float. A text's own perplexity is cut off there; the corpus's is not made of it.
+_MOST_NATS = 709.0
+
+
+@metric("likelihood", value=("nll", "ppl"), aggregate={"nll": "ratio", "ppl": "perplexity"}, version=1, fields=_FIELDS)
+def likelihood(logprobs: JsonValue) -> Score:
+    """Negative log-likelihood per token in nats (``nll``) and its exponential, the perplexity (``ppl``).
+
+    Read from the response's ``logprobs``: a ``loss`` (the mean over tokens, which then weighs as one token),
+    ``token_logprobs`` (nested lists are joined, nulls passed over), the log probabilities of a chat completion
+    (``content``), or one choice with ``ll`` and ``tokens`` (`gage_eval.metrics.likelihoods`). A response without any is
+    unscored: 0 would read as perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that.
+    """
+    try:
+        nats, tokens = _total(logprobs)
+    except ValueError as error:
+        return Score.unscored(str(error))
+    mean = nats / tokens
+    return Score({"nll": mean, "ppl": _capped_exp(mean)}, components={"nll": [nats, tokens], "ppl": [-nats, tokens]})
+
+
+@metric("word_perplexity", value="word_perplexity", aggregate="perplexity", version=1, fields=_FIELDS)
+def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
+    """exp(−Σ ll / Σ words), words being what white space divides, as in the lm-eval harness.
+
+    ``reference`` is the text that was measured, ``logprobs`` its only choice (`gage_eval.metrics.likelihoods`).
+    """
+    return _perplexity("word_perplexity", logprobs, len(_SPACE.split(reference)))
+
+
+@metric("byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=1, fields=_FIELDS)
+def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
+    """exp(−Σ ll / Σ UTF-8 bytes) of the texts that were measured (see ``word_perplexity``)."""
+    return _perplexity("byte_perplexity", logprobs, _bytes(reference))
+
+
+@metric("bits_per_byte", value="bits_per_byte", aggregate="ratio", version=1, fields=_FIELDS)
+def bits_per_byte(logprobs: JsonValue, reference: str) -> Score:
+    """−Σ ll / (Σ UTF-8 bytes · ln 2) of the texts that were measured (see ``word_perplexity``)."""
+    size = _bytes(reference)
+    try:
+        bits = -_ll_of_text(logprobs, size) / math.log(2)
+    except ValueError as error:
+        return Score.unscored(str(error))
+    return Score(bits / size, components={"bits_per_byte": [bits, size]})
+
+
+def _perplexity(key: str, logprobs: JsonValue, size: int) -> Score:
+    try:
+        ll = _ll_of_text(logprobs, size)
+    except ValueError as error:
+        return Score.unscored(str(error))
+    return Score(_capped_exp(-ll / size), components={key: [ll, size]})
+
+
+def _ll_of_text(logprobs: JsonValue, size: int) -> float:
+    """The log-likelihood of a text that has ``size`` words or bytes.
+
+    Raises:
+        ValueError: there is not exactly one, the text is empty, or it cannot be.
+    """
+    choices = read_likelihoods(logprobs)
+    if len(choices) != 1:
+        raise ValueError(f"the response has {len(choices)} log-likelihoods, not that of one text")
+    if size == 0:
+        raise ValueError("the text is empty")
+    return _number(choices[0].ll)
+
+
+def _total(logprobs: JsonValue) -> tuple[float, int]:
+    """Negative log-likelihood in nats, and the tokens it is the sum of.
+
+    Raises:
+        ValueError: there is none, or something in its place is no number.
+    """
+    if isinstance(logprobs, Mapping):
+        if logprobs.get("loss") is not None:
+            return _number(logprobs["loss"]), 1
+        if "token_logprobs" in logprobs:
+            return _summed(logprobs["token_logprobs"])
+        if isinstance(content := logprobs.get("content"), list):
+            return _summed([token.get("logprob") if isinstance(token, Mapping) else token for token in content])
+        choices = read_likelihoods(logprobs)
+        if len(choices) == 1 and choices[0].tokens:
+            return -_number(choices[0].ll), choices[0].tokens
+    elif isinstance(logprobs, list):
+        return _summed(logprobs)
+    raise ValueError("the response has neither a loss nor log probabilities of tokens")
+
+
+def _summed(values: JsonValue) -> tuple[float, int]:
+    numbers = list(_flat(values))
+    if not numbers:
+        raise ValueError("the response has no log probabilities of tokens")
+    return -math.fsum(numbers), len(numbers)
+
+
+def _flat(values: JsonValue) -> Iterator[float]:
+    """Numbers of nested lists; a null (the first token of a prompt has no probability) is passed over."""
+    waiting = [values]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting.extend(reversed(value))
+        elif value is not None:
+            yield _number(value)
+
+
+def _number(value: JsonValue) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{str(value)[:80]!r} is no log probability")
+    return float(value)
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _capped_exp(nats: float) -> float:
+    return math.exp(min(nats, _MOST_NATS))

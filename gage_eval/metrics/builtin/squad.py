@@ -1,0 +1,44 @@
+"""Question answering by spans: exact match and F1 of words."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.words import drop_words, f1, squad_normalised
+
+
+@metric("squad", value=("em", "f1"), aggregate="mean", version=1)
+def squad(answers: Sequence[str], prediction: str | None = None) -> Score:
+    """Exact match and word F1, 0..1, the best over the references (official SQuAD v1.1 script).
+
+    Lower case, without ASCII punctuation and articles, white space collapsed. Two empty answers match exactly and have
+    an F1 of 0. A question without a prediction scores 0 and counts, as officially.
+    """
+    if not answers:
+        return Score.unscored("there is no reference")
+    if prediction is None:
+        return Score.unparsed("there is no answer")
+    given = squad_normalised(prediction)
+    wanted = [squad_normalised(answer) for answer in answers]
+    words = Counter(given.split())
+    return Score({"em": float(given in wanted), "f1": max(f1(words, Counter(text.split())) for text in wanted)})
+
+
+@metric("token_f1", value=("f1", "exact"), aggregate="mean", version=1, normalized=True)
+def token_f1(prediction: str, answers: Sequence[str], *, stop_words: Sequence[str] = ()) -> Score:
+    """F1 of words, and whether all are the same, 0..1, the best over the references (Inspect AI's ``f1``, ``exact``).
+
+    Words as in DROP's script: split at spaces and hyphens, case folded, without articles and punctuation, numbers by
+    value. ``stop_words`` do not count for F1. Texts without words agree with nothing, and empty references are
+    skipped. Inspect rounds F1 to two decimals.
+    """
+    wanted = [answer for answer in answers if answer[:1].strip()]
+    if not wanted:
+        return Score.unscored("there is no reference")
+    given, bag = drop_words(prediction), Counter(drop_words(prediction, stop_words))
+    return Score(
+        {
+            "f1": max(f1(bag, Counter(drop_words(answer, stop_words))) for answer in wanted),
+            "exact": float(bool(given) and any(drop_words(answer) == given for answer in wanted)),
+        }
+    )

@@ -1,0 +1,127 @@
+"""BLEU, chrF and TER by sacrebleu: a value a sentence, and what the corpus's value is made of."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+from gage_eval.metrics.base import Score, metric
+
+Smoothing = Literal["exp", "floor", "add-k", "none"]
+# sacrebleu looks for shifts of words in time that grows with the product of the lengths, and faster.
+_MOST_FOR_SHIFTS = 40_000
+
+
+@metric(
+    "bleu",
+    value="bleu",
+    aggregate="corpus_bleu",
+    version=1,
+    libraries=("sacrebleu",),
+)
+def bleu(
+    prediction: str,
+    answers: Sequence[str],
+    *,
+    tokenize: Literal["13a", "zh", "intl", "char", "none"] = "13a",
+    lowercase: bool = False,
+    smooth_method: Smoothing = "exp",
+    smooth_value: float | None = None,
+    effective_order: bool = True,
+) -> Score:
+    """BLEU of a sentence, 0..100 (Papineni et al. 2002; sacrebleu), over all references at once.
+
+    The number of the task is the corpus's BLEU, of summed n-gram counts, with exponential smoothing and without
+    effective order as is sacrebleu's default; ``smooth_method``, ``smooth_value`` and ``effective_order`` are for the
+    values of sentences.
+    """
+    if not answers:
+        return Score.unscored("there is no reference")
+    scorer = _bleu(tokenize, lowercase, smooth_method, smooth_value, effective_order)
+    found = scorer.sentence_score(prediction, list(answers))
+    return Score(float(found.score), components={"bleu": [*found.counts, *found.totals, found.sys_len, found.ref_len]})
+
+
+@metric(
+    "chrf",
+    value="chrf",
+    aggregate="corpus_chrf",
+    version=1,
+    libraries=("sacrebleu",),
+)
+def chrf(
+    prediction: str, answers: Sequence[str], *, word_order: Literal[0, 1, 2] = 0, lowercase: bool = False
+) -> Score:
+    """chrF2 of a sentence, 0..100 (Popović 2015; sacrebleu), the best over the references; chrF++ is ``word_order: 2``.
+
+    Character n-grams up to 6. The number of the task is the corpus's chrF, of summed n-gram counts.
+    """
+    if not answers:
+        return Score.unscored("there is no reference")
+    scorer = _chrf(word_order, lowercase)
+    # sacrebleu shows the counts nowhere else; every scorer of it computes them by this method.
+    (counts,) = scorer._extract_corpus_statistics([prediction], [[answer] for answer in answers])
+    return Score(float(scorer._compute_score_from_stats(counts).score), components={"chrf": counts})
+
+
+@metric(
+    "ter",
+    value="ter",
+    aggregate="corpus_ter",
+    version=1,
+    libraries=("sacrebleu", "rapidfuzz"),
+)
+def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, case_sensitive: bool = False) -> Score:
+    """Translation edit rate of a sentence, in percent, lower is better (Snover et al. 2006; sacrebleu).
+
+    Edits of the reference that needs fewest over the mean length of the references. The number of the task is the
+    corpus's rate, Σ edits / Σ length. Texts of more than 40,000 words by words (200 × 200) are counted without
+    shifts, which are edits of single words then; their rows say so.
+    """
+    if not answers:
+        return Score.unscored("there is no reference")
+    scorer = _ter(normalized, case_sensitive)
+    size = len(prediction.split()) * max(len(answer.split()) for answer in answers)
+    if size > _MOST_FOR_SHIFTS:
+        edits, length = _without_shifts(scorer, prediction, answers)
+        note = "too long for shifts: counted as edits of single words"
+    else:
+        found = scorer.sentence_score(prediction, list(answers))
+        edits, length, note = float(found.num_edits), float(found.ref_length), None
+    rate = 100 * edits / length if length else 100.0 * (edits > 0)
+    return Score(rate, explanation=note, components={"ter": [edits, length]})
+
+
+def _without_shifts(scorer: Any, prediction: str, answers: Sequence[str]) -> tuple[float, float]:
+    from rapidfuzz.distance import Levenshtein
+
+    given = scorer._preprocess_segment(prediction).split()
+    wanted = [scorer._preprocess_segment(answer).split() for answer in answers]
+    edits = min(Levenshtein.distance(given, words) for words in wanted)
+    return float(edits), sum(len(words) for words in wanted) / len(wanted)
+
+
+@lru_cache(maxsize=64)
+def _bleu(tokenize: str, lowercase: bool, smooth_method: str, smooth_value: float | None, effective: bool) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(
+        tokenize=tokenize,
+        lowercase=lowercase,
+        smooth_method=smooth_method,
+        smooth_value=smooth_value,
+        effective_order=effective,
+    )
+
+
+@lru_cache(maxsize=8)
+def _chrf(word_order: int, lowercase: bool) -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF(word_order=word_order, lowercase=lowercase)
+
+
+@lru_cache(maxsize=4)
+def _ter(normalized: bool, case_sensitive: bool) -> Any:
+    from sacrebleu.metrics.ter import TER
+
+    return TER(normalized=normalized, case_sensitive=case_sensitive)

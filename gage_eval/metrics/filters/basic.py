@@ -1,0 +1,60 @@
+"""The filters every task needs: patterns, thinking, letters, numbers."""
+
+from typing import Literal
+
+from gage_eval.metrics import choices, numbers, patterns, text_utils
+from gage_eval.metrics.base import text_filter
+from gage_eval.metrics.patterns import PatternText
+
+
+@text_filter("regex", version=2)
+def regex(
+    text: str,
+    *,
+    pattern: PatternText,
+    group: int | str | None = None,
+    take: Literal["first", "last"] = "first",
+) -> str | None:
+    """The first or last hit of a pattern, stripped.
+
+    Without ``group`` it is the hit's first non-empty group, or all of it when the pattern has none, as in the
+    lm-eval harness. An empty hit is none. The syntax is that of the package `regex`; a pattern that takes longer
+    than two seconds on an answer leaves the row unscored.
+    """
+    match = patterns.find(pattern, text, take=take)
+    if match is None:
+        return None
+    if group is not None:
+        found = match[group]
+    elif match.re.groups:
+        found = next((part for part in match.groups() if part), None)
+    else:
+        found = match[0]
+    return (found or "").strip() or None
+
+
+@text_filter("strip_thinking", version=1)
+def strip_thinking(text: str, *, start: str = "<think>", end: str = "</think>") -> str | None:
+    """The answer behind the thinking; nothing when the thinking never ended."""
+    return text_utils.strip_thinking(text, start=start, end=end)
+
+
+@text_filter("choice_letter", version=1)
+def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
+    """The one letter an answer chooses, by the rules of `gage_eval.metrics.choices.choose`."""
+    answer = text_utils.strip_thinking(text)
+    return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
+
+
+@text_filter("last_number", version=1)
+def last_number(text: str) -> str | None:
+    """The last number, as it is written."""
+    number = numbers.last_number(text)
+    return None if number is None else number.text
+
+
+@text_filter("first_number", version=1)
+def first_number(text: str) -> str | None:
+    """The first number, as it is written."""
+    number = numbers.first_number(text)
+    return None if number is None else number.text

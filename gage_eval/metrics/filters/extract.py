@@ -1,0 +1,66 @@
+"""Filters that read an answer out of a form: a box, a JSON object, a rating, a line ``ANSWER:``."""
+
+import re
+from typing import Literal
+
+from gage_eval.metrics.base import text_filter
+from gage_eval.metrics.json_text import find_json
+from gage_eval.metrics.latex import boxed_content, last_boxed
+from gage_eval.metrics.text_utils import as_text
+from gage_eval.paths import MISSING, walk
+
+# Linear: the dot stands between the digits, so that a long run of them is read in one way only.
+_RATING = (re.compile(r"\[\[([0-9]+(?:\.[0-9]*)?)\]\]"), re.compile(r"\[([0-9]+(?:\.[0-9]*)?)\]"))
+_ANSWER = re.compile(r"ANSWER\s*:\s*", re.IGNORECASE)
+_LETTER = re.compile(r"[A-Za-z](?!\w)")
+
+
+@text_filter("boxed", version=1)
+def boxed(text: str) -> str | None:
+    r"""What stands in the last ``\boxed{…}`` (or ``\fbox{…}``), as the scripts of hendrycks/math find it."""
+    found = last_boxed(text)
+    return None if found is None else boxed_content(found)
+
+
+@text_filter("json_field", version=1)
+def json_field(text: str, *, field: str) -> str | None:
+    """A field of the JSON in the answer, by a dotted path (``result.items.0``); objects and lists stay JSON.
+
+    The answer may be JSON, hold it in a fenced block, or hold it among other text: the last object counts.
+    """
+    found = find_json(text)
+    if found is None:
+        return None
+    value = walk(found[0], field)
+    return None if value is MISSING or value is None else as_text(value)
+
+
+@text_filter("rating", version=1)
+def rating(text: str) -> str | None:
+    """The first number in double brackets, ``[[7.5]]``; failing that the first in single ones.
+
+    As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685).
+    """
+    return next((found[1] for pattern in _RATING if (found := pattern.search(text))), None)
+
+
+@text_filter("answer", version=1)
+def answer(text: str, *, kind: Literal["letter", "word", "line"] = "line") -> str | None:
+    """What follows ``ANSWER:``, as Inspect AI's prompts ask for it.
+
+    A ``letter`` is the first that stands alone there. A ``line`` is the rest of the text when it is one line, and a
+    ``word`` that line when it holds no white space, without a full stop.
+    """
+    end = len(text.rstrip())
+    last_line = text.rfind("\n", 0, end)
+    for found in _ANSWER.finditer(text):
+        if kind == "letter":
+            letter = _LETTER.match(text, found.end())
+            if letter is not None:
+                return letter[0]
+        elif last_line < found.end() < end:
+            line = text[found.end() : end]
+            if kind == "line":
+                return line
+            return None if len(line.split()) > 1 else line.removesuffix(".")
+    return None

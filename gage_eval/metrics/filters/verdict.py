@@ -1,0 +1,14 @@
+"""Which of two answers a judge finds better."""
+
+from gage_eval.metrics.base import text_filter
+
+_VERDICTS = {"[[A]]": "A", "[[B]]": "B", "[[C]]": "tie"}
+
+
+@text_filter("pairwise_verdict", version=1)
+def pairwise_verdict(text: str) -> str | None:
+    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, looked for in this order anywhere in the text.
+
+    As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685; ``run_judge_pair`` of lm-sys/FastChat).
+    """
+    return next((verdict for mark, verdict in _VERDICTS.items() if mark in text), None)

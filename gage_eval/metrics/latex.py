@@ -1,0 +1,34 @@
+r"""LaTeX answers: what a ``\boxed{…}`` holds."""
+
+_BOXES = ("\\boxed", "\\fbox")
+_BARE = "\\boxed "
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The last ``\boxed{…}`` of a text with its braces, else the last ``\fbox{…}``.
+
+    The rule of hendrycks/math: ``\boxed 5`` without braces wins over any with them, and ends at the next ``$``; a box
+    whose braces never close is none.
+    """
+    if _BARE in text:
+        return _BARE + text.rpartition(_BARE)[2].partition("$")[0]
+    start = next((found for name in _BOXES if (found := text.rfind(name)) >= 0), None)
+    if start is None:
+        return None
+    depth = 0
+    for place in range(start, len(text)):
+        if text[place] == "{":
+            depth += 1
+        elif text[place] == "}":
+            depth -= 1
+            if depth == 0:
+                return text[start : place + 1]
+    return None
+
+
+def boxed_content(box: str) -> str | None:
+    r"""What a box found by `last_boxed` holds."""
+    if box.startswith(_BARE):
+        return box.removeprefix(_BARE)
+    _, brace, content = box.partition("{")
+    return content.removesuffix("}") if brace else None

@@ -1,0 +1,182 @@
+"""Whether two expressions have the same value, without evaluating what a model wrote as code.
+
+An expression is read by the grammar below into numbers of 60 digits and compared at several points instead of being
+simplified by a computer algebra system: that takes time linear in its length whatever it says, and two expressions of
+the small kind allowed here that agree at random complex points are the same one.
+
+    sum      = product (("+" | "-") product)*
+    product  = signed (["*" | "/"] signed)*          two factors beside each other are multiplied
+    signed   = ("+" | "-")* power
+    power    = factorial [("^" | "**") signed]
+    factorial= atom "!"*
+    atom     = number | "pi" | ("sqrt" | "ln") "(" sum ")" | letter | "(" sum ")"
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+_LONGEST = 2000
+_DEEPEST = 50
+_MOST_LETTERS = 2
+_DIGITS = 60
+_LARGEST_FACTORIAL = 1000
+_REFUSED = re.compile(r"\^\{|\^\(|\^[0-9]+\^|\^[0-9][0-9]")
+_TOKEN = re.compile(r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|(\*\*|[-+*/^()!])|(sqrt(?=\()|ln(?=\()|pi|[^\W\d_]))")
+# Real and complex, positive and negative: |x| is not x, and no identity holds at all by chance.
+_POINTS = (("1.37", "0.83"), ("-0.71", "2.19"), ("0.59+1.13j", "-1.61+0.47j"))
+
+
+class _NoExpression(Exception):
+    """The text does not follow the grammar."""
+
+
+def equal_values(left: str, right: str) -> bool:
+    """Whether two expressions are equal wherever they are defined.
+
+    False also for what is no expression, has more than two letters that mean nothing, or a power this project's rule
+    (prm800k's) refuses to compute: a bracket, a tower, or two digits.
+    """
+    text = f"({left})-({right})"
+    letters = {sign for sign in text.replace("sqrt", "").replace("frac", "") if sign.isalpha()}
+    if len(letters) > _MOST_LETTERS or len(text) > _LONGEST or _REFUSED.search(text):
+        return False
+    try:
+        first, second = _tokens(left), _tokens(right)
+        agreed = [_agree(first, second, sorted(letters), point) for point in _POINTS]
+    except _NoExpression:
+        return False
+    return True in agreed and False not in agreed
+
+
+def _agree(left: list[str], right: list[str], letters: list[str], point: tuple[str, str]) -> bool | None:
+    """Whether both have one value at a point; None where one of them has none there."""
+    mp = _numbers()
+    at = {letter: mp.mpmathify(number) for letter, number in zip(letters, point, strict=False)}
+    try:
+        first, second = _Reader(left, at).value(), _Reader(right, at).value()
+        if not (mp.isfinite(first) and mp.isfinite(second)):
+            return None
+        return bool(abs(first - second) <= mp.mpf(10) ** (-_DIGITS // 2) * max(1, abs(first), abs(second)))
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return None
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, place = [], 0
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise _NoExpression
+        tokens.append(match[1] or match[2] or match[3])
+        place = match.end()
+    return tokens
+
+
+class _Reader:
+    """Reads tokens by the grammar and computes on the way."""
+
+    def __init__(self, tokens: list[str], letters: Mapping[str, Any]) -> None:
+        self._tokens = tokens
+        self._letters = letters
+        self._place = 0
+        self._depth = 0
+
+    def value(self) -> Any:
+        value = self._sum()
+        if self._place < len(self._tokens):
+            raise _NoExpression
+        return value
+
+    def _next(self) -> str:
+        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+
+    def _take(self, *signs: str) -> str | None:
+        sign = self._next()
+        if sign not in signs or not sign:
+            return None
+        self._place += 1
+        return sign
+
+    def _sum(self) -> Any:
+        value = self._product()
+        while sign := self._take("+", "-"):
+            term = self._product()
+            value = value + term if sign == "+" else value - term
+        return value
+
+    def _product(self) -> Any:
+        value = self._signed()
+        while True:
+            if self._take("*"):
+                value *= self._signed()
+            elif self._take("/"):
+                value /= self._signed()
+            elif self._next() and self._next() not in "+-)!^**":
+                value *= self._power()
+            else:
+                return value
+
+    def _signed(self) -> Any:
+        negative = False
+        while sign := self._take("+", "-"):
+            negative ^= sign == "-"
+        value = self._power()
+        return -value if negative else value
+
+    def _power(self) -> Any:
+        base = self._atom()
+        while self._take("!"):
+            base = _factorial(base)
+        if self._take("^", "**"):
+            self._deeper()
+            base = _numbers().power(base, self._signed())
+            self._depth -= 1
+        return base
+
+    def _atom(self) -> Any:
+        mp = _numbers()
+        word = self._next()
+        self._place += 1
+        if word == "(":
+            return self._rest_of_bracket()
+        if word in ("sqrt", "ln"):
+            self._place += 1
+            return getattr(mp, word)(self._rest_of_bracket())
+        if word == "pi":
+            return +mp.pi
+        if word in self._letters:
+            return self._letters[word]
+        if word[:1].isdigit() or word[:1] == ".":
+            return mp.mpf(word)
+        raise _NoExpression
+
+    def _rest_of_bracket(self) -> Any:
+        self._deeper()
+        value = self._sum()
+        if not self._take(")"):
+            raise _NoExpression
+        self._depth -= 1
+        return value
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _NoExpression
+
+
+def _factorial(value: Any) -> Any:
+    mp = _numbers()
+    if not mp.isint(value) or not 0 <= value.real <= _LARGEST_FACTORIAL:
+        raise _NoExpression
+    return mp.factorial(value)
+
+
+@cache
+def _numbers() -> Any:
+    from mpmath import MPContext
+
+    context = MPContext()
+    context.dps = _DIGITS
+    return context

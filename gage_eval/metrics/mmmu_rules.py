@@ -1,0 +1,99 @@
+"""How MMMU's official evaluation reads answers.
+
+Written to the rules of ``mmmu/utils/eval_utils.py`` of MMMU-Benchmark/MMMU (Yue et al. 2024, arXiv:2311.16502).
+Every pass over an answer is linear in its length.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+Part: TypeAlias = str | float
+"""One normalised reading of an open answer."""
+
+_ENDS = (",", ".", "!", "?", ";", ":", "'")
+_INDICATORS = ("could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ")
+_WORDS_FOR_TEXT = 5
+# A run of digits is tried from its first digit only: where that fails, every later one does.
+_NUMBERS = (
+    re.compile(r"-?\b\d{1,3}(?:,\d{3})+\b"),
+    re.compile(r"-?(?<!\d)\d+(?:\.\d+)?[eE][+-]?\d+"),
+    re.compile(r"-?(?:(?<!\d)\d+\.\d+|\.\d+|(?<!\d)\d+\b)(?![eE][+-]?\d+)(?![,\d])"),
+)
+
+
+def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
+    """The option of a multiple-choice answer, None where the official parser draws at random.
+
+    Candidates are the options named as ``(A)``; without any, as ``A`` between spaces; without any, in an answer of
+    more than five words, those whose text occurs in it whatever the case. The one that occurs last wins.
+
+    Args:
+        answer: the model's text. Signs at its ends (``, . ! ? ; : '``) do not count.
+        options: letter to text. An empty text is found nowhere.
+    """
+    text = answer
+    for sign in _ENDS:
+        text = text.strip(sign)
+    text = f" {text} "
+    for form in ("({})", " {} "):
+        named = {option: text.rfind(form.format(option)) for option in options}
+        found = {option: place for option, place in named.items() if place >= 0}
+        if found:
+            return max(found, key=found.__getitem__)
+    if len(text.split()) <= _WORDS_FOR_TEXT:
+        return None
+    lowered = text.lower()
+    found = {
+        option: place
+        for option, content in options.items()
+        if content and (place := lowered.rfind(content.lower())) >= 0
+    }
+    return max(found, key=found.__getitem__) if found else None
+
+
+def read_open(answer: str) -> list[Part]:
+    """The readings of an open answer: its key phrases and the numbers in them, normalised, each once.
+
+    A line's key phrase is the shortest tail behind an indicator (``so``, ``is``, ``answer``, …; ``=`` in the
+    last line only). Without any the whole answer is one. The official script also splits at a full stop before a
+    capital, but lowers the answer first, so that this never happens.
+    """
+    text = answer.strip().strip(".").lower()
+    lines = text.split("\n")
+    phrases: list[str] = []
+    for number, line in enumerate(lines, 1):
+        indicators = (*_INDICATORS, "=") if number == len(lines) else _INDICATORS
+        tails = [line.rpartition(indicator)[2].strip() for indicator in indicators if indicator in line]
+        # An empty tail never stands in the way of a longer one.
+        shortest = min((tail for tail in tails if tail), key=len, default="")
+        if shortest and shortest not in _ENDS:
+            phrases.append(shortest)
+    phrases = phrases or [text]
+    numbers = [number for phrase in phrases for number in _numbers(phrase)]
+    return list(dict.fromkeys(part for phrase in (*phrases, *numbers) for part in normalise(phrase)))
+
+
+def normalise(text: str) -> list[Part]:
+    """A number without separators as a float rounded to two places; other text lowered, padded when one character."""
+    text = text.strip()
+    try:
+        return [round(float(text.replace(",", "")), 2)]
+    except ValueError:
+        lowered = text.lower()
+        return [f" {lowered}", f"{lowered} "] if len(lowered) == 1 else [lowered]
+
+
+def open_is_right(parts: Iterable[Part], answers: Sequence[str]) -> bool:
+    """Whether a number equals an accepted one, or an accepted text occurs in a phrase."""
+    accepted = [part for answer in answers for part in normalise(answer)]
+    texts = [part for part in accepted if isinstance(part, str)]
+    values = [part for part in accepted if not isinstance(part, str)]
+    return any(
+        any(text in part for text in texts) if isinstance(part, str) else any(part == value for value in values)
+        for part in parts
+    )
+
+
+def _numbers(text: str) -> list[str]:
+    return [match[0] for pattern in _NUMBERS for match in pattern.finditer(text)]

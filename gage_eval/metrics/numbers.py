@@ -1,0 +1,136 @@
+"""Numbers in text, as exact rationals (the project's rule "numbers in text").
+
+Currency signs, ``*``, ``_`` and thousands separators are no part of a number's value; fractions and
+scientific notation are numbers; ``nan`` and ``inf`` are none. Values are compared exactly, never as floats:
+180001 is not 180000, and 0.1 + 0.2 is 0.3.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+# Beyond these a number is refused: it is no answer, and exact arithmetic on it would be an attack.
+_MAX_DIGITS = 1000
+_MAX_EXPONENT = 4000
+
+_TRANSLATE = str.maketrans("．，％－＋−⁄∕", ".,%-+-//")
+_NO_DIGIT = re.compile(r"[^0-9.]")
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")
+_VULGAR = {
+    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
+    "⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅐": "1/7", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
+    "⅑": "1/9", "⅒": "1/10",
+}  # fmt: skip
+_VULGAR_CHARS = re.compile(f"([0-9]?)([{''.join(_VULGAR)}])")
+_LATEX_FRACTION = re.compile(r"([0-9]?)\\[dt]?frac\{\s*(-?[0-9]{1,99})\s*\}\{\s*([0-9]{1,99})\s*\}")
+
+# Digits with `,` or `_` between them, or in groups of three behind a thin or unbreakable space.
+_DIGITS = r"[0-9]+(?:[,_][0-9]+|[\u00a0\u2009\u202f'’][0-9]{3}(?![0-9]))*"
+_NUMBER = re.compile(
+    rf"""
+    (?<![A-Za-z0-9])                            # not inside a word: H2O
+    (?P<sign>(?<![A-Za-z0-9)\]])[-+])?          # a sign; between operands it is an operator
+    (?:[$€£¥]\s?(?P<inner>[-+])?)?
+    (?:
+        (?P<whole>[0-9]{{1,99}})\s(?P<mixed_top>[0-9]{{1,99}})/(?P<mixed_bottom>[0-9]{{1,99}})(?![0-9/])
+      | (?<!/)(?P<top>[0-9]{{1,99}})\s?/\s?(?P<bottom>[0-9]{{1,99}})(?![0-9/]|\.[0-9])
+      | (?P<mantissa>{_DIGITS}(?:\.[0-9]+)?|\.[0-9]+)
+        (?:
+            [eE](?P<exponent>[-+]?[0-9]{{1,9}})(?![0-9])
+          | \s?(?:[×x*]|\\times|\\cdot)\s?10\s?(?:\^|\*\*)
+            \s?\{{?(?P<power>[-+]?[0-9]{{1,9}})\}}?
+        )?
+    )
+    (?P<percent>\s?\\?%)?
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number found in text.
+
+    Attributes:
+        value: its exact value; 60 for ``60%``.
+        percent: a percent sign follows.
+        text: as written, without surrounding space.
+    """
+
+    value: Fraction
+    percent: bool
+    text: str
+
+    def resolved(self, *, percent: bool) -> Fraction:
+        """The value; a percent sign divides by 100 unless ``percent``: then all numbers are percentages."""
+        return self.value if percent or not self.percent else self.value / 100
+
+
+def find_numbers(text: str) -> Iterator[Number]:
+    """All numbers of a text in order: ``$1,234.50``, ``-3/4``, ``1 1/2``, ``½``, ``1.2e-3``, ``60%``."""
+    return _numbers(_NUMBER.finditer(_plain(text)))
+
+
+def last_number(text: str) -> Number | None:
+    """The last number of a text."""
+    return next(_numbers(reversed(list(_NUMBER.finditer(_plain(text))))), None)
+
+
+def first_number(text: str) -> Number | None:
+    """The first number of a text."""
+    return next(find_numbers(text), None)
+
+
+@lru_cache(typed=True)
+def exact(value: float | str) -> Fraction:
+    """A configured number as the decimal it was written as: 0.1 is one tenth.
+
+    Raises:
+        ValueError: not a finite number.
+    """
+    return Fraction(str(value))
+
+
+def _numbers(matches: Iterable[re.Match[str]]) -> Iterator[Number]:
+    for match in matches:
+        value = _value(match)
+        if value is not None:
+            yield Number(value, match["percent"] is not None, match[0].strip())
+
+
+def _plain(text: str) -> str:
+    if not text.isascii():
+        text = _OTHER_DIGIT.sub(lambda m: str(unicodedata.decimal(m[0])), text.translate(_TRANSLATE))
+        text = _VULGAR_CHARS.sub(lambda m: f"{m[1]} {_VULGAR[m[2]]}" if m[1] else _VULGAR[m[2]], text)
+    if "frac" in text:
+        text = _LATEX_FRACTION.sub(lambda m: f"{m[1]} {m[2]}/{m[3]}" if m[1] else f"{m[2]}/{m[3]}", text)
+    return text
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    negative = (match["sign"] == "-") != (match["inner"] == "-")
+    if match["top"] is not None:
+        value = _ratio(match["top"], match["bottom"])
+    elif match["whole"] is not None:
+        part = _ratio(match["mixed_top"], match["mixed_bottom"])
+        value = None if part is None else int(match["whole"]) + part
+    else:
+        value = _decimal(match["mantissa"], match["exponent"] or match["power"] or "0")
+    return -value if value is not None and negative else value
+
+
+def _ratio(top: str, bottom: str) -> Fraction | None:
+    return Fraction(int(top), int(bottom)) if int(bottom) else None
+
+
+def _decimal(mantissa: str, exponent: str) -> Fraction | None:
+    digits = mantissa if mantissa.isdecimal() else _NO_DIGIT.sub("", mantissa)
+    power = int(exponent)
+    if len(digits) > _MAX_DIGITS or abs(power) > _MAX_EXPONENT:
+        return None
+    if power == 0 and digits.isdecimal():
+        return Fraction(int(digits))
+    return Fraction(f"{digits}e{power}" if power else digits)

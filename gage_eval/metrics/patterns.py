@@ -1,0 +1,90 @@
+"""Regular expressions out of configs, run against texts of models: neither may hold a run up.
+
+They are compiled by the package `regex`, which knows the syntax of `re` and can be given a time limit; a search that
+outlasts it raises, and the row is unscored with that reason. Patterns of our own are written to be linear and need
+none of this.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from regex import Match, Pattern
+
+TIME_LIMIT_S = 2.0
+"""Longest time one pattern may take on one text."""
+
+
+class PatternTooSlow(Exception):
+    """A pattern took longer than `TIME_LIMIT_S` on one text."""
+
+    def __init__(self, pattern: str, text: str) -> None:
+        super().__init__(
+            f"the pattern {pattern!r} took more than {TIME_LIMIT_S:g} s on {len(text)} characters: "
+            "repeat nothing that repeats itself, as in (a+)+"
+        )
+
+
+def search(pattern: str, text: str, *, ignore_case: bool = False) -> "Match[str] | None":
+    """The first hit of a pattern.
+
+    Raises:
+        PatternTooSlow: it took longer than `TIME_LIMIT_S`.
+    """
+    try:
+        return _compiled(pattern, ignore_case).search(text, timeout=TIME_LIMIT_S)
+    except TimeoutError:
+        raise PatternTooSlow(pattern, text) from None
+
+
+def find(pattern: str, text: str, *, take: Literal["first", "last"] = "first") -> "Match[str] | None":
+    """The first or last hit of a pattern.
+
+    Raises:
+        PatternTooSlow: it took longer than `TIME_LIMIT_S`.
+    """
+    if take == "first":
+        return search(pattern, text)
+    try:
+        hits: Iterator[Match[str]] = _compiled(pattern, False).finditer(text, timeout=TIME_LIMIT_S)  # noqa: FBT003
+        return next(iter(deque(hits, maxlen=1)), None)
+    except TimeoutError:
+        raise PatternTooSlow(pattern, text) from None
+
+
+def remove(pattern: str, text: str) -> str:
+    """The text without any hit of a pattern.
+
+    Raises:
+        PatternTooSlow: it took longer than `TIME_LIMIT_S`.
+    """
+    try:
+        return str(_compiled(pattern, False).sub("", text, timeout=TIME_LIMIT_S))  # noqa: FBT003
+    except TimeoutError:
+        raise PatternTooSlow(pattern, text) from None
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str, ignore_case: bool) -> "Pattern[str]":
+    import regex
+
+    return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+
+
+def _checked(pattern: str) -> str:
+    import regex
+
+    try:
+        _compiled(pattern, False)  # noqa: FBT003
+    except regex.error as error:
+        raise PydanticCustomError("pattern", "it is no regular expression: {reason}", {"reason": str(error)}) from error
+    return pattern
+
+
+PatternText: TypeAlias = Annotated[str, AfterValidator(_checked)]
+"""A parameter that is a regular expression; it stays text, checked when the config is read."""

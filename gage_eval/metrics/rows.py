@@ -1,0 +1,270 @@
+"""Columns in, columns out: reading what metrics need and writing the scores table without a dict a row."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from gage_eval import canonical
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, closest
+from gage_eval.metrics.base import FieldKind, Score
+from gage_eval.metrics.parse_schema import ParseSchema
+from gage_eval.metrics.text_utils import as_text
+from gage_eval.paths import MISSING, Path, walk
+from gage_eval.sample_table import rows_of
+from gage_eval.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SCORES
+
+_KEYS = ("row_index", "sample_id", "replicate")
+_RESPONSE = frozenset(RESPONSES.arrow.names)
+_TELEMETRY = frozenset(RESPONSE_TELEMETRY.arrow.names) - _RESPONSE
+_JUDGMENT = frozenset(JUDGMENTS.arrow.names)
+_PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
+_JSON = frozenset({"tool_calls", "logprobs", "parsed"})
+
+
+def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
+    """Refuse a path that no row can have; ``parsed`` names the fields of the task's ``parse_schema``.
+
+    Raises:
+        InputError: the model's output has no such column, or the path ends at its root.
+    """
+    if path.root == "sample":
+        return
+    known = sorted(_JUDGMENT if path.root == "judge_output" else _RESPONSE | _TELEMETRY)
+    if not path.parts:
+        raise InputError(f"{owner}: path '{path.text}' names no field. {path.root} has {', '.join(known)}.")
+    if reads_parsed(path) and parsed:
+        field = path.parts[1] if len(path.parts) > 1 else ""
+        if field not in parsed:
+            raise InputError(
+                f"{owner}: the parse_schema has no '{field}'. It has {', '.join(parsed)}.{closest(field, parsed)}"
+            )
+        return
+    if reads_parsed(path):
+        raise InputError(f"{owner}: '{path.text}' needs a parse_schema at the task that says how answers are parsed.")
+    if path.root == "model_output" and path.parts[0] not in known:
+        raise InputError(
+            f"{owner}: model_output has no '{path.parts[0]}'. It has {', '.join(known)}.{closest(path.parts[0], known)}"
+        )
+
+
+def reads_telemetry(path: Path) -> bool:
+    """Whether the path is in the side table of what the weather determined."""
+    return path.root == "model_output" and bool(path.parts) and path.parts[0] in _TELEMETRY
+
+
+def reads_parsed(path: Path) -> bool:
+    """Whether the path is in what ``parse_schema`` makes of the answers."""
+    return path.root == "model_output" and path.parts[:1] == ("parsed",)
+
+
+class Rows:
+    """The responses of a part with their samples, judgments and telemetry, one value a response."""
+
+    def __init__(
+        self,
+        samples: pa.Table,
+        responses: pa.Table,
+        judgments: pa.Table | None = None,
+        telemetry: pa.Table | None = None,
+        schema: ParseSchema | None = None,
+    ) -> None:
+        self.responses = responses
+        self._schema = schema
+        self._tables = {"judge_output": judgments, "telemetry": telemetry}
+        self._samples = samples
+        self._sample_of = places(samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist())
+        if self._sample_of is not None and None in self._sample_of:
+            row = responses.column("row_index")[self._sample_of.index(None)].as_py()
+            raise ValueError(f"the response of row {row} has no sample")
+
+    def values(self, path: Path, kind: FieldKind = "value") -> Sequence[Any]:
+        """One value a response, None where nothing is there, in the form a metric wants."""
+        values, flat_text = self._read(path)
+        if kind == "value" or (kind == "text" and flat_text):
+            return values
+        return [None if value is None else in_form(value, kind) for value in values]
+
+    def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
+        if path.root == "sample":
+            return self._sample_values(path)
+        if path.root == "judge_output":
+            return self._side_values(path, self._tables["judge_output"], _JUDGMENT, "parsed")
+        if reads_parsed(path):
+            return self._parsed_values(path), False
+        if path.parts[0] in _TELEMETRY:
+            return self._side_values(path, self._tables["telemetry"], _TELEMETRY, None)
+        return _column(self.responses, path.parts)
+
+    def _parsed_values(self, path: Path) -> Sequence[Any]:
+        assert self._schema is not None, "check_path refuses such a path without a schema"
+        answers = self.responses.column("answer").to_pylist()
+        parsed = ({} if answer is None else self._schema.parse(answer) for answer in answers)
+        return [_or_none(walk(fields, path.parts[1:])) for fields in parsed]
+
+    def _sample_values(self, path: Path) -> tuple[Sequence[Any], bool]:
+        samples = self._samples
+        flat = len(path.parts) == 1 and path.parts[0] in _PLAIN_SAMPLE
+        values: Sequence[Any]
+        if flat and (path.alias is None or not samples.column(path.parts[0]).null_count):
+            values = samples.column(path.parts[0]).to_pylist()
+        else:
+            flat = False
+            columns = path.sample_columns.intersection(samples.column_names)
+            values = [_or_none(path.get(row)) for row in rows_of(samples, columns)]
+        if self._sample_of is not None:
+            values = [values[place] for place in self._sample_of if place is not None]
+        return values, flat
+
+    def _side_values(
+        self, path: Path, table: pa.Table | None, known: frozenset[str], open_column: str | None
+    ) -> tuple[Sequence[Any], bool]:
+        count = self.responses.num_rows
+        if table is None:
+            return [None] * count, False
+        parts = path.parts
+        if parts[0] not in known and open_column is not None:
+            parts = (open_column, *parts)
+        values, flat = _column(table, parts)
+        order = places(pairs(table), pairs(self.responses))
+        if order is not None:
+            values = [None if place is None else values[place] for place in order]
+        return values, flat
+
+
+class ScoreRows:
+    """Collects score rows as flat lists and makes the table of `tables.SCORES`."""
+
+    def __init__(self, value_keys: Sequence[str]) -> None:
+        self._value_keys = value_keys
+        self._places: list[int] = []
+        self._filters: list[str | None] = []
+        self._statuses: list[str] = []
+        self._offsets: list[int] = [0]
+        self._keys: list[str] = []
+        self._items: list[float] = []
+        self._extracted: list[str | None] = []
+        self._explanations: list[str | None] = []
+        self._components: list[str | None] = []
+
+    def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
+        """A plain number for the response at ``place``; one that is not finite is unscored."""
+        if not math.isfinite(value):
+            self.add(place, name, Score.unscored(f"the metric gave {value}"), None)
+            return
+        self._keys.append(self._value_keys[0])
+        self._items.append(value)
+        self._row(place, name, "scored", extracted, None, None)
+
+    def add(self, place: int, name: str | None, score: Score, extracted: str | None) -> None:
+        """A score for the response at ``place``; ``extracted`` is what the filters took from the answer."""
+        status, explanation = score.status, score.explanation
+        if status != "unscored":
+            values = self._values(score)
+            bad = next((key for key, value in values.items() if not math.isfinite(value)), None)
+            if bad is None:
+                self._keys.extend(values)
+                self._items.extend(values.values())
+            else:
+                status, explanation = "unscored", f"the metric gave {values[bad]} for {bad}"
+        components = None if score.components is None else canonical.canonical_text(score.components)
+        self._row(place, name, status, score.extracted or extracted, explanation, components)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The score rows as they stand, without keys of responses."""
+        return [
+            {
+                "filter": self._filters[row],
+                "status": self._statuses[row],
+                "values": dict(
+                    zip(
+                        self._keys[self._offsets[row] : self._offsets[row + 1]],
+                        self._items[self._offsets[row] : self._offsets[row + 1]],
+                        strict=True,
+                    )
+                ),
+                "extracted": self._extracted[row],
+                "explanation": self._explanations[row],
+                "components": self._components[row],
+            }
+            for row in range(len(self._places))
+        ]
+
+    def table(self, responses: pa.Table) -> pa.Table:
+        """The score rows; keys are those of the responses they score."""
+        taken = pa.array(self._places, pa.int64())
+        columns = [responses.column(name).take(taken) for name in _KEYS]
+        columns += [
+            pa.array(self._filters, pa.string()),
+            pa.array(self._statuses, pa.string()),
+            pa.MapArray.from_arrays(
+                pa.array(self._offsets, pa.int32()),
+                pa.array(self._keys, pa.string()),
+                pa.array(self._items, pa.float64()),
+            ),
+            pa.array(self._extracted, pa.string()),
+            pa.array(self._explanations, pa.string()),
+            pa.array(self._components, pa.string()),
+        ]
+        return pa.Table.from_arrays(columns, schema=SCORES.arrow)
+
+    def _values(self, score: Score) -> dict[str, float]:
+        if isinstance(score.value, Mapping):
+            return {str(key): float(value) for key, value in score.value.items()}
+        keys = self._value_keys if score.status == "unparsed" else self._value_keys[:1]
+        return dict.fromkeys(keys, float(score.value))
+
+    def _row(
+        self,
+        place: int,
+        name: str | None,
+        status: str,
+        extracted: str | None,
+        explanation: str | None,
+        components: str | None,
+    ) -> None:
+        self._places.append(place)
+        self._filters.append(name)
+        self._statuses.append(status)
+        self._offsets.append(len(self._keys))
+        self._extracted.append(extracted)
+        self._explanations.append(explanation)
+        self._components.append(components)
+
+
+def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:
+    """Where each wanted key stands among the known; None when they are the same sequence."""
+    if known == wanted:
+        return None
+    place_of = {key: place for place, key in enumerate(known)}
+    return [place_of.get(key) for key in wanted]
+
+
+def pairs(table: pa.Table) -> list[tuple[int, int]]:
+    """The key of each row: its sample's row index and its replicate."""
+    return list(zip(table.column("row_index").to_pylist(), table.column("replicate").to_pylist(), strict=True))
+
+
+def _column(table: pa.Table, parts: Sequence[str]) -> tuple[Sequence[Any], bool]:
+    column = table.column(parts[0])
+    values = column.to_pylist()
+    if parts[0] in _JSON:
+        values = [None if text is None else canonical.decode(text) for text in values]
+    if len(parts) > 1:
+        return [_or_none(walk(value, parts[1:])) for value in values], False
+    return values, pa.types.is_string(column.type) and parts[0] not in _JSON
+
+
+def _or_none(value: Any) -> Any:
+    return None if value is MISSING else value
+
+
+def in_form(value: JsonValue, kind: FieldKind) -> Any:
+    """A value in the form a metric wants."""
+    if kind == "text":
+        return as_text(value)
+    if kind == "texts":
+        return [as_text(item) for item in value] if isinstance(value, list | tuple) else [as_text(value)]
+    return value

@@ -1,0 +1,374 @@
+"""What a run would find and what it would compute, without computing it.
+
+The keys are those of the stages (`action_document`), the DAG is theirs (`run_dag`), and a request counts as answered
+when `Generate` would take its answer from a chunk, a log or another run.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from gage_eval import stages
+from gage_eval.backends.base import is_empty
+from gage_eval.canonical import JsonValue, digest, encode, normalise
+from gage_eval.engine.episodes import as_call, episode_name, response_key
+from gage_eval.engine.types import Request
+from gage_eval.engine.wal import index_logs
+from gage_eval.marks import Stage
+from gage_eval.observability.observer import Observers
+from gage_eval.planning.differences import differing, in_config_words
+from gage_eval.stages import Env, Plan, TaskSpecs, run_dag
+from gage_eval.stages.auto_eval import scores_document
+from gage_eval.stages.base import StageRun, action_document, input_id
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import GenerateSpec
+from gage_eval.store import Action, Store
+
+State: TypeAlias = Literal["hit", "miss", "partial", "after"]
+_SLICE = 1024
+# The output of each generate stage that holds its responses.
+_RESPONSES: Mapping[str, str] = {
+    "support": "support_responses",
+    "infer": "responses",
+    "judge": "judge_responses",
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do for one stage of a task.
+
+    Attributes:
+        task_id, stage: which.
+        state: ``hit``: the result is there; ``miss``: it is computed; ``partial``: some of it is there; ``after``:
+            that depends on what an earlier stage gives.
+        key: the action's key, None where it cannot be known yet.
+        why: the reason, in a few words.
+        outputs: artifact ids of a hit.
+        responses: requests of a generate stage that is no hit, None where they cannot be rendered yet.
+        to_send: those of them without an answer.
+        tokens: tokens they will take, by earlier answers of the same model; None without any.
+        seconds: time they will take, by earlier answers of the same model; None without any.
+        metrics: metrics whose scores would be computed.
+    """
+
+    task_id: str
+    stage: Stage
+    state: State
+    key: str | None = None
+    why: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    responses: int | None = None
+    to_send: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Use:
+    """A run that used an action, for a task."""
+
+    run_id: str
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A request with the body that is sent and the key its answer is stored under."""
+
+    request: Request
+    body: dict[str, JsonValue]
+    key: str
+
+
+def forecast(
+    store: Store,
+    plan: Plan,
+    *,
+    uses: Callable[[], Mapping[str, Sequence[Use]]] = dict,
+    concurrency: int | None = None,
+) -> list[Forecast]:
+    """What a run of the plan would do, stage by stage; a judge that no task has is left out.
+
+    Args:
+        store: where results would be found.
+        plan: all tasks.
+        uses: which runs used an action, newest first, by its key; asked for only when something is missing.
+        concurrency: requests in flight, the backends' own by default.
+
+    Raises:
+        InputError: a source of data or a local model is not there.
+    """
+    planner = _Planner(store, uses, concurrency)
+    for task in plan.tasks:
+        run_dag(task, planner.call)
+    return planner.forecasts
+
+
+def rendered(spec: GenerateSpec, source: RoleSource, rows: pa.Table) -> list[Rendered]:
+    """The requests of some rows that ``source.read`` gave, as they are sent."""
+    out = []
+    for request in source.render(rows):
+        body = spec.model.body(as_call(request))
+        key = response_key(spec.model_identity, encode(body), request.replicate, episode_name(request))
+        out.append(Rendered(request, body, key))
+    return out
+
+
+def role_source(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> RoleSource:
+    """The requests of a generate stage, from the artifact ids of its inputs."""
+    spec = generate_spec(stage, task)
+    assert spec is not None
+    named = {
+        "samples": "samples",
+        "support_responses": "support",
+        **({"responses": "responses"} if stage == "judge" else {}),
+    }
+    beside = {argument: store.artifact(inputs[name]) for name, argument in named.items() if name in inputs}
+    return RoleSource(spec, store.artifact(inputs["prepared"]), **beside)
+
+
+def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, str]]) -> dict[str, str] | None:
+    """Artifact ids of what a generate stage reads, as `run_dag` gives them.
+
+    Args:
+        stage: support, infer or judge.
+        task: its task.
+        outputs: artifact ids by stage and output; those of standardize and preprocess are there.
+
+    Returns:
+        Ids by input name; None while the answers that its requests are made of are not there.
+    """
+    inputs = {"prepared": outputs["preprocess"]["prepared"], "samples": outputs["standardize"]["samples"]}
+    if stage == "infer" and not task.infer.reads_samples:
+        del inputs["samples"]
+    before = []
+    reads_support = task.infer.reads_samples if stage == "infer" else task.judge.reads_support
+    if stage != "support" and task.support is not None and reads_support:
+        before.append(("support", "support_responses"))
+    if stage == "judge":
+        before.append(("infer", "responses"))
+    for earlier, name in before:
+        answers = outputs.get(earlier, {}).get(name)
+        if answers is None:
+            return None
+        inputs[name] = answers
+    return inputs
+
+
+def generate_spec(stage: Stage, task: TaskSpecs) -> GenerateSpec | None:
+    """Who is asked in a stage; None in stages that ask nobody."""
+    if stage == "judge":
+        return task.judge.generate
+    return {"support": task.support, "infer": task.infer}.get(stage)
+
+
+def standing(
+    store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str], *, incomplete: bool = False
+) -> dict[str, str] | None:
+    """Artifact ids of a stage's outputs, when they are there.
+
+    Args:
+        store: where they would be.
+        stage, task: which stage.
+        inputs: artifact ids of its inputs.
+        incomplete: take also a result with rows in error, which a run would mend.
+    """
+    action = store.find_action(stage, digest(_document(store, stage, task, inputs)))
+    return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
+
+
+def _document(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> JsonValue:
+    """What the stage's key is made of, in the form in which actions are stored."""
+    return normalise(action_document(stages.ALL[stage], getattr(task, stage), inputs, store))
+
+
+class _Planner:
+    def __init__(self, store: Store, uses: Callable[[], Mapping[str, Sequence[Use]]], concurrency: int | None) -> None:
+        self.forecasts: list[Forecast] = []
+        self._store = store
+        self._uses = uses
+        self._used: Mapping[str, Sequence[Use]] | None = None
+        self._concurrency = concurrency
+        self._actions: dict[str, list[Action]] = {}
+        self._under_way = {wip.key for wip in store.wips()}
+
+    def call(self, stage: Stage, task: TaskSpecs, /, **inputs: Forecast | None) -> Forecast:
+        """A stage of the DAG: what would become of it."""
+        found = self._forecast(stage, task, {name: given for name, given in inputs.items() if given is not None})
+        if stage != "judge" or task.judge.generate is not None:
+            self.forecasts.append(found)
+        return found
+
+    def _forecast(self, stage: Stage, task: TaskSpecs, given: Mapping[str, Forecast]) -> Forecast:
+        waiting = next((before for before in given.values() if before.state != "hit"), None)
+        if waiting is not None:
+            first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
+            return Forecast(task.task_id, stage, "after", why=f"after {first}")
+        inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
+        document = _document(self._store, stage, task, inputs)
+        key = digest(document)
+        outputs = standing(self._store, stage, task, inputs)
+        if outputs is not None:
+            return Forecast(task.task_id, stage, "hit", key, outputs=outputs)
+        missing = Forecast(task.task_id, stage, "miss", key)
+        if stage == "auto_eval":
+            return self._scores(missing, task, inputs, document)
+        spec = generate_spec(stage, task)
+        if spec is None:
+            return replace(missing, why=self._why(missing, task, document))
+        return self._requests(missing, task, spec, inputs, document)
+
+    # --- requests
+
+    def _requests(
+        self,
+        missing: Forecast,
+        task: TaskSpecs,
+        spec: GenerateSpec,
+        inputs: Mapping[str, str],
+        document: JsonValue,
+    ) -> Forecast:
+        stage = missing.stage
+        source = role_source(self._store, stage, task, inputs)
+        total, left = self._count(spec, source, missing.key or "")
+        tokens, seconds = self._estimate(stage, spec, left) if left else (None, None)
+        reusable = total - left
+        reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
+        return replace(
+            missing,
+            state="partial" if reusable else "miss",
+            why=reason,
+            responses=total,
+            to_send=left,
+            tokens=tokens,
+            seconds=seconds,
+        )
+
+    def _count(self, spec: GenerateSpec, source: RoleSource, key: str) -> tuple[int, int]:
+        """Requests of a stage, and those that would be sent."""
+        wip = self._store.wip(key)
+        logged: Mapping[str, bytes] = {}
+        if wip.key in self._under_way:
+            logged = index_logs(self._store.scratch(key))
+        total = left = 0
+        for part, rows in source.parts:
+            finished: set[str] = set()
+            for chunk in wip.chunks(part):
+                finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
+            table = source.read(part)
+            for start in range(0, rows, _SLICE):
+                asked = rendered(spec, source, table.slice(start, _SLICE))
+                total += len(asked)
+                unknown = [
+                    one.key
+                    for one in asked
+                    if one.key not in finished and one.key not in logged and not is_empty(one.request)
+                ]
+                known = self._store.responses.find(spec.model_identity, unknown) if unknown else {}
+                left += sum(one not in known for one in unknown)
+        return total, left
+
+    def _estimate(self, stage: Stage, spec: GenerateSpec, left: int) -> tuple[int | None, float | None]:
+        """Tokens and seconds that ``left`` requests take, by the largest earlier result of the same model."""
+        output = _RESPONSES[stage]
+        model = normalise(spec.model_material)
+        tables = [
+            (self._store.artifact(action.outputs[output]), self._store.artifact(action.outputs[telemetry]))
+            for action in self._known(stage)
+            if _model_of(action.document) == model
+            and (telemetry := f"{output.removesuffix('s')}_telemetry") in action.outputs
+            and self._store.find_action(stage, action.key) is not None
+        ]
+        if not tables:
+            return None, None
+        responses, timings = max(tables, key=lambda pair: pair[0].rows)
+        tokens = responses.table(columns=["prompt_tokens", "completion_tokens"]).to_pylist()
+        counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
+        told = timings.table(columns=["latency_ms", "source"]).to_pylist()
+        latencies = [row["latency_ms"] for row in told if row["latency_ms"] is not None and row["source"] == "sent"]
+        width = max(1, min(left, self._concurrency or spec.model.max_concurrency))
+        return (
+            round(left * sum(counted) / len(counted)) if counted else None,
+            left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,
+        )
+
+    # --- scores
+
+    def _scores(self, missing: Forecast, task: TaskSpecs, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
+        """Each metric has scores of its own: which of them are there."""
+        env = Env(self._store, None, Observers(), run_id="plan")
+        run = StageRun(env, "auto_eval", task.task_id, missing.key or "", inputs, refreshing=False, previous=None)
+        computed = tuple(
+            metric.metric_id
+            for metric in task.auto_eval.metrics
+            if self._store.find_action("scores", digest(scores_document(run, metric))) is None
+        )
+        if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
+            return replace(missing, why=self._why(missing, task, document), metrics=computed)
+        if not computed:
+            return replace(missing, state="partial", why="all scores are there; aggregated again")
+        stored = len(task.auto_eval.metrics) - len(computed)
+        kept = f"{stored:,} metric{'s' if stored != 1 else ''} stored"
+        return replace(missing, state="partial", why=f"{kept}; computes {', '.join(computed)}", metrics=computed)
+
+    # --- reasons
+
+    def _why(self, missing: Forecast, task: TaskSpecs, document: JsonValue) -> str:
+        """What differs from the closest earlier action: of a run of this task if there is one."""
+        stage, key = missing.stage, missing.key or ""
+        if self._used is None:
+            self._used = self._uses()
+        if any(action.key == key for action in self._known(stage)):
+            found = self._store.find_action(stage, key)
+            return "its result was collected" if found is None else "rows ended in an error"
+        best: tuple[bool, int] | None = None
+        closest: Action | None = None
+        run: str | None = None
+        for action in self._known(stage):
+            uses = self._used.get(action.key, ())
+            same_task = next((use.run_id for use in uses if use.task_id == task.task_id), None)
+            if same_task is None and not _comparable(action.document, document):
+                continue
+            rank = (same_task is None, len(differing(action.document, document)))
+            if best is None or rank < best:
+                best, closest = rank, action
+                run = same_task or next((use.run_id for use in uses), None)
+        if closest is None:
+            return "no earlier run"
+        words = list(
+            dict.fromkeys(in_config_words(stage, path, task) for path in differing(closest.document, document))
+        )
+        more = f" and {len(words) - 2:,} more" if len(words) > 2 else ""
+        return f"{', '.join(words[:2])}{more} changed" + (f" since run {run}" if run else "")
+
+    def _known(self, stage: Stage) -> list[Action]:
+        if stage not in self._actions:
+            self._actions[stage] = list(self._store.actions(stage))
+        return self._actions[stage]
+
+
+def _comparable(old: JsonValue, new: JsonValue) -> bool:
+    """Whether an action of an unknown run asked about the same thing: the same input, or the same data."""
+    if old["inputs"] or new["inputs"]:
+        return bool(old["inputs"] == new["inputs"])
+    return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
+
+
+def _model_of(document: JsonValue) -> JsonValue:
+    """The model's identity in the document of a generate action, None in others."""
+    spec = document.get("spec") or {}
+    return (spec.get("generate") or spec).get("model")
+
+
+def uses_of(records: Iterator[tuple[str, JsonValue]]) -> dict[str, list[Use]]:
+    """Which runs used an action, by its key, from (run id, run.json) pairs."""
+    out: defaultdict[str, list[Use]] = defaultdict(list)
+    for run_id, record in records:
+        for name, used in (record.get("stages") or {}).items():
+            out[used["key"]].append(Use(run_id, name.rpartition("/")[0]))
+    return dict(out)

@@ -1,0 +1,34 @@
+"""Whether a process that was written down is still that process."""
+
+import os
+from pathlib import Path
+
+
+def born(pid: int) -> int:
+    """Start of a process in clock ticks since boot, 0 when there is none or it has ended.
+
+    Together with the pid it names a process: pids are used again, starts are not. Where there is no ``/proc`` (macOS)
+    a living pid has to do, and 1 is returned for it.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/stat").exists():
+            return 0
+        return int(_exists(pid))
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def alive(pid: int, born_at: int) -> bool:
+    """Whether the process that started then is still there."""
+    return born(pid) == born_at
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

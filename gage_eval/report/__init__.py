@@ -1,0 +1,35 @@
+"""What a run says when it is over: summary.json, the console's score table, the HTML page."""
+
+from gage_eval.report.groups import group_summaries
+from gage_eval.report.summary import (
+    GroupMetric,
+    GroupScore,
+    GroupSummary,
+    MetricSummary,
+    RunSummary,
+    StageTime,
+    Summary,
+    TaskMetric,
+    TaskSummary,
+    Timings,
+    run_summary,
+    run_timings,
+    task_summary,
+)
+
+__all__ = [
+    "GroupMetric",
+    "GroupScore",
+    "GroupSummary",
+    "MetricSummary",
+    "RunSummary",
+    "StageTime",
+    "Summary",
+    "TaskMetric",
+    "TaskSummary",
+    "Timings",
+    "group_summaries",
+    "run_summary",
+    "run_timings",
+    "task_summary",
+]

@@ -1,0 +1,98 @@
+"""Several tasks as one number: micro (every sample counts the same) and macro (every task does)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
+from gage_eval.stats import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr, t_interval
+
+# Only a mean over samples can be pooled by the number of samples.
+_MEANS = re.compile(r"mean|best|mode|majority|(pass@|pass\^|at_least@)\d+")
+
+
+class Group(Protocol):
+    """What a config says of a group."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def tasks(self) -> Sequence[str]: ...
+    @property
+    def metrics(self) -> Sequence[str]: ...
+
+
+def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> list[GroupSummary]:
+    """The numbers of each group.
+
+    Args:
+        groups: whose tasks are among ``tasks``.
+        tasks: of the run.
+
+    Returns:
+        A metric is there for every number (metric id, filter, value key, aggregation) that all tasks of a group have
+        and that is a mean over samples. Its scores are None while one of the tasks has none: they would be
+        those of another group.
+    """
+    by_id = {task.task_id: task for task in tasks}
+    return [
+        GroupSummary(
+            group_id=group.group_id,
+            description=group.description,
+            tasks=list(group.tasks),
+            metrics=list(_metrics([by_id[name] for name in group.tasks], group.metrics)),
+        )
+        for group in groups
+    ]
+
+
+def _metrics(tasks: Sequence[TaskSummary], wanted: Sequence[str]) -> Iterator[GroupMetric]:
+    found = [{_number(metric): metric for metric in task.metrics} for task in tasks]
+    for number, first in found[0].items():
+        if (wanted and first.metric_id not in wanted) or not _MEANS.fullmatch(first.aggregation):
+            continue
+        of_tasks = [metrics[number] for metrics in found if number in metrics]
+        if len(of_tasks) == len(tasks):
+            yield GroupMetric(
+                metric_id=first.metric_id,
+                filter=first.filter,
+                value_key=first.value_key,
+                aggregation=first.aggregation,
+                n=sum(metric.n for metric in of_tasks),
+                samples=sum(metric.samples for metric in of_tasks),
+                micro=_micro(of_tasks),
+                macro=_macro(of_tasks),
+            )
+
+
+def _number(metric: MetricSummary) -> tuple[str, str | None, str, str]:
+    return metric.metric_id, metric.filter, metric.value_key, metric.aggregation
+
+
+def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:
+    values = [metric.value for metric in metrics if metric.value is not None]
+    if len(values) < len(metrics):
+        return GroupScore()
+    sizes = [metric.samples for metric in metrics]
+    stderr = pooled_stderr(sizes, [metric.stderr for metric in metrics])
+    return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes))
+
+
+def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
+    values = [metric.value for metric in metrics if metric.value is not None]
+    if len(values) < len(metrics):
+        return GroupScore()
+    stderrs = [metric.stderr for metric in metrics]
+    freedom = macro_freedom([metric.samples for metric in metrics], stderrs)
+    return _score(macro_mean(values), macro_stderr(stderrs), freedom)
+
+
+def _score(value: float | None, stderr: float | None, freedom: float | None) -> GroupScore:
+    if value is None or stderr is None or freedom is None:
+        return GroupScore(value=value, stderr=stderr)
+    interval = t_interval(value, stderr, freedom)
+    if interval is None:
+        return GroupScore(value=value, stderr=stderr)
+    return GroupScore(value=value, stderr=stderr, ci_low=interval.low, ci_high=interval.high)

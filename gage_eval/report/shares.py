@@ -1,0 +1,80 @@
+"""Shares of rows that went wrong, their limits, and the words for what is above one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gage_eval.report.summary import MetricSummary, Summary, TaskSummary
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest shares that go without a word, each of the rows it is counted among.
+
+    Attributes:
+        truncated: answers cut at the token limit, of all responses.
+        refused: of all responses.
+        unparsed: answers that could not be read, of a metric's rows.
+        failed: rows without a score (error, skipped, unscored), of a metric's rows.
+        rejected: records that are no sample, of all records.
+    """
+
+    truncated: float = 0.05
+    refused: float = 0.05
+    unparsed: float = 0.10
+    failed: float = 0.01
+    rejected: float = 0.0
+
+
+def share_text(count: int, total: int) -> str:
+    """A share for a table: ``0.4 %``, ``0`` for none, ``<0.1 %`` for what would round to none.
+
+    >>> share_text(0, 10), share_text(5, 1319), share_text(1, 100000)
+    ('0', '0.4 %', '<0.1 %')
+    """
+    if not count or not total:
+        return "0"
+    percent = 100 * count / total
+    return "<0.1 %" if percent < 0.05 else f"{percent:.1f} %"
+
+
+def remarks(summary: Summary, limits: Limits | None = None) -> list[str]:
+    """One sentence for each share above its limit, in the order of the tasks."""
+    return [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
+
+
+def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
+    responses = sum(task.responses.values())
+    records = task.sample_count + task.rejects
+    truncated, refused = task.responses.get("truncated", 0), task.responses.get("refused", 0)
+    if _above(task.rejects, records, limits.rejected):
+        yield f"{task.task_id}: {_of(task.rejects, records)} records are no samples and are in no score."
+    if _above(truncated, responses, limits.truncated):
+        yield (
+            f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored as "
+            "they stand. Raise max_new_tokens."
+        )
+    if _above(refused, responses, limits.refused):
+        yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored as they stand."
+    for metric in task.metrics:
+        yield from _metric_remarks(task, metric, limits)
+
+
+def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) -> Iterator[str]:
+    if _above(metric.unparsed, metric.rows, limits.unparsed):
+        yield (
+            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.rows)} answers; they "
+            "count as wrong."
+        )
+    if _above(metric.unscored, metric.rows, limits.failed):
+        yield (
+            f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.rows)} rows; they are "
+            "left out."
+        )
+
+
+def _above(count: int, total: int, limit: float) -> bool:
+    return count > 0 and total > 0 and count / total > limit
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count:,} of {total:,} ({share_text(count, total)})"

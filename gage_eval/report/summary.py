@@ -1,0 +1,411 @@
+"""summary.json: every key typed and described. `docs/summary.schema.json` is generated from here."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from gage_eval import __version__
+from gage_eval.contract.card import CardRule, ScoreCard, task_scores
+
+SUMMARY_VERSION = 1
+RESPONSE_STATUSES = ("ok", "truncated", "refused", "error", "skipped")
+_DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
+_INFERENCE_STAGES = frozenset({"support", "infer"})
+
+
+class _Model(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class MetricSummary(_Model):
+    """One aggregated number with all it takes to judge it."""
+
+    metric_id: str = Field(description="The metric's name in the config.")
+    implementation: str = Field(description="The registered metric, or its import path.")
+    filter: str | None = Field(description="The filter the answers went through; null for none.")
+    value_key: str = Field(description="Which of the metric's numbers this is.")
+    aggregation: str = Field(description="How values of samples became one number.")
+    slice_field: str | None = Field(default=None, description="The field of a slice; null: over all rows.")
+    slice_value: str | None = Field(
+        default=None, description="The field's value in a slice; null with a field: the rows without it."
+    )
+    raw_values: dict[str, float | None] = Field(
+        description="The number under its value key, unrounded; null when no row counted."
+    )
+    values: dict[str, str] = Field(description="The same, formatted for reading.")
+    stderr: float | None = Field(description="Standard error over samples; null for fewer than two.")
+    ci_low: float | None = Field(description="Lower bound of the 95 % interval.")
+    ci_high: float | None = Field(description="Upper bound of the 95 % interval.")
+    interval: str | None = Field(description="Which interval: wilson, t, order, bootstrap, or null for none.")
+    n: int = Field(description="Score rows that count: scored and unparsed ones, each replicate one.")
+    samples: int = Field(description="Samples those rows belong to.")
+    unparsed: int = Field(description="Rows whose answer could not be read: counted as 0, in n.")
+    unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): out of n.")
+    truncated: int = Field(description="Responses that ended at the token limit; scored as they stand.")
+    refused: int = Field(description="Responses the model or endpoint refused; scored as they stand.")
+    error: int = Field(description="Responses that infrastructure failed to get; out of n.")
+    skipped: int = Field(description="Samples never sent (empty prompt); out of n.")
+    scores: str | None = Field(default=None, description="Artifact id of the score rows.")
+
+    @property
+    def name(self) -> str:
+        """As it is shown: ``exact_match,strict-match``, with the value key and the aggregation where not plain."""
+        return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
+
+    @property
+    def slice_name(self) -> str | None:
+        """As a slice is shown: ``data_tag.topic = algebra``; None over all rows."""
+        if self.slice_field is None:
+            return None
+        return f"{self.slice_field} = {'(none)' if self.slice_value is None else self.slice_value}"
+
+    @property
+    def value(self) -> float | None:
+        """The number."""
+        return self.raw_values.get(self.value_key)
+
+    @property
+    def rows(self) -> int:
+        """All score rows, counted or not: the base of every share."""
+        return self.n + self.unscored
+
+
+class Tokens(_Model):
+    """Tokens as the endpoints counted them."""
+
+    prompt: int | None = Field(default=None, description="Prompt tokens; null when none were reported.")
+    completion: int | None = Field(default=None, description="Completion tokens, thinking included.")
+
+    @property
+    def total(self) -> int | None:
+        """Both together; None when neither was reported."""
+        known = [count for count in (self.prompt, self.completion) if count is not None]
+        return sum(known) if known else None
+
+
+class TaskSummary(_Model):
+    """One task: a dataset, a model, and what was measured."""
+
+    task_id: str = Field(description="The task's name in the config.")
+    dataset_id: str = Field(description="The dataset's name in the config.")
+    model: str | None = Field(default=None, description="The model under test, as configured.")
+    description: str | None = Field(default=None, description="The task's description.")
+    sample_count: int = Field(description="Samples that were standardised.")
+    metrics: list[MetricSummary] = Field(description="The numbers, in the config's order.")
+    score_card: ScoreCard | None = Field(
+        default=None, description="The primary score and whether it passes; null for a task without an answer type."
+    )
+    slices: list[MetricSummary] = Field(default=[], description="The same numbers over slices of the rows.")
+    responses: dict[str, int] = Field(description="Responses by status: ok, truncated, refused, error, skipped.")
+    rejects: int = Field(default=0, description="Records that are no sample; they are no part of any number.")
+    complete: bool = Field(default=True, description="False while responses are missing for errors.")
+    tokens: Tokens = Field(default=Tokens(), description="Tokens of the responses.")
+
+
+class Timings(BaseModel):
+    """Seconds and rates of one run. Further keys ``<stage>_total_s`` hold the seconds of each stage."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, float] = Field(init=False)
+
+    dataset_materialization_s: float = Field(description="Stages load, standardize and preprocess.")
+    inference_s: float = Field(description="Stages support and infer.")
+    judge_s: float = Field(description="Stage judge.")
+    evaluation_s: float = Field(description="Stage auto_eval.")
+    execution_runtime_s: float = Field(description="inference_s + evaluation_s.")
+    total_runtime_s: float = Field(description="dataset_materialization_s + execution_runtime_s.")
+    wall_runtime_s: float = Field(description="From the start of the command to its end.")
+    throughput_total_samples_per_s: float | None = Field(description="Samples / wall_runtime_s.")
+    throughput_inference_samples_per_s: float | None = Field(
+        description="Samples answered in this run / seconds of infer; null when all came from the cache."
+    )
+    throughput_auto_eval_samples_per_s: float | None = Field(
+        description="Samples scored in this run / seconds of auto_eval; null when all came from the cache."
+    )
+    latency_total_ms_per_sample: float | None = Field(description="wall_runtime_s / samples, in ms.")
+    latency_inference_ms_per_sample: float | None = Field(
+        description="Seconds of infer / samples answered in this run, in ms; null when all were cached."
+    )
+
+
+class RunSummary(_Model):
+    """The run as a whole."""
+
+    run_id: str = Field(description="The run's name.")
+    name: str = Field(description="What was run: the config's or the suite's name.")
+    gage_eval_version: str = Field(description="Version of gage-eval.")
+    timings: Timings = Field(description="Seconds and rates.")
+    cached_stages: list[str] = Field(description="Stages that computed nothing in this run, for any task.")
+    sent: int = Field(description="Requests sent in this run, judges included.")
+    reused: int = Field(description="Responses that were there already, judges included.")
+
+
+class GroupScore(_Model):
+    """One way to put several tasks together."""
+
+    value: float | None = Field(default=None, description="The score; null while a task of the group has none.")
+    stderr: float | None = Field(default=None, description="Its standard error; null where one is not known.")
+    ci_low: float | None = Field(default=None, description="Lower bound of Student's 95 % interval.")
+    ci_high: float | None = Field(default=None, description="Upper bound of Student's 95 % interval.")
+
+
+class GroupMetric(_Model):
+    """A number that all tasks of a group have."""
+
+    metric_id: str = Field(description="The metric's name in the config.")
+    filter: str | None = Field(description="The filter the answers went through; null for none.")
+    value_key: str = Field(description="Which of the metric's numbers this is.")
+    aggregation: str = Field(description="How values of samples became one number.")
+    n: int = Field(description="Score rows that count, of all tasks.")
+    samples: int = Field(description="Samples of all tasks.")
+    micro: GroupScore = Field(description="Every sample counts the same.")
+    macro: GroupScore = Field(description="Every task counts the same.")
+
+    @property
+    def name(self) -> str:
+        """As it is shown."""
+        return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
+
+
+class GroupSummary(_Model):
+    """Several tasks as one number."""
+
+    group_id: str = Field(description="The group's name in the config.")
+    description: str | None = Field(default=None, description="The group's description.")
+    tasks: list[str] = Field(description="The tasks it is made of.")
+    metrics: list[GroupMetric] = Field(description="The numbers that all of them have.")
+
+
+class TaskMetric(MetricSummary):
+    """A metric of a task, in the run's flat list."""
+
+    task_id: str = Field(description="The task it belongs to.")
+
+
+class Summary(_Model):
+    """summary.json."""
+
+    schema_version: int = Field(default=SUMMARY_VERSION, description="Version of this layout.")
+    sample_count: int = Field(description="Samples of all tasks.")
+    run: RunSummary = Field(description="The run.")
+    metrics: list[TaskMetric] = Field(description="The metrics of all tasks, each with its task_id.")
+    tasks: list[TaskSummary] = Field(description="The tasks, in the config's order.")
+    groups: list[GroupSummary] = Field(default=[], description="Groups of tasks, in the config's order.")
+
+    @property
+    def name(self) -> str:
+        """What was run."""
+        return self.run.name
+
+
+# Value keys and aggregations that say no more than the metric's name does.
+_PLAIN_KEYS = frozenset({"score", "acc", "anls", "latency_ms", "length"})
+_PLAIN_AGGREGATIONS = frozenset({"mean", "weighted_mean", "ratio", "perplexity"})
+
+
+def metric_name(metric_id: str, filter_name: str | None, value_key: str, aggregation: str) -> str:
+    """As a number is shown.
+
+    >>> metric_name("gsm8k", "strict-match", "score", "mean"), metric_name("latency", None, "latency_ms", "p95")
+    ('gsm8k,strict-match', 'latency p95')
+    """
+    name = metric_id if filter_name is None else f"{metric_id},{filter_name}"
+    if value_key not in _PLAIN_KEYS and value_key != metric_id:
+        name = f"{name} {value_key}"
+    plain = aggregation in _PLAIN_AGGREGATIONS or aggregation.startswith("corpus_")
+    return name if plain else f"{name} {aggregation}"
+
+
+class StageTime(Protocol):
+    """What the timings need of a stage's result (`gage_eval.stages.StageResult`)."""
+
+    @property
+    def stage(self) -> str: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def cached(self) -> bool: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+
+
+def task_summary(
+    *,
+    task_id: str,
+    dataset_id: str,
+    metrics: Iterable[Mapping[str, Any]],
+    sample_count: int,
+    statuses: Mapping[str, int],
+    reject_count: int = 0,
+    tokens: Mapping[str, int] | None = None,
+    model: str | None = None,
+    description: str | None = None,
+    complete: bool = True,
+    card: CardRule | None = None,
+) -> TaskSummary:
+    """A task's part of the summary; it holds no time, so that equal results are equal bytes.
+
+    Args:
+        task_id: the task's name.
+        dataset_id: the dataset's name.
+        metrics: rows of `tables.METRICS`, those of slices among them.
+        sample_count: standardised samples.
+        statuses: responses by status; other counts are left out.
+        reject_count: records that are no sample.
+        tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 stands for not reported.
+        model: the model's name as configured.
+        description: the task's description.
+        complete: False while responses are missing for errors.
+        card: how its score card is made, None for no card.
+    """
+    counted = tokens or {}
+    numbers = [_metric(row) for row in metrics]
+    whole = [number for number in numbers if number.slice_field is None]
+    return TaskSummary(
+        task_id=task_id,
+        dataset_id=dataset_id,
+        model=model,
+        description=description,
+        sample_count=sample_count,
+        metrics=whole,
+        score_card=None if card is None else card.card(task_scores(whole), _error_tags(whole, statuses)),
+        slices=[number for number in numbers if number.slice_field is not None],
+        responses={status: int(statuses.get(status, 0)) for status in RESPONSE_STATUSES},
+        rejects=reject_count,
+        complete=complete,
+        tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
+    )
+
+
+def run_summary(
+    *,
+    run_id: str,
+    name: str,
+    tasks: Sequence[TaskSummary],
+    stages: Sequence[StageTime],
+    wall_s: float,
+    groups: Sequence[GroupSummary] = (),
+) -> Summary:
+    """The whole summary of a run.
+
+    Args:
+        run_id: the run's name.
+        name: the config's or suite's name.
+        tasks: in the config's order.
+        stages: the result of every stage of every task.
+        wall_s: seconds since the command began.
+        groups: of tasks, in the config's order.
+    """
+    samples = {task.task_id: task.sample_count for task in tasks}
+    names = list(dict.fromkeys(item.stage for item in stages))
+    computed = {item.stage for item in stages if not item.cached}
+    asked = [item.counts for item in stages if not item.cached]
+    return Summary(
+        sample_count=sum(samples.values()),
+        run=RunSummary(
+            run_id=run_id,
+            name=name,
+            gage_eval_version=__version__,
+            timings=run_timings(stages, samples=samples, wall_s=wall_s),
+            cached_stages=[stage for stage in names if stage not in computed],
+            sent=sum(counts.get("sent", 0) for counts in asked),
+            reused=sum(counts.get("reused", 0) for counts in asked),
+        ),
+        metrics=[TaskMetric(task_id=task.task_id, **metric.model_dump()) for task in tasks for metric in task.metrics],
+        tasks=list(tasks),
+        groups=list(groups),
+    )
+
+
+def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall_s: float) -> Timings:
+    """The timings of a run from the seconds of its stages.
+
+    Args:
+        stages: the result of every stage of every task.
+        samples: samples by task id.
+        wall_s: seconds since the command began.
+
+    Returns:
+        A rate is None when its denominator is 0, or when nothing of its stage was computed in this run.
+    """
+    totals: dict[str, float] = {}
+    for item in stages:
+        totals[item.stage] = totals.get(item.stage, 0.0) + item.seconds
+    data = math.fsum(totals.get(stage, 0.0) for stage in _DATA_STAGES)
+    inference = math.fsum(totals.get(stage, 0.0) for stage in _INFERENCE_STAGES)
+    evaluation = totals.get("auto_eval", 0.0)
+    count = sum(samples.values())
+    answered, answering_s = _computed(stages, "infer", samples)
+    scored, scoring_s = _computed(stages, "auto_eval", samples)
+    return Timings(
+        dataset_materialization_s=data,
+        inference_s=inference,
+        judge_s=totals.get("judge", 0.0),
+        evaluation_s=evaluation,
+        execution_runtime_s=inference + evaluation,
+        total_runtime_s=data + inference + evaluation,
+        wall_runtime_s=wall_s,
+        throughput_total_samples_per_s=_rate(count, wall_s),
+        throughput_inference_samples_per_s=_rate(answered, answering_s),
+        throughput_auto_eval_samples_per_s=_rate(scored, scoring_s),
+        latency_total_ms_per_sample=_rate(1000 * wall_s, count),
+        latency_inference_ms_per_sample=_rate(1000 * answering_s, answered),
+        **{f"{stage}_total_s": seconds for stage, seconds in totals.items()},
+    )
+
+
+def format_value(value: float | None, *, like: float | None = None) -> str:
+    """A number for reading: three decimals below 100, one and thousands separators from there on.
+
+    Args:
+        value: the number.
+        like: take as many decimals as this number would get, for what stands beside it.
+
+    >>> format_value(0.8612), format_value(15234.56), format_value(2.5, like=15234.56), format_value(None)
+    ('0.861', '15,234.6', '2.5', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if abs(value if like is None else like) < 100 else f"{value:,.1f}"
+
+
+def json_schema() -> bytes:
+    """The JSON schema of summary.json, as kept in docs/summary.schema.json."""
+    schema = Summary.model_json_schema(mode="serialization")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return orjson.dumps(schema, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -> list[str]:
+    """What went wrong in any row."""
+    tags = [status for status in RESPONSE_STATUSES[1:] if statuses.get(status)]
+    if any(number.unparsed for number in numbers):
+        tags.append("unparsed")
+    if any(number.unscored > number.error + number.skipped for number in numbers):
+        tags.append("unscored")
+    return tags
+
+
+def _metric(row: Mapping[str, Any]) -> MetricSummary:
+    plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
+    key, value = row["value_key"], row["value"]
+    return MetricSummary(**plain, raw_values={key: value}, values={key: format_value(value)})
+
+
+def _computed(stages: Sequence[StageTime], stage: str, samples: Mapping[str, int]) -> tuple[int, float]:
+    """Samples and seconds of a stage's computations: without cache hits, and without reused responses."""
+    mine = [item for item in stages if item.stage == stage and not item.cached]
+    count = 0
+    for item in mine:
+        of_task = samples.get(item.task_id, 0)
+        count += min(of_task, item.counts.get("sent", of_task))
+    return count, math.fsum(item.seconds for item in mine)
+
+
+def _rate(amount: float, per: float) -> float | None:
+    return amount / per if per > 0 and amount > 0 else None

@@ -1,0 +1,171 @@
+"""The folder of a run: run.json, events.jsonl, summary.json, report.html and what was asked to be exported.
+
+It refers to artifacts by id and holds none. On S3 the events are written to a local file and put beside the rest
+when the run ends.
+"""
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gage_eval.canonical import JsonValue, decode
+from gage_eval.errors import InputError, closest
+from gage_eval.runs.names import checked, new_name
+from gage_eval.store import Objects, open_objects
+
+_log = logging.getLogger(__name__)
+
+RUN_FILE = "run.json"
+SUMMARY_FILE = "summary.json"
+EVENTS_FILE = "events.jsonl"
+REPORT_FILE = "report.html"
+_NAME_TRIES = 20
+
+
+class RunFolder:
+    """One run's folder below the runs root."""
+
+    def __init__(self, objects: Objects, run_id: str) -> None:
+        self.run_id = run_id
+        self._objects = objects
+        self._events: int | None = None
+        self._spool: Path | None = None
+        self._events_missing = False
+
+    @classmethod
+    def create(cls, root: str, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
+        """Make the folder of a new run and its run.json.
+
+        Raises:
+            InputError: a run of that id is there already.
+        """
+        objects = open_objects(root)
+        for _ in range(_NAME_TRIES if run_id is None else 1):
+            name = checked(run_id) if run_id is not None else new_name()
+            folder = cls(objects, name)
+            if objects.create(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record})):
+                return folder
+        name = run_id or "a fresh name"
+        raise InputError(
+            f"a run '{name}' is there already in {root}. Go on with it by gage resume {name}, or choose another "
+            "--run-id."
+        )
+
+    @classmethod
+    def open(cls, root: str, run_id: str) -> "RunFolder":
+        """The folder of an existing run.
+
+        Raises:
+            InputError: there is none; the message names the closest.
+        """
+        objects = open_objects(root, read_only=True) if not _writable(root) else open_objects(root)
+        folder = cls(objects, checked(run_id))
+        if not objects.exists(f"{run_id}/{RUN_FILE}"):
+            known = list_runs(root)
+            here = f" Runs here: {', '.join(known[:8])}." if known else ""
+            raise InputError(f"no run '{run_id}' in {root}.{closest(run_id, known)}{here}")
+        return folder
+
+    @property
+    def url(self) -> str:
+        """Where the folder is, as people open it."""
+        return self.place("")
+
+    def place(self, name: str) -> str:
+        """Path or URL of a file of the run."""
+        root = self._objects.local_root
+        if root is not None:
+            return str(root / self.run_id / name) if name else str(root / self.run_id)
+        return f"{self._objects.url.rstrip('/')}/{self.run_id}/{name}".rstrip("/")
+
+    @property
+    def local(self) -> Path | None:
+        """The folder on this machine, None on S3."""
+        root = self._objects.local_root
+        return root / self.run_id if root is not None else None
+
+    @property
+    def engines(self) -> Path | None:
+        """Where engines that the run starts keep their logs, None on S3."""
+        return self.local / "engines" if self.local is not None else None
+
+    def record(self) -> dict[str, Any]:
+        """What run.json holds."""
+        value = decode(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
+        if not isinstance(value, dict):
+            raise InputError(f"{self.place(RUN_FILE)} is no run record.")
+        return value
+
+    def update(self, **fields: JsonValue) -> None:
+        """Set fields of run.json."""
+        self.write_json(RUN_FILE, {**self.record(), **fields})
+
+    def write_json(self, name: str, value: JsonValue) -> None:
+        self.write(name, _pretty(value))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a file in place of what is there."""
+        self._objects.replace(f"{self.run_id}/{name}", data)
+
+    def read(self, name: str) -> bytes | None:
+        """A file of the run, None when it is not there."""
+        try:
+            return self._objects.get(f"{self.run_id}/{name}")
+        except FileNotFoundError:
+            return None
+
+    def append_event(self, line: bytes) -> None:
+        """Add one line to events.jsonl, in one write. Where that fails the run goes on; a warning says so once."""
+        try:
+            if self._events is None:
+                self._events = os.open(self._events_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            os.write(self._events, line + b"\n")
+        except OSError as error:
+            if not self._events_missing:
+                _log.warning("%s: events are missing from here on (%s).", self.place(EVENTS_FILE), error.strerror)
+            self._events_missing = True
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The run's events so far; a torn last line is left out."""
+        for line in (self.read(EVENTS_FILE) or b"").splitlines():
+            try:
+                event = decode(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+    def close(self) -> None:
+        """Close the event log; on S3 put it beside the rest."""
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None
+        if self._spool is not None:
+            self.write(EVENTS_FILE, self._spool.read_bytes())
+
+    def _events_path(self) -> Path:
+        if self.local is not None:
+            return self.local / EVENTS_FILE
+        if self._spool is None:
+            self._spool = Path(tempfile.mkdtemp(prefix="gage-eval-events-")) / EVENTS_FILE
+            self._spool.write_bytes(self.read(EVENTS_FILE) or b"")
+        return self._spool
+
+
+def list_runs(root: str) -> list[str]:
+    """Ids of the runs below a root, newest first."""
+    objects = open_objects(root, read_only=True)
+    found = [(info.mtime, info.path.split("/")[0]) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
+    return [run_id for _, run_id in sorted(found, reverse=True)]
+
+
+def _pretty(value: JsonValue) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _writable(root: str) -> bool:
+    return "://" in root or os.access(root, os.W_OK)

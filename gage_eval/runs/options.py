@@ -1,0 +1,103 @@
+"""What a run is asked, apart from the config itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gage_eval.canonical import digest
+from gage_eval.config.load import LoadedConfig, load_config
+from gage_eval.config.templates import load_suite
+from gage_eval.errors import InputError, closest
+from gage_eval.marks import STAGES, identity, scheduling, semantic
+
+SUITE_PREFIX = "suite:"
+
+
+class RunOptions(BaseModel):
+    """Options of a run, as the command line, the Python API and the flows take them.
+
+    They are kept in run.json, so that `gage resume` and a retry in the Prefect UI do the same again.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    config: str = identity("load", description="Path of a config file, or suite:NAME for a built-in suite.")
+    store: str | None = scheduling(None, description="Where artifacts live: a folder or s3://bucket/prefix.")
+    output_dir: str | None = scheduling(None, description="Where run folders live; <store>/runs by default.")
+    run_id: str | None = scheduling(None, description="Name of the run; a fresh one by default.")
+    concurrency: int | None = scheduling(None, ge=1, description="Requests in flight, for every endpoint.")
+    max_samples: int | None = semantic("load", None, ge=1, description="At most this many rows of each dataset.")
+    sample_ids: tuple[str, ...] = semantic("preprocess", (), description="Only these samples.")
+    model_path: str | None = identity("infer", None, description="Path of the checkpoint, for engines that load one.")
+    overrides: tuple[str, ...] = semantic("load", (), description="Changes of the config as path=value.")
+    refresh: tuple[str, ...] = scheduling(
+        (), description=f"Stages to compute again although they are stored: {', '.join(STAGES)}."
+    )
+    resume: bool = scheduling(default=False, description="Go on with the run of that id.")
+    only_errors: bool = scheduling(default=False, description="Ask again only for rows that ended in an error.")
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> "RunOptions":
+        """Options from a flow's parameters, where a list left out is None.
+
+        Raises:
+            InputError: a value does not fit.
+        """
+        given = {name: value for name, value in parameters.items() if value is not None}
+        try:
+            return cls.model_validate(given)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
+
+    def recorded(self) -> dict[str, Any]:
+        """The options as run.json keeps them, with the config's place made absolute."""
+        kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
+        if not self.config.startswith(SUITE_PREFIX):
+            kept["config"] = str(Path(self.config).resolve())
+        return kept
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where artifacts and run folders live. The command line beats the environment beats the default."""
+
+    store: str
+    runs: str
+
+    @classmethod
+    def at(cls, store: str | None = None, output_dir: str | None = None) -> "Places":
+        from gage_eval.settings import load_settings
+
+        settings = load_settings()
+        url = store or settings.store
+        return cls(url, output_dir or settings.save_dir or f"{url.rstrip('/')}/runs")
+
+
+def load(options: RunOptions) -> LoadedConfig:
+    """The config the options name, with their changes and the environment's settings written into it.
+
+    Raises:
+        InputError: no such file or suite, it has problems, or a stage to refresh is none.
+    """
+    from gage_eval.settings import fold, load_settings
+
+    unknown = [stage for stage in options.refresh if stage not in STAGES]
+    if unknown:
+        raise InputError(
+            f"--refresh {unknown[0]}: no such stage. Stages: {', '.join(STAGES)}.{closest(unknown[0], STAGES)}"
+        )
+    changes: dict[str, Any] = {
+        "overrides": options.overrides,
+        "max_samples": options.max_samples,
+        "model_path": options.model_path,
+    }
+    if options.config.startswith(SUITE_PREFIX):
+        loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
+    else:
+        loaded = load_config(options.config, **changes)
+    config = fold(load_settings(), loaded.config)
+    return replace(loaded, config=config, digest=digest(config.model_dump(mode="json")))

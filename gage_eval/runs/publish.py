@@ -1,0 +1,42 @@
+"""What a run leaves for people: summary.json, report.html, and what the config asks to be exported."""
+
+import time
+
+from gage_eval.canonical import decode
+from gage_eval.report.groups import group_summaries
+from gage_eval.report.html import report_html
+from gage_eval.report.summary import Summary, TaskSummary, run_summary
+from gage_eval.runs.export import export
+from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
+from gage_eval.runs.session import RunOutcome, RunSession
+
+
+def publish(session: RunSession) -> RunOutcome:
+    """Write the run's folder from its artifacts and close the run's record.
+
+    Always runs, also when every stage was cached.
+    """
+    summary = summarise(session)
+    session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
+    session.folder.write(REPORT_FILE, report_html(summary).encode())
+    for kind in session.loaded.config.export:
+        export(session, kind)
+    session.finish("completed")
+    session.observer.note(None, "run_finished", {"status": "completed"})
+    return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
+
+
+def summarise(session: RunSession) -> Summary:
+    """The run's summary from the report artifact of each task and the stages' times."""
+    tasks = []
+    for task in session.plan.tasks:
+        artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])
+        tasks.append(TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py())))
+    return run_summary(
+        run_id=session.run_id,
+        name=session.plan.name,
+        tasks=tasks,
+        stages=list(session.results.values()),
+        wall_s=time.time() - session.began,
+        groups=group_summaries(session.loaded.config.groups, tasks),
+    )

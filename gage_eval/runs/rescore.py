@@ -1,0 +1,197 @@
+"""Scoring the stored responses of a run with other metrics; nobody is asked anything."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from gage_eval import __version__, stages
+from gage_eval.canonical import decode
+from gage_eval.config.metrics import bound
+from gage_eval.config.models import MetricSpec
+from gage_eval.errors import InputError, closest
+from gage_eval.marks import Stage
+from gage_eval.metrics import BoundMetric
+from gage_eval.observability.observer import Observers
+from gage_eval.report.html import report_html
+from gage_eval.report.summary import Summary, TaskSummary, run_summary
+from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
+from gage_eval.runs.stored import StoredRun
+from gage_eval.stages import Env, StageResult
+from gage_eval.stages.specs import ReportSpec, ScoreSpec
+from gage_eval.store import Store
+
+_NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
+
+
+@dataclass
+class Rescored:
+    """The responses of a run under other metrics.
+
+    Attributes:
+        stored: the run.
+        metrics: the metrics, as they were given.
+        summary: as a run's, of the tasks that were scored.
+        results: the results of auto_eval and report by (task id, stage).
+    """
+
+    stored: StoredRun
+    metrics: Sequence[MetricSpec]
+    summary: Summary
+    results: dict[tuple[str, str], StageResult] = field(default_factory=dict)
+
+    def save(self, runs_root: str, run_id: str | None = None) -> RunFolder:
+        """Keep it as a run of its own: run.json, summary.json and report.html.
+
+        Raises:
+            InputError: the scored run has not come to its end, or the run id is taken.
+        """
+        record = self.stored.record
+        before = record.get("stages")
+        if not before:
+            raise InputError(
+                f"run {self.stored.run_id} has not come to its end, so its scores cannot be saved as a run; "
+                f"finish it by gage resume {self.stored.run_id}"
+            )
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        tasks = [task.task_id for task in self.summary.tasks]
+        kept = {place: result for place, result in before.items() if place.rpartition("/")[0].split(":")[0] in tasks}
+        mine = {
+            f"{task}/{stage}": {"key": result.key, "outputs": result.outputs, "cached": result.cached}
+            for (task, stage), result in self.results.items()
+        }
+        folder = RunFolder.create(
+            runs_root,
+            run_id,
+            {
+                "schema_version": 1,
+                "gage_eval": __version__,
+                "name": record.get("name"),
+                "created": now,
+                "finished": now,
+                "status": "completed",
+                "error": None,
+                "tasks": tasks,
+                "options": record.get("options"),
+                "config": record.get("config"),
+                "rescored": {
+                    "run_id": self.stored.run_id,
+                    "metrics": [metric.model_dump(mode="json", exclude_defaults=True) for metric in self.metrics],
+                },
+                "stages": {**kept, **mine},
+            },
+        )
+        run = self.summary.run.model_copy(update={"run_id": folder.run_id})
+        self.summary = self.summary.model_copy(update={"run": run})
+        folder.write_json(SUMMARY_FILE, self.summary.model_dump(mode="json"))
+        folder.write(REPORT_FILE, report_html(self.summary).encode())
+        return folder
+
+
+def rescore(
+    stored: StoredRun,
+    store: Store,
+    metrics: Sequence[MetricSpec],
+    *,
+    tasks: Sequence[str] = (),
+    processes: int = 1,
+) -> Rescored:
+    """Score a run's responses.
+
+    Scores that are stored already are not computed again, and those that are computed are stored.
+
+    Args:
+        stored: the run; its responses may be incomplete.
+        store: where its artifacts are.
+        metrics: what to score with, in place of the run's own metrics.
+        tasks: only these tasks.
+        processes: that score.
+
+    Raises:
+        InputError: a metric cannot be used, or a task is not there or has no responses yet.
+    """
+    began = time.perf_counter()
+    ids = [metric.metric_id for metric in metrics]
+    twice = next((name for name in ids if ids.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
+    ready = tuple(bound(metric) for metric in metrics)
+    names = list(stored.record["tasks"])
+    for name in tasks:
+        if name not in names:
+            raise InputError(
+                f"run {stored.run_id} has no task '{name}'. Tasks: {', '.join(names)}.{closest(name, names)}"
+            )
+    env = Env(store, None, Observers(), stored.run_id, scoring_processes=processes)
+    results: dict[tuple[str, str], StageResult] = {}
+    summaries = []
+    for name in tasks or names:
+        evaluated, reported = _task(env, stored, name, ready)
+        results[name, "auto_eval"], results[name, "report"] = evaluated, reported
+        text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
+        summaries.append(TaskSummary.model_validate(decode(text)))
+    summary = run_summary(
+        run_id=stored.run_id,
+        name=str(stored.record.get("name")),
+        tasks=summaries,
+        stages=list(results.values()),
+        wall_s=time.perf_counter() - began,
+    )
+    return Rescored(stored, metrics, summary, results)
+
+
+def _task(
+    env: Env, stored: StoredRun, task_id: str, metrics: tuple[BoundMetric, ...]
+) -> tuple[StageResult, StageResult]:
+    given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
+    # A metric that fails on many rows is told of in the table; what is stored is no worse for it.
+    spec = ScoreSpec(task_id, metrics, max_unscored_share=1.0)
+    judged = _judged(env.store, stored, task_id) if spec.reads_judgments else None
+    evaluated = stages.auto_eval(
+        env,
+        spec,
+        samples=given["standardize"],
+        responses=given["infer"],
+        response_telemetry=given["infer"] if spec.reads_telemetry else None,
+        judgments=judged,
+    )
+    reported = stages.report(
+        env,
+        _names(env.store, stored, task_id),
+        metrics=evaluated,
+        samples=given["standardize"],
+        rejects=given["standardize"],
+        prepare_rejects=given["preprocess"],
+        responses=given["infer"],
+    )
+    return evaluated, reported
+
+
+def _stored(stored: StoredRun, task_id: str, stage: Stage) -> StageResult:
+    outputs = stored.outputs.get((task_id, stage))
+    if outputs is None:
+        raise InputError(
+            f"task '{task_id}' of run {stored.run_id} has not come to {stage} (the run is {stored.status}); go on "
+            f"with it by gage resume {stored.run_id}"
+        )
+    return StageResult(stage, task_id, "", outputs, cached=True)
+
+
+def _judged(store: Store, stored: StoredRun, task_id: str) -> StageResult:
+    result = _stored(stored, task_id, "judge")
+    if not store.artifact(result.outputs["judgments"]).rows:
+        raise InputError(
+            f"task '{task_id}' of run {stored.run_id} has no judge, and a metric reads judge_output. Add a judge to "
+            "the config and run it: responses are reused."
+        )
+    return result
+
+
+def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:
+    """The names the task's report shows; a run that was stopped has none yet."""
+    known: Mapping[str, Any] = {}
+    outputs = stored.outputs.get((task_id, "report"))
+    if outputs is not None:
+        known = decode(store.artifact(outputs["report"]).table()["summary"][0].as_py())
+    return ReportSpec(task_id, known.get("dataset_id") or task_id, known.get("model") or "", known.get("description"))

@@ -1,0 +1,32 @@
+"""Going on with an earlier run."""
+
+from gage_eval.errors import InputError
+from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.options import Places, RunOptions
+
+
+def resumed(
+    run_id: str, *, store: str | None = None, output_dir: str | None = None, only_errors: bool = False
+) -> RunOptions:
+    """The options of an earlier run, to go on with it.
+
+    Args:
+        run_id: the run's name.
+        store: where its artifacts are, by default where they were.
+        output_dir: where its folder is.
+        only_errors: ask again only for rows that ended in an error.
+
+    Raises:
+        InputError: there is no such run.
+    """
+    record = RunFolder.open(Places.at(store, output_dir).runs, run_id).record()
+    if "rescored" in record:
+        raise InputError(
+            f"run {run_id} holds other scores of the responses of run {record['rescored']['run_id']}: resume that one."
+        )
+    kept = dict(record["options"])
+    if store is not None:
+        kept["store"] = store
+    if output_dir is not None:
+        kept["output_dir"] = output_dir
+    return RunOptions.model_validate({**kept, "run_id": run_id, "resume": True, "only_errors": only_errors})

@@ -1,0 +1,114 @@
+"""Metrics outside a run: from their short forms, and for one row, as in a notebook."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from gage_eval.canonical import JsonValue, decode
+from gage_eval.config.metrics import bound
+from gage_eval.config.models import MetricSpec
+from gage_eval.config.plain_words import plain_words
+from gage_eval.errors import InputError
+from gage_eval.metrics.base import Status
+from gage_eval.metrics.bind import BoundMetric
+from gage_eval.metrics.rows import in_form
+from gage_eval.paths import MISSING, Path, walk
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """What a metric says about one row.
+
+    Attributes:
+        values: the numbers by value key; none when ``status`` is ``unscored``.
+        metadata: ``metric``, ``filter``, ``extracted`` (what was read from the answer), ``explanation``, and
+            ``components`` where corpus numbers are made of them.
+        status: ``scored``; ``unparsed``: the answer cannot be read, which counts as wrong; ``unscored``: nobody knows.
+    """
+
+    values: dict[str, float]
+    metadata: dict[str, JsonValue]
+    status: Status
+
+
+def score(
+    metric: str | Mapping[str, Any],
+    *,
+    sample: Mapping[str, Any] | None = None,
+    model_output: Mapping[str, Any] | str | None = None,
+    judge_output: Mapping[str, Any] | None = None,
+    params: Mapping[str, JsonValue] | None = None,
+    filters: Sequence[JsonValue] = (),
+) -> ScoreResult:
+    """Score one row.
+
+        >>> import gage_eval
+        >>> gage_eval.score("exact_match", sample={"label": "4"}, model_output={"answer": " 4 "}).values
+        {'score': 1.0}
+
+    Args:
+        metric: as in a config: a name, ``name(key='value')``, ``{name: {…}}``, the full form, a class path or file.
+        sample: the sample's fields.
+        model_output: the response's fields, ``answer`` and others; a text is the answer.
+        judge_output: the judgment's fields.
+        params: the metric's parameters, beside those the metric brings along.
+        filters: the filters of one pipeline, one after the other.
+
+    Raises:
+        InputError: unknown metric or parameter, or several pipelines of filters.
+    """
+    spec = metric_spec(metric)
+    if params:
+        spec = spec.model_copy(update={"params": {**spec.params, **params}})
+    if filters:
+        spec = spec.model_copy(update={"filters": [{"name": "filters", "steps": list(filters)}]})
+    ready = bound(spec)
+    if len(ready.filters) > 1:
+        raise InputError(f"metric {ready.metric_id} has {len(ready.filters)} pipelines of filters; one row takes one.")
+    output = {"answer": model_output} if isinstance(model_output, str) else dict(model_output or {})
+    args = _arguments(ready, sample or {}, output, judge_output or {})
+    (row,) = ready.score_row(args, str(output.get("status", "ok")), str((sample or {}).get("id", "sample")))
+    metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
+    metadata["explanation"] = row["explanation"]
+    if row["components"] is not None:
+        metadata["components"] = decode(row["components"])
+    return ScoreResult(row["values"], metadata, row["status"])
+
+
+def metric_spec(metric: str | Mapping[str, Any]) -> MetricSpec:
+    """A metric from any form a config or a command line may give it.
+
+    Raises:
+        InputError: it is none.
+    """
+    given: Any = metric
+    if isinstance(metric, str) and metric.lstrip().startswith("{"):
+        try:
+            given = yaml.safe_load(metric)
+        except (yaml.YAMLError, RecursionError) as error:
+            raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
+    try:
+        return MetricSpec.model_validate(given)
+    except ValidationError as error:
+        found = plain_words(error, given, MetricSpec)
+        raise InputError(f"metric {metric!r}: {' '.join(item.message for item in found)}") from error
+
+
+def _arguments(
+    metric: BoundMetric, sample: Mapping[str, Any], output: Mapping[str, Any], judgment: Mapping[str, Any]
+) -> list[Any]:
+    """The value of each field, in the form the metric wants, None where there is none."""
+    values = (_value(path, sample, output, judgment) for path in metric.paths)
+    fields = metric.definition.fields
+    return [None if value is None else in_form(value, item.kind) for value, item in zip(values, fields, strict=True)]
+
+
+def _value(path: Path, sample: Mapping[str, Any], output: Mapping[str, Any], judgment: Mapping[str, Any]) -> Any:
+    found = path.get(sample, output, judgment)
+    if found is MISSING and path.root == "judge_output":
+        # What a judge gives beyond its own columns stands below `parsed`.
+        found = walk(judgment.get("parsed"), path.parts)
+    return None if found is MISSING else found

@@ -1,0 +1,179 @@
+"""auto_eval: samples, responses and judgments → one scores artifact per metric, and the metrics table.
+
+Each metric's scores are an action of their own, keyed by the metric and the artifacts it reads: a new metric computes
+only itself, a changed aggregation none at all.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from gage_eval.canonical import JsonValue, digest
+from gage_eval.errors import RunFailed
+from gage_eval.metrics import BoundMetric
+from gage_eval.metrics.bind import UNANSWERED, missing
+from gage_eval.stages.base import Env, StageResult, StageRun, stage
+from gage_eval.stages.score_parts import Inputs, in_processes, score_part
+from gage_eval.stages.specs import ScoreSpec
+from gage_eval.store import Artifact, ArtifactWriter
+from gage_eval.tables import METRICS, SCORES
+
+SCORES_VERSION = 1
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One metric's scores action that is not there yet."""
+
+    metric: BoundMetric
+    document: dict[str, JsonValue]
+    writer: ArtifactWriter
+
+
+def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
+    """Refuse to go on when a metric left too many answers without a score.
+
+    What counts is a metric that raises, refuses its input, or has no verdict of a judge. Rows without an answer are for
+    ``max_error_share`` to judge, missing fields for ``on_missing_field``; latencies may not have been measured.
+
+    Raises:
+        RunFailed: above ``max_unscored_share``; the scores are kept.
+    """
+    by_id = {metric.metric_id: metric for metric in spec.metrics}
+    for row in env.store.artifact(result.outputs["metrics"]).table().to_pylist():
+        metric, rows = by_id[row["metric_id"]], row["n"] + row["unscored"]
+        if (
+            row["slice_field"] is not None
+            or metric.reads_telemetry
+            or row["unscored"] <= spec.max_unscored_share * rows
+        ):
+            continue
+        failed, answered, reason = _failed(env.store.artifact(row["scores"]), metric, row["filter"])
+        if failed > spec.max_unscored_share * answered:
+            raise RunFailed(
+                f"auto_eval: metric {metric.metric_id} has no score for {failed:,} of {answered:,} answers of task "
+                f"'{spec.task_id}' ({failed / answered:.1%}, more than max_unscored_share "
+                f"{spec.max_unscored_share:.1%}), the first because: {reason}. The scores are kept; mend the metric or "
+                "its judge, or raise the share."
+            )
+
+
+def _failed(scores: Artifact, metric: BoundMetric, filter_name: str | None) -> tuple[int, int, str]:
+    """Rows that the metric failed on, rows with an answer, and why the first of them failed."""
+    accepted = {missing(path) for path in metric.paths if path.root != "judge_output"}
+    failed = answered = 0
+    first = ""
+    for table in scores.tables(columns=["filter", "status", "explanation"]):
+        for row in table.to_pylist():
+            reason = row["explanation"] or "the metric gave none"
+            if row["filter"] != filter_name or reason.startswith(UNANSWERED):
+                continue
+            answered += 1
+            if row["status"] == "unscored" and reason not in accepted:
+                failed += 1
+                first = first or reason
+    return failed, answered, first
+
+
+@stage("auto_eval", version=2, check=_check)
+def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
+    """Score every response with every metric and aggregate.
+
+    Args:
+        run: ``samples`` and ``responses``; ``judgments`` and ``response_telemetry`` where a metric reads them. Writes
+            ``metrics``; the scores artifacts are named in its rows.
+        spec: the metrics.
+
+    Raises:
+        InputError: a field is missing and the metric's ``on_missing_field`` is ``error``.
+    """
+    standing = scores(run, spec.metrics)
+    statuses = run.input("responses").counts
+    rows = []
+    for metric, artifact in zip(spec.metrics, standing, strict=True):
+        numbers = metric.aggregate(_labelled(run, metric, artifact), statuses)
+        rows += [{**row, "scores": artifact.id} for row in numbers]
+    run.writer(METRICS).write(0, pa.Table.from_pylist(rows, schema=METRICS.arrow))
+    run.commit(METRICS)
+
+
+def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterator[pa.Table]:
+    """The score rows of a metric, part by part, with what they are grouped by."""
+    by = metric.grouping
+    if not by.paths:
+        yield from artifact.tables()
+        return
+    samples, responses = run.input("samples"), run.input("responses")
+    judgments = run.input("judgments") if by.reads_judgments else None
+    telemetry = run.input("response_telemetry") if by.reads_telemetry else None
+    columns = sorted({"row_index"} | by.sample_columns)
+    for part in artifact.parts:
+        yield by.label(
+            artifact.read(part.index),
+            samples.read(part.index, columns=columns),
+            responses.read(part.index),
+            judgments.read(part.index) if judgments else None,
+            telemetry.read(part.index) if telemetry else None,
+        )
+
+
+def scores(run: StageRun, metrics: Sequence[BoundMetric]) -> list[Artifact]:
+    """The scores artifact of each metric; those that are not there are computed in one pass over the rows."""
+    store = run.env.store
+    found: dict[int, Artifact] = {}
+    asked: dict[int, _Asked] = {}
+    for index, metric in enumerate(metrics):
+        document = scores_document(run, metric)
+        action = store.find_action("scores", digest(document))
+        if action is not None:
+            found[index] = store.artifact(action.outputs["scores"])
+        else:
+            asked[index] = _Asked(metric, document, store.writer(SCORES))
+    try:
+        _score(run, list(asked.values()))
+    except BaseException:
+        for one in asked.values():
+            one.writer.abort()
+        raise
+    for index, one in asked.items():
+        outputs = {"scores": one.writer.commit().id}
+        action = store.commit_action("scores", digest(one.document), outputs, document=one.document)
+        found[index] = store.artifact(action.outputs["scores"])
+    run.counts["computed_metrics"] = len(asked)
+    return [found[index] for index in range(len(metrics))]
+
+
+def scores_document(run: StageRun, metric: BoundMetric) -> dict[str, JsonValue]:
+    """What the key of a metric's scores is made of."""
+    inputs = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
+    if metric.reads_judgments:
+        inputs["judgments"] = run.input_id("judgments")
+    if metric.reads_telemetry:
+        inputs["response_telemetry"] = run.input_id("response_telemetry")
+    return {
+        "stage": "scores",
+        "version": SCORES_VERSION,
+        "metric": metric.identity()["scores"],
+        "inputs": inputs,
+    }
+
+
+def _score(run: StageRun, asked: Sequence[_Asked]) -> None:
+    """Score all parts, here or in processes; whoever does it, the tables are the same."""
+    if not asked:
+        return
+    inputs = Inputs.of(run, [one.metric for one in asked])
+    parts = run.input("responses").parts
+    total, done = sum(part.rows for part in parts), 0
+    workers = min(run.env.scoring_processes, len(parts))
+    if workers > 1:
+        tables = in_processes(run.env.store, inputs, [one.metric for one in asked], parts, workers)
+    else:
+        metrics = [one.metric for one in asked]
+        tables = ((part, score_part(run.env.store, inputs, metrics, part.index)) for part in parts)
+    for part, scored in tables:
+        for one, table in zip(asked, scored, strict=True):
+            one.writer.write(part.index, table)
+        done += part.rows
+        run.progress(done, total)

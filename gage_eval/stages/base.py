@@ -1,0 +1,318 @@
+"""What every stage shares: the key of an action, the hit or the computation, and the commit.
+
+A stage is a function ``body(run, spec) -> None`` that reads ``run.input(...)`` and writes
+``run.writer(...)``. The decorator turns it into ``stage(env, spec, **inputs) -> StageResult``: the key is the
+digest of the stage, its version, the spec's material and the artifact ids that go in; a complete action of that
+key is a hit and nothing is computed.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from gage_eval.canonical import JsonValue, digest
+from gage_eval.engine.job import WorkGone
+from gage_eval.marks import Stage
+from gage_eval.observability.observer import Observer
+from gage_eval.store import Action, Artifact, ArtifactWriter, Store
+from gage_eval.tables import TableSchema
+
+
+class Spec(Protocol):
+    """What a stage is asked to do, resolved from the config."""
+
+    @property
+    def task_id(self) -> str: ...
+
+    def material(self) -> JsonValue:
+        """Everything of the spec that determines the stage's result: values, code and data identities."""
+
+
+@runtime_checkable
+class NamesFiles(Protocol):
+    """A spec of a stage that reads files which its inputs name."""
+
+    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
+        """What those files hold; None for none. It goes into the key beside the spec."""
+
+
+SpecT = TypeVar("SpecT", bound=Spec)
+
+# Inputs that are named for their use. All others carry the name of the output they take.
+_TAKES: Mapping[str, str] = {"few_shot": "samples"}
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """What travels between stages: names of artifacts, never data.
+
+    Attributes:
+        stage: the stage's name.
+        task_id: the task it ran for.
+        key: the action's key.
+        outputs: artifact id by output name.
+        cached: the action was there and complete; nothing was computed.
+        complete: False when rows ended in error and will be asked again.
+        counts: rows of the main output and what else the stage counts.
+        seconds: wall time the stage took in this run.
+    """
+
+    stage: str
+    task_id: str
+    key: str
+    outputs: dict[str, str]
+    cached: bool
+    complete: bool = True
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class Env:
+    """What a run lends its stages. None of it determines a result.
+
+    Attributes:
+        store: where artifacts live.
+        runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
+        observer: is told what starts, moves and ends.
+        run_id: the run's name.
+        refresh: (task id, stage) pairs to compute again although an action is there.
+        only_errors: ask again only for rows that ended in error; refuse to compute anything new.
+        max_inflight: bound on requests under way for each task, None for the backend's own.
+        workers: processes that answer a generate stage together; all but this one serve model sessions.
+        media_threads: readers of media at a time, 0 for a few.
+        scoring_processes: processes that score; 1 for this one.
+    """
+
+    store: Store
+    runtime: Any
+    observer: Observer
+    run_id: str
+    refresh: frozenset[tuple[str, str]] = frozenset()
+    only_errors: bool = False
+    max_inflight: int | None = None
+    workers: int = 1
+    media_threads: int = 0
+    scoring_processes: int = 1
+
+
+class StageRun:
+    """One computation of a stage: its inputs, its outputs, its progress."""
+
+    def __init__(
+        self,
+        env: Env,
+        stage: str,
+        task_id: str,
+        key: str,
+        inputs: Mapping[str, str],
+        *,
+        refreshing: bool,
+        previous: Action | None,
+    ) -> None:
+        self.env = env
+        self.stage = stage
+        self.task_id = task_id
+        self.key = key
+        self.refreshing = refreshing
+        self.previous = previous
+        self.counts: dict[str, int] = {}
+        self._inputs = inputs
+        self._writers: dict[str, ArtifactWriter] = {}
+        self._outputs: dict[str, Artifact] = {}
+        self._afterwards: list[Callable[[], None]] = []
+
+    @property
+    def work_key(self) -> str:
+        """Key of the work in progress. A refresh has one of its own, so that it meets no earlier answers."""
+        return digest([self.key, self.env.run_id]) if self.refreshing else self.key
+
+    def input(self, name: str) -> Artifact:
+        """The artifact that goes in under ``name``."""
+        return self.env.store.artifact(self._inputs[name])
+
+    def has_input(self, name: str) -> bool:
+        return name in self._inputs
+
+    def input_id(self, name: str) -> str:
+        return self._inputs[name]
+
+    def writer(self, schema: TableSchema) -> ArtifactWriter:
+        """The writer of the output named as its table."""
+        if schema.name not in self._writers:
+            self._writers[schema.name] = self.env.store.writer(schema)
+        return self._writers[schema.name]
+
+    def commit(
+        self,
+        schema: TableSchema,
+        *,
+        name: str | None = None,
+        complete: bool = True,
+        counts: Mapping[str, int] | None = None,
+    ) -> Artifact:
+        """Commit what was written for ``schema``; it cannot change any more. The output is named as its table."""
+        artifact = self._writers.pop(schema.name).commit(complete=complete, counts=dict(counts or {}))
+        self._outputs[name or schema.name] = artifact
+        return artifact
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do this once the stage's action stands."""
+        self._afterwards.append(action)
+
+    def progress(self, done: int, total: int | None, **figures: int | float) -> None:
+        self.env.observer.progress(self.task_id, self.stage, done, total, figures)
+
+    def abort(self) -> None:
+        """Drop what was written and not committed."""
+        for writer in self._writers.values():
+            writer.abort()
+        self._writers.clear()
+
+    def finish(self) -> None:
+        for action in self._afterwards:
+            action()
+
+    @property
+    def outputs(self) -> dict[str, Artifact]:
+        return self._outputs
+
+
+StageFunction = Callable[..., StageResult]
+Body = Callable[[StageRun, SpecT], None]
+
+
+@dataclass(frozen=True)
+class StageInfo:
+    """Name and version of a stage and the function that computes it."""
+
+    name: Stage
+    version: int
+    body: Callable[[StageRun, Any], None]
+    check: Callable[[Env, Any, StageResult], None] | None = None
+
+
+ALL: dict[str, StageInfo] = {}
+
+
+def stage(
+    name: Stage, *, version: int, check: Callable[[Env, SpecT, StageResult], None] | None = None
+) -> Callable[[Body[SpecT]], StageFunction]:
+    """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
+
+    Raise ``version`` whenever the same inputs give another output. ``check`` judges the committed result, a hit
+    as well as a computed one: a limit the user sets decides whether the run goes on, never what was computed.
+    """
+
+    def decorate(body: Body[SpecT]) -> StageFunction:
+        info = StageInfo(name, version, body, check)
+        ALL[name] = info
+
+        def call(env: Env, spec: SpecT, **inputs: StageResult | None) -> StageResult:
+            return run_stage(info, env, spec, _ids(inputs))
+
+        call.__name__ = name
+        call.__doc__ = body.__doc__
+        return call
+
+    return decorate
+
+
+def action_document(info: StageInfo, spec: Spec, inputs: Mapping[str, str], store: Store) -> dict[str, JsonValue]:
+    """What the key of an action is made of."""
+    document = {"stage": info.name, "version": info.version, "spec": spec.material(), "inputs": dict(inputs)}
+    if isinstance(spec, NamesFiles) and (files := spec.files(store, inputs)) is not None:
+        document["files"] = files
+    return document
+
+
+def input_id(name: str, outputs: Mapping[str, str]) -> str:
+    """The artifact id that an input takes from the outputs of the stage before."""
+    return outputs[_TAKES.get(name, name)]
+
+
+def run_stage(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> StageResult:
+    """Hit the action of this stage, spec and inputs, or compute and commit it."""
+    started = time.perf_counter()
+    env.observer.started(spec.task_id, info.name)
+    try:
+        result = _run(info, env, spec, inputs)
+        result = replace(result, seconds=time.perf_counter() - started)
+        # Told before it is judged: what was computed stands, and can be looked at, when the check refuses it.
+        env.observer.finished(result)
+        if info.check:
+            info.check(env, spec, result)
+    except BaseException as error:
+        env.observer.failed(spec.task_id, info.name, error)
+        raise
+    return result
+
+
+def _run(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> StageResult:
+    document = action_document(info, spec, inputs, env.store)
+    key = digest(document)
+    refreshing = (spec.task_id, info.name) in env.refresh
+    while True:
+        if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
+            return hit
+        with env.store.lock(key):
+            if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
+                return hit
+            previous = env.store.find_action(info.name, key)
+            run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
+            try:
+                return _compute(info, spec, run, document)
+            except WorkGone:
+                # Without a lock somebody else was faster: their result is a hit now, or their answers are reused.
+                continue
+
+
+def _compute(info: StageInfo, spec: Spec, run: StageRun, document: JsonValue) -> StageResult:
+    try:
+        info.body(run, spec)
+    except BaseException:
+        run.abort()
+        raise
+    store = run.env.store
+    complete = all(artifact.complete for artifact in run.outputs.values())
+    action = store.commit_action(
+        info.name,
+        run.key,
+        {name: artifact.id for name, artifact in run.outputs.items()},
+        complete=complete,
+        document=document,
+        replaces=run.previous,
+    )
+    run.finish()
+    return StageResult(
+        info.name,
+        run.task_id,
+        run.key,
+        dict(action.outputs),
+        cached=False,
+        complete=action.complete,
+        counts={**_counts(store, action), **run.counts},
+    )
+
+
+def _hit(env: Env, stage_name: str, task_id: str, key: str) -> StageResult | None:
+    action = env.store.find_action(stage_name, key)
+    if action is None or not action.complete:
+        return None
+    return StageResult(stage_name, task_id, key, dict(action.outputs), cached=True, counts=_counts(env.store, action))
+
+
+def _counts(store: Store, action: Action) -> dict[str, int]:
+    """Rows of each output and the counts its manifest holds; the first output's rows are ``rows``."""
+    counts: dict[str, int] = {}
+    for name, artifact_id in action.outputs.items():
+        artifact = store.artifact(artifact_id)
+        counts[name] = artifact.rows
+        counts.update(artifact.counts)
+    return counts
+
+
+def _ids(inputs: Mapping[str, StageResult | None]) -> dict[str, str]:
+    """Artifact id of each named input; an input that is None does not take part."""
+    return {name: input_id(name, result.outputs) for name, result in inputs.items() if result is not None}

@@ -1,0 +1,143 @@
+"""render(role) → generate as part of a stage: used by support, infer and judge alike."""
+
+from collections import Counter
+
+from gage_eval.backends.base import parse_config
+from gage_eval.engine.budget import Price
+from gage_eval.engine.generate import Generate, index_answers
+from gage_eval.engine.job import Job, Tally
+from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
+from gage_eval.stages.base import Env, StageResult, StageRun
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import GenerateSpec
+from gage_eval.store import Artifact
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
+
+STATUSES = ("ok", "truncated", "refused", "error", "skipped")
+
+
+def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: str = "responses") -> Artifact:
+    """Answer every request of the source and commit responses and telemetry.
+
+    Args:
+        run: the stage's computation; gets the outputs ``<output>`` and ``<output minus s>_telemetry``.
+        spec: who answers.
+        source: the requests.
+        output: name of the responses among the stage's outputs.
+
+    Raises:
+        EndpointFailed: the endpoint cannot go on; the message says how much is kept.
+        BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
+    """
+    env = run.env
+    # A later model step has another key once the rows before it are mended; the answers it keeps are found by theirs.
+    first_step = not (run.has_input("responses") or run.has_input("support_responses"))
+    if env.only_errors and first_step and run.previous is None:
+        raise InputError(
+            f"{run.stage} of task '{spec.task_id}' never came to its end, so there are no rows to ask again; "
+            f"go on with the whole run: gage resume {env.run_id}"
+        )
+    wip = env.store.wip(run.work_key)
+    backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    engine = Generate(
+        Job(
+            source=source,
+            backend=backend,
+            model_identity=spec.model_identity,
+            store=env.store,
+            wip=wip,
+            log_folder=env.store.scratch(run.work_key),
+            responses=run.writer(RESPONSES),
+            telemetry=run.writer(RESPONSE_TELEMETRY),
+            workers=env.workers,
+            claims=env.store.claims(run.work_key) if env.workers > 1 else None,
+            max_inflight=env.max_inflight,
+            pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
+            budget=env.runtime.budget,
+            price=price_of(spec),
+            reuse=not run.refreshing,
+            mended=mended(run, spec, output),
+            progress=run.progress,
+        )
+    )
+    try:
+        tally = env.runtime.call(engine.run())
+    except EndpointFailed as error:
+        raise EndpointFailed(stopped(run, engine.tally, error)) from error
+    except BudgetSpent as error:
+        raise BudgetSpent(
+            f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: gage resume {env.run_id}"
+        ) from error
+    statuses = {name: engine.statuses[name] for name in STATUSES}
+    responses = run.commit(RESPONSES, name=received(spec, output), complete=statuses["error"] == 0, counts=statuses)
+    run.commit(RESPONSE_TELEMETRY, name=telemetry_of(output))
+    index_answers(env.store, spec.model_identity, responses)
+    run.after_commit(wip.discard)
+    if received(spec, output) != output:
+        responses = parsed(run, spec, responses, output)
+    run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
+    return responses
+
+
+def received(spec: GenerateSpec, output: str) -> str:
+    """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
+    return f"received_{output}" if spec.hooks is not None and spec.hooks.parses else output
+
+
+def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact, output: str) -> Artifact:
+    """The responses as the adapter's own class reads them."""
+    assert spec.hooks is not None
+    writer = run.writer(RESPONSES)
+    counts: Counter[str] = Counter()
+    for part in responses.parts:
+        table = spec.hooks.parse(responses.read(part.index))
+        counts.update(table["status"].to_pylist())
+        writer.write(part.index, table)
+    return run.commit(
+        RESPONSES, name=output, complete=counts["error"] == 0, counts={name: counts[name] for name in STATUSES}
+    )
+
+
+def mended(run: StageRun, spec: GenerateSpec, output: str) -> tuple[Artifact, Artifact] | None:
+    """Responses and telemetry of the incomplete action this run mends, None where it mends none."""
+    if run.previous is None or run.refreshing:
+        return None
+    ids = run.previous.outputs
+    return run.env.store.artifact(ids[received(spec, output)]), run.env.store.artifact(ids[telemetry_of(output)])
+
+
+def telemetry_of(output: str) -> str:
+    """Name of the output that holds the telemetry of some responses."""
+    return f"{output.removesuffix('s')}_telemetry"
+
+
+def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
+    """The endpoint's sentence, what is kept, and how to go on."""
+    return f"{run.stage} stopped: {error} {kept(tally)} Once that is mended: gage resume {run.env.run_id}"
+
+
+def kept(tally: Tally) -> str:
+    """How much of a step that stopped is kept."""
+    return f"{tally.done - tally.errors:,} of {tally.total:,} responses are kept."
+
+
+def price_of(spec: GenerateSpec) -> Price:
+    """What the tokens of a spec's model cost."""
+    config = parse_config(spec.backend_type, spec.backend_config)
+    return Price(config.input_price, config.output_price)
+
+
+def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
+    """Refuse to go on when too many rows ended in an error.
+
+    Raises:
+        RunFailed: above ``max_error_share``; everything that was answered is kept.
+    """
+    errors = result.counts.get("error", 0)
+    total = sum(result.counts.get(name, 0) for name in STATUSES)
+    if total and errors > spec.max_error_share * total:
+        raise RunFailed(
+            f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
+            f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}). The other answers are "
+            f"kept; gage resume {env.run_id} asks again for these rows only."
+        )

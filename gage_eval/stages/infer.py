@@ -1,0 +1,40 @@
+"""support and infer: prepared rows → responses."""
+
+from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.generation import check_errors, generate
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import GenerateSpec
+
+
+@stage("support", version=1, check=check_errors)
+def support(run: StageRun, spec: GenerateSpec) -> None:
+    """Ask the support model, whose answers later prompts may use.
+
+    Args:
+        run: ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
+        spec: the support model, its prompt and parameters.
+    """
+    source = RoleSource(spec, run.input("prepared"), samples=run.input("samples"))
+    generate(run, spec, source, output="support_responses")
+
+
+@stage("infer", version=1, check=check_errors)
+def infer(run: StageRun, spec: GenerateSpec) -> None:
+    """Ask the model under test.
+
+    Args:
+        run: ``prepared``, and where the prompt reads them ``samples`` and ``support_responses``; writes
+            ``responses`` and ``response_telemetry``.
+        spec: the model, its prompt and parameters.
+
+    Raises:
+        EndpointFailed: the endpoint cannot go on; what was answered is kept.
+        RunFailed: more rows than allowed ended in an error.
+    """
+    source = RoleSource(
+        spec,
+        run.input("prepared"),
+        samples=run.input("samples") if run.has_input("samples") else None,
+        support=run.input("support_responses") if run.has_input("support_responses") else None,
+    )
+    generate(run, spec, source)

@@ -1,0 +1,61 @@
+"""load: source → raw records, in parts whose boundaries no later stage moves."""
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from gage_eval.datasets import Filter, reservoir, select
+from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.specs import LoadSpec
+from gage_eval.tables import RAW
+
+PART_ROWS = 4096
+PART_BYTES = 64 * 1024 * 1024
+
+
+@stage("load", version=1)
+def load(run: StageRun, spec: LoadSpec) -> None:
+    """Read the records of a dataset as text, untouched.
+
+    Args:
+        run: gives the ``raw`` writer.
+        spec: loader, its parameters, and which records: filter, then sample, then shuffle, then limit.
+
+    Raises:
+        InputError: the source is missing, unreadable or empty, or no record passes the filter.
+    """
+    writer = run.writer(RAW)
+    rows = 0
+    with spec.naming():
+        records = spec.source.records()
+        if spec.filter is not None:
+            records = Filter(spec.filter).apply(records)
+        if spec.sample is not None:
+            records = reservoir(records, spec.sample, spec.seed)
+        records = select(records, limit=spec.limit, shuffle=spec.shuffle, seed=spec.seed)
+        for index, (lines, texts) in enumerate(parts(records)):
+            columns = [
+                pa.array(range(rows, rows + len(texts)), pa.int64()),
+                pa.array(lines, pa.int64()),
+                pa.array(texts),
+            ]
+            writer.write(index, pa.Table.from_arrays(columns, schema=RAW.arrow))
+            rows += len(texts)
+            run.progress(rows, None)
+    run.commit(RAW)
+
+
+def parts(records: Iterable[tuple[int, str]]) -> Iterator[tuple[list[int], list[str]]]:
+    """Records cut into parts of at most `PART_ROWS` rows and about `PART_BYTES` of text."""
+    lines: list[int] = []
+    texts: list[str] = []
+    size = 0
+    for line, text in records:
+        if texts and (len(texts) >= PART_ROWS or size + len(text) > PART_BYTES):
+            yield lines, texts
+            lines, texts, size = [], [], 0
+        lines.append(line)
+        texts.append(text)
+        size += len(text)
+    if texts:
+        yield lines, texts

@@ -1,0 +1,270 @@
+"""preprocess: samples → prepared rows, what an episode needs whatever the model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import JsonValue, canonical_text, decode
+from gage_eval.errors import InputError
+from gage_eval.preprocess.few_shot import (
+    POOL_COLUMNS,
+    Example,
+    FewShotRules,
+    Pool,
+    as_chat,
+    as_text,
+    fingerprint,
+    own_examples,
+)
+from gage_eval.preprocess.media import MediaReader, media_of
+from gage_eval.sample_record import RecordRejected
+from gage_eval.sample_table import messages_from_array, messages_to_array, rows_of
+from gage_eval.stages.base import Env, StageResult, StageRun, stage
+from gage_eval.stages.rejects import refuse_rejects, rejects_table
+from gage_eval.stages.specs import PreprocessSpec
+from gage_eval.tables import PREPARED, REJECTS
+
+_COLUMNS = [
+    "row_index", "id", "messages", "options", "few_shot_examples", "metadata", "tools", "tool_choice",
+    "sampling_params", "generation_params", "unconditioned_input",
+]  # fmt: skip
+# Who makes one text of the messages, by the kind of request. A chat's template is its backend's.
+_RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
+    "chat": ("backend", "backend", "model"),
+    "completion": ("none", "preprocess", "manual"),
+    "likelihood": ("none", "preprocess", "manual"),
+}
+
+
+def check_rejects(env: Env, spec: PreprocessSpec, result: StageResult) -> None:
+    """Refuse a dataset of which more samples than allowed could not be prepared.
+
+    Raises:
+        InputError: too many; the message counts them and shows the first.
+    """
+    refuse_rejects(
+        env,
+        result,
+        outputs=("prepared", "prepare_rejects"),
+        dataset_id=spec.dataset_id,
+        allowed=1.0 if spec.on_reject == "skip" else spec.max_reject_share,
+        wrong="samples cannot be prepared",
+        none="none of its {total} samples can be prepared",
+    )
+
+
+@stage("preprocess", version=2, check=check_rejects)
+def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
+    """Prepare every sample's request as far as no model takes part.
+
+    Args:
+        run: ``samples``, and ``few_shot``, the samples of the pool, where examples come from another dataset; writes
+            ``prepared`` and ``prepare_rejects``.
+        spec: the task's sampling parameters, replicates, examples, media and chosen sample ids.
+
+    Raises:
+        InputError: none of the chosen sample ids is there, or the pool has too few examples.
+    """
+    samples = run.input("samples")
+    prepared, rejects = run.writer(PREPARED), run.writer(REJECTS)
+    preparer = Preparer(run, spec)
+    rows = requests = 0
+    for part in samples.parts:
+        table = samples.read(part.index, columns=_COLUMNS)
+        if spec.sample_ids:
+            table = table.filter(pc.is_in(table["id"], pa.array(spec.sample_ids)))
+        ready, rejected = preparer.prepare(table)
+        prepared.write(part.index, ready)
+        rejects.write(part.index, rejected)
+        rows += table.num_rows
+        requests += ready.num_rows * spec.replicates
+        run.progress(rows, samples.rows)
+    if spec.sample_ids and rows == 0:
+        raise InputError(f"task '{spec.task_id}': no sample has the id {' or '.join(map(repr, spec.sample_ids))}.")
+    run.commit(PREPARED, counts={"requests": requests})
+    run.commit(REJECTS, name="prepare_rejects")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """A sample's messages, ready to be sent, and what there is to know of their media."""
+
+    messages: list[dict[str, Any]]
+    text: str | None
+    meta: JsonValue
+
+
+class Preparer:
+    """Makes `tables.PREPARED` rows of sample rows, part by part."""
+
+    def __init__(self, run: StageRun, spec: PreprocessSpec) -> None:
+        self._spec = spec
+        store, threads = run.env.store.media, run.env.media_threads
+        self._media = MediaReader(spec.media, store, threads=threads)
+        self._pool: Pool | None = None
+        if run.has_input("few_shot") and spec.few_shot is not None:
+            reader = MediaReader(spec.pool_media, store, threads=threads)
+            table = run.input("few_shot").table(columns=POOL_COLUMNS)
+            self._pool = Pool(table, spec.few_shot, spec.task_id, _example_messages(reader, spec.few_shot))
+
+    def prepare(self, samples: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Prepared rows and `tables.REJECTS` rows of sample rows, both in their order."""
+        if self._is_plain(samples):
+            count = samples.num_rows
+            return self._table(samples, samples["messages"], [None] * count, [None] * count), REJECTS.empty()
+        prompts: list[_Prompt] = []
+        good: list[int] = []
+        bad: list[tuple[int, None, str, str, str]] = []
+        indexes, ids = samples["row_index"].to_pylist(), samples["id"].to_pylist()
+        for place, found in enumerate(self._prompts(samples, ids)):
+            if isinstance(found, RecordRejected):
+                record = canonical_text({"id": ids[place]})
+                bad.append((indexes[place], None, "preprocess", found.reason, record))
+            else:
+                good.append(place)
+                prompts.append(found)
+        kept = samples.take(pa.array(good, pa.int64())) if bad else samples
+        messages = messages_to_array([prompt.messages for prompt in prompts])
+        texts = [prompt.text for prompt in prompts]
+        meta = [canonical_text(prompt.meta) if prompt.meta else None for prompt in prompts]
+        return self._table(kept, messages, texts, meta), rejects_table(bad)
+
+    def _is_plain(self, samples: pa.Table) -> bool:
+        """Whether the messages go out as they stand: then nothing looks at single rows."""
+        if self._spec.kind != "chat" or self._pool is not None:
+            return False
+        examples = pc.max(pc.fill_null(pc.list_value_length(samples["few_shot_examples"]), 0)).as_py()
+        return not examples and not media_of(samples)
+
+    def _prompts(self, samples: pa.Table, ids: Sequence[str]) -> list["_Prompt | RecordRejected"]:
+        own = messages_from_array(samples["messages"], collapse=False)
+        shots = [row.get("few_shot_examples") or [] for row in rows_of(samples, ["few_shot_examples"])]
+        if self._pool is None:
+            chosen = [own_examples(brought, self._spec.few_shot) for brought in shots]
+        else:
+            chosen = self._pool.choose((id_, fingerprint(messages)) for id_, messages in zip(ids, own, strict=True))
+        examples = [example.messages for row in chosen for example in row] if self._pool is None else []
+        self._media.read([*own, *examples])
+        options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
+        out: list[_Prompt | RecordRejected] = []
+        for messages, row, candidates in zip(own, chosen, options, strict=True):
+            try:
+                out.append(self._prompt(messages, row, candidates))
+            except RecordRejected as error:
+                out.append(error)
+        return out
+
+    def _prompt(self, own: list[dict[str, Any]], examples: list[Example], options: list[dict[str, str]]) -> _Prompt:
+        spec, rules = self._spec, self._spec.few_shot
+        own, meta = self._media.resolve(own)
+        if self._pool is None:
+            resolved = [(self._media.resolve(example.messages), example.answer) for example in examples]
+            examples = [Example(messages, answer) for (messages, _), answer in resolved]
+            meta = [*(one for (_, found), _ in resolved for one in found), *meta]
+        if rules is not None and rules.form == "text":
+            messages = as_text(own, examples, target_delimiter=spec.target_delimiter, delimiter=rules.delimiter)
+        else:
+            messages = as_chat(own, examples)
+        noted: JsonValue = {"embed": spec.media.embed, "media": _unique(meta)} if meta else None
+        if spec.kind == "chat":
+            return _Prompt(messages, None, noted)
+        if spec.kind == "likelihood" and not options:
+            raise RecordRejected("options: likelihood requests compare options, and there are none.")
+        return _Prompt(messages, text_of(messages), noted)
+
+    def _table(
+        self, samples: pa.Table, messages: pa.Array | pa.ChunkedArray, texts: list[str | None], meta: list[str | None]
+    ) -> pa.Table:
+        count, spec = samples.num_rows, self._spec
+        mode, by, source = _RENDERED_BY[spec.kind]
+        arrays = {
+            "row_index": samples["row_index"],
+            "sample_id": samples["id"],
+            "kind": _kinds(samples, spec.kind),
+            "replicates": pa.repeat(pa.scalar(spec.replicates, pa.int32()), count),
+            "messages": messages,
+            "prompt": pa.array(texts, pa.string()),
+            "choices": self._choices(samples),
+            "unconditioned_input": samples["unconditioned_input"],
+            "tools": samples["tools"],
+            "tool_choice": samples["tool_choice"],
+            "params": _params(samples, dict(spec.params)),
+            "media_meta": pa.array(meta, pa.string()),
+            "chat_template_mode": pa.repeat(pa.scalar(mode), count),
+            "rendered_by": pa.repeat(pa.scalar(by), count),
+            "template_source": pa.repeat(pa.scalar(source), count),
+        }
+        return pa.Table.from_pydict({name: arrays[name] for name in PREPARED.arrow.names}, schema=PREPARED.arrow)
+
+    def _choices(self, samples: pa.Table) -> pa.Array:
+        """What the model is to continue with, option by option, as it follows the prompt."""
+        spec = self._spec
+        if spec.kind != "likelihood":
+            return pa.nulls(samples.num_rows, pa.list_(pa.string()))
+        options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
+        texts = [[f"{spec.target_delimiter}{option[spec.choices]}" for option in row] for row in options]
+        return pa.array(texts, pa.list_(pa.string()))
+
+
+def text_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The messages as one text to complete: their contents, a blank line between two messages.
+
+    Raises:
+        RecordRejected: they hold media, which no completion takes.
+    """
+    texts = []
+    for message in messages:
+        content = message.get("content") or []
+        if any(segment["type"] != "text" for segment in content):
+            raise RecordRejected("completion and likelihood requests are text, and the messages hold media.")
+        texts.append("".join(segment["text"] for segment in content))
+    return "\n\n".join(texts)
+
+
+def _example_messages(reader: MediaReader, rules: FewShotRules) -> Any:
+    def ready(sample_id: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        try:
+            return reader.resolve(messages)[0]
+        except RecordRejected as error:
+            raise InputError(
+                f"example '{sample_id}' of dataset '{rules.pool}' cannot be shown: {error.reason}"
+            ) from error
+
+    return ready
+
+
+def _unique(meta: Sequence[JsonValue]) -> list[JsonValue]:
+    return list({one["url"]: one for one in meta}.values())
+
+
+def _kinds(samples: pa.Table, kind: str) -> pa.Array:
+    """The kind of each row: that of the task, and ``turns`` for chats whose sample says ``metadata.turns: true``."""
+    count = samples.num_rows
+    # Canonical text: a sample that says so holds exactly this somewhere.
+    said = pc.fill_null(pc.match_substring(samples["metadata"], '"turns":true'), False)  # noqa: FBT003
+    if kind != "chat" or not pc.any(said).as_py():
+        return pa.repeat(pa.scalar(kind), count)
+    texts = samples["metadata"].to_pylist()
+    return pa.array([
+        "turns" if text is not None and decode(text).get("turns") is True else kind for text in texts
+    ])  # fmt: skip
+
+
+def _params(samples: pa.Table, task: dict[str, Any]) -> pa.Array:
+    """Merged sampling parameters as canonical JSON: the sample's own win over the task's."""
+    count = samples.num_rows
+    own = [samples["sampling_params"], samples["generation_params"]]
+    if all(column.null_count == count for column in own):
+        return pa.repeat(pa.scalar(canonical_text(task)), count)
+    texts = []
+    for sampling, generation in zip(*(column.to_pylist() for column in own), strict=True):
+        merged = {
+            **task,
+            **(decode(generation) if generation else {}),
+            **(decode(sampling) if sampling else {}),
+        }
+        texts.append(canonical_text(merged))
+    return pa.array(texts, pa.string())

@@ -1,0 +1,218 @@
+"""render(role): prepared rows → the requests of one role, with its prompt and parameters.
+
+One renderer serves support, the model under test and the judge. What it puts into a request is part of the request
+body and so of its response key; nothing here asks a model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import decode
+from gage_eval.engine.episodes import EPISODES
+from gage_eval.engine.types import Request
+from gage_eval.errors import InputError
+from gage_eval.paths import resolve
+from gage_eval.prompts import PromptRenderer
+from gage_eval.sample_table import messages_from_array, rows_of
+from gage_eval.stages.specs import GenerateSpec
+from gage_eval.stages.tool_outputs import tool_outputs
+from gage_eval.store import Artifact
+
+_NOT_IN_PROMPTS = frozenset({"raw_assets"})
+
+
+class RoleSource:
+    """The requests of one role, part by part (`gage_eval.engine.generate.Source`)."""
+
+    def __init__(
+        self,
+        spec: GenerateSpec,
+        prepared: Artifact,
+        *,
+        samples: Artifact | None = None,
+        responses: Artifact | None = None,
+        support: Artifact | None = None,
+    ) -> None:
+        """Args:
+        spec: the role's model, prompt and parameters.
+        prepared: what each row asks, free of any model.
+        samples: whole samples, for prompts and replays that look into them.
+        responses: answers to judge; then there is one request for each of them.
+        support: the support model's answers, for prompts that use them.
+        """
+        self._spec = spec
+        self._prepared = prepared
+        self._samples = samples
+        self._responses = responses
+        self._support = support
+        prompt = spec.prompt
+        self._renderer = (
+            PromptRenderer(prompt.template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
+            if prompt
+            else None
+        )
+        self._lookup = spec.model.lookup_field
+        self._params: dict[str, dict[str, Any]] = {}
+        self._answerable: set[tuple[str, bool]] = set()
+        self._sees = "images" in spec.model.capabilities
+        self._context: dict[int, dict[str, Any]] = {}
+
+    @property
+    def parts(self) -> Sequence[tuple[int, int]]:
+        return [(part.index, part.rows) for part in self._prepared.parts]
+
+    @property
+    def replicates(self) -> int:
+        """Requests of a row: the same for all rows of a task."""
+        for part in self._prepared.parts:
+            if part.rows:
+                return int(self._prepared.read(part.index, columns=["replicates"])["replicates"][0].as_py())
+        return 1
+
+    def read(self, part: int) -> pa.Table:
+        """The prepared rows of a part; what prompts need beside them is read along."""
+        table = self._prepared.read(part)
+        self._context = {}
+        if self._samples is not None:
+            wanted = pc.is_in(self._samples.read(part, columns=["row_index"])["row_index"], table["row_index"])
+            samples = self._samples.read(part).filter(wanted)
+            for row, sample in zip(samples["row_index"].to_pylist(), rows_of(samples), strict=True):
+                self._context[row] = {"sample": sample}
+        for name, artifact in (("responses", self._responses), ("support", self._support)):
+            if artifact is not None:
+                for answer in artifact.read(part).to_pylist():
+                    row = self._context.setdefault(answer["row_index"], {})
+                    row.setdefault(name, {})[answer["replicate"]] = answer
+        return table
+
+    def render(self, rows: pa.Table) -> list[Request]:
+        """The requests of some prepared rows, replicates of a row side by side.
+
+        Raises:
+            InputError: a row has no messages and the role binds no prompt, or its kind is not the backend's.
+            PromptError: the template needs what the sample does not have.
+        """
+        requests = []
+        columns = (
+            "row_index", "sample_id", "kind", "replicates", "prompt", "choices", "unconditioned_input", "tools",
+            "tool_choice", "params",
+        )  # fmt: skip
+        flat = [rows[name].to_pylist() for name in columns]
+        messages = messages_from_array(rows["messages"], collapse=True)
+        for row, own in zip(zip(*flat, strict=True), messages, strict=True):
+            index, sample_id, prepared_kind, replicates, prompt, choices, unconditioned, tools, tool_choice, params = (
+                row
+            )
+            kind = self._kind(prepared_kind)
+            self._check(kind, sample_id, tools, own)
+            shared = {
+                "kind": kind,
+                "prompt": prompt,
+                "params": self._merged(params),
+                "tools": decode(tools) if tools else None,
+                "tool_choice": decode(tool_choice) if tool_choice else None,
+                "sample_id": sample_id,
+                "row_index": index,
+                "lookup": self._looked_up(index),
+            }
+            if kind == "tools":
+                outputs = tool_outputs(self._context[index]["sample"])
+                shared.update(tool_outputs=outputs, tool_rounds=self._spec.tool_rounds)
+            if kind == "likelihood":
+                shared.update(choices=choices, unconditioned=unconditioned)
+            for replicate in range(replicates):
+                request_messages = self._messages(index, sample_id, own, replicate)
+                if kind != "chat" and self._renderer is not None:
+                    shared["prompt"] = "\n\n".join(message["content"] for message in request_messages or ())
+                request = Request(**self._seeded(shared, replicate), messages=request_messages, replicate=replicate)
+                requests.append(self._hooked(request))
+        return requests
+
+    def _hooked(self, request: Request) -> Request:
+        """The request after the adapter's own class had its hand in it."""
+        hooks = self._spec.hooks
+        if hooks is None or not hooks.prepares:
+            return request
+        return hooks.prepare(request, self._payload(request.row_index, request.replicate))
+
+    def _kind(self, prepared: str) -> str:
+        """The kind of a row's requests: that of the row for the model under test, chat for those with other questions.
+
+        Support and judge prompts are messages of their own, whatever form the sample's question takes.
+        """
+        kind = prepared if self._renderer is None or self._spec.role == "dut_model" else "chat"
+        return "tools" if kind == "chat" and self._spec.tool_rounds else kind
+
+    def _messages(
+        self, index: int, sample_id: str, own: list[dict[str, Any]], replicate: int
+    ) -> list[dict[str, Any]] | None:
+        if self._renderer is None:
+            if not own:
+                raise InputError(
+                    f"task '{self._spec.task_id}': sample '{sample_id}' has no messages and the {self._spec.role} "
+                    "binds no prompt. Name one with prompt_id, or use a preprocessor that writes messages."
+                )
+            return own
+        payload = self._payload(index, replicate)
+        answer = payload["model_output"].get("answer")
+        if self._responses is not None and answer is None:
+            # Nothing to judge; a request without messages is skipped unsent.
+            return []
+        return self._renderer.render(
+            sample=payload["sample"],
+            payload=payload,
+            history=own,
+            extras={"adapter_id": self._spec.adapter_id, "role_type": self._spec.role},
+            model_answer=answer,
+        )
+
+    def _payload(self, index: int, replicate: int) -> dict[str, Any]:
+        """The sample of a row and what was answered to it so far."""
+        context = self._context[index]
+        return {
+            "sample": {name: value for name, value in context["sample"].items() if name not in _NOT_IN_PROMPTS},
+            "model_output": context.get("responses", {}).get(replicate) or {},
+            "support_output": context.get("support", {}).get(replicate) or {},
+        }
+
+    def _merged(self, params: str) -> dict[str, Any]:
+        """The row's parameters over the adapter's; rows of a task mostly share one text."""
+        merged = self._params.get(params)
+        if merged is None:
+            merged = self._params[params] = {**self._spec.params, **decode(params)}
+        return merged
+
+    @staticmethod
+    def _seeded(shared: dict[str, Any], replicate: int) -> dict[str, Any]:
+        """Replicates of a seeded request have seeds of their own."""
+        params = shared["params"]
+        if replicate and isinstance(params.get("seed"), int):
+            return {**shared, "params": {**params, "seed": params["seed"] + replicate}}
+        return shared
+
+    def _looked_up(self, index: int) -> str | None:
+        if self._lookup is None:
+            return None
+        value = resolve(self._lookup, sample=self._context[index]["sample"])
+        return value if isinstance(value, str) else None
+
+    def _check(self, kind: str, sample_id: str, tools: str | None, messages: list[dict[str, Any]]) -> None:
+        """Refuse what the backend cannot answer, before any of it is sent."""
+        if (kind, bool(tools)) not in self._answerable:
+            self._need("chat" if kind in EPISODES else kind, f"{kind} requests")
+            if tools:
+                self._need("tools", f"tools (sample '{sample_id}')")
+            self._answerable.add((kind, bool(tools)))
+        if not self._sees and any(isinstance(message.get("content"), list) for message in messages):
+            self._need("images", f"media (sample '{sample_id}')")
+
+    def _need(self, capability: str, what: str) -> None:
+        capabilities = self._spec.model.capabilities
+        if capability not in capabilities:
+            raise InputError(
+                f"task '{self._spec.task_id}' sends {what}, which backend '{self._spec.backend_type}' "
+                f"cannot answer. It can: {', '.join(sorted(capabilities))}."
+            )

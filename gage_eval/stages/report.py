@@ -1,0 +1,43 @@
+"""report: metrics and counts → the task's part of the summary. Pure and cached; publishing is the run's."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import canonical_text
+from gage_eval.report.summary import task_summary
+from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.specs import ReportSpec
+from gage_eval.tables import REPORT
+
+
+@stage("report", version=3)
+def report(run: StageRun, spec: ReportSpec) -> None:
+    """Bring together what a task came to.
+
+    Args:
+        run: ``metrics``, ``samples``, ``rejects``, ``prepare_rejects`` and ``responses``; writes ``report``, one row
+            of canonical JSON.
+        spec: the names it shows.
+    """
+    responses = run.input("responses")
+    tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+    for table in responses.tables(columns=list(tokens)):
+        for name in tokens:
+            tokens[name] += pc.sum(table[name]).as_py() or 0
+    unprepared = run.input("prepare_rejects").rows
+    summary = task_summary(
+        task_id=spec.task_id,
+        dataset_id=spec.dataset_id,
+        model=spec.model_name,
+        description=spec.description,
+        metrics=run.input("metrics").table().to_pylist(),
+        sample_count=run.input("samples").rows - unprepared,
+        reject_count=run.input("rejects").rows + unprepared,
+        statuses=dict(responses.counts),
+        tokens=tokens,
+        complete=responses.complete,
+        card=spec.card,
+    )
+    text = canonical_text(summary.model_dump(mode="json"))
+    run.writer(REPORT).write(0, pa.Table.from_pydict({"summary": [text]}, schema=REPORT.arrow))
+    run.commit(REPORT)

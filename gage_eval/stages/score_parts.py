@@ -1,0 +1,104 @@
+"""Scoring one part of the rows, here or in another process.
+
+A process gets names: the store's URL, artifact ids, and what each metric was bound with. It gives back tables.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from gage_eval.metrics import BoundMetric, bind
+from gage_eval.stages.base import StageRun
+from gage_eval.store import PartInfo, Store
+
+Scored: TypeAlias = tuple[PartInfo, list[pa.Table]]
+
+# Parts handed out ahead for each process: enough that none waits, few enough that their tables fit in memory.
+_AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What metrics read.
+
+    Attributes:
+        artifacts: artifact ids of samples, responses, judgments and telemetry; those nobody reads are left out.
+        columns: the columns of the samples that are read.
+    """
+
+    artifacts: Mapping[str, str]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: StageRun, metrics: Sequence[BoundMetric]) -> "Inputs":
+        """What these metrics read of a run's inputs."""
+        artifacts = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
+        if any(metric.reads_judgments for metric in metrics):
+            artifacts["judgments"] = run.input_id("judgments")
+        if any(metric.reads_telemetry for metric in metrics):
+            artifacts["telemetry"] = run.input_id("response_telemetry")
+        columns = {"row_index", "id"}.union(*(metric.sample_columns for metric in metrics))
+        return cls(artifacts, tuple(sorted(columns)))
+
+
+def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], index: int) -> list[pa.Table]:
+    """The score rows of one part, a table a metric."""
+    tables = {
+        name: store.artifact(id_).read(index, columns=list(inputs.columns) if name == "samples" else None)
+        for name, id_ in inputs.artifacts.items()
+    }
+    return [metric.score_table(**tables) for metric in metrics]
+
+
+def in_processes(
+    store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], parts: Sequence[PartInfo], workers: int
+) -> Iterator[Scored]:
+    """The parts with their tables, in order, from so many processes.
+
+    They are started afresh (spawn): a fork of a process with threads may hang. What a metric warns of is said once.
+
+    Raises:
+        InputError: what a metric refuses.
+    """
+    recipes = [dict(metric.recipe) for metric in metrics]
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes))
+    try:
+        waiting: deque[tuple[PartInfo, Future[_Told]]] = deque()
+        for part in parts:
+            waiting.append((part, pool.submit(_work, part.index)))
+            if len(waiting) >= workers * _AHEAD:
+                yield _taken(*waiting.popleft(), metrics)
+        while waiting:
+            yield _taken(*waiting.popleft(), metrics)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+_Told: TypeAlias = tuple[list[pa.Table], list[dict[str, str]]]
+_scorer: list[Callable[[int], _Told]] = []
+
+
+def _start(url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]]) -> None:
+    """Make this process a scorer."""
+    store = Store.open(url, read_only=True)
+    metrics = [bind(**recipe) for recipe in recipes]
+    _scorer.append(
+        lambda index: (score_part(store, inputs, metrics, index), [dict(metric.warned) for metric in metrics])
+    )
+
+
+def _work(index: int) -> _Told:
+    return _scorer[0](index)
+
+
+def _taken(part: PartInfo, told: "Future[_Told]", metrics: Sequence[BoundMetric]) -> Scored:
+    tables, warned = told.result()
+    for metric, warnings in zip(metrics, warned, strict=True):
+        for about, text in warnings.items():
+            metric.warn(about, text)
+    return part, tables

@@ -1,0 +1,159 @@
+"""Model sessions: a generate stage's work sent to other processes, and served there."""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gage_eval.backends.base import BackendContext
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job, WorkGone, chunk_rows
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
+from gage_eval.errors import InputError
+from gage_eval.stages.generation import price_of
+from gage_eval.stages.hooks import RoleHooks
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import GenerateSpec, PromptBinding
+from gage_eval.store import Store
+
+# Inputs of a generate stage that rendering reads, and what `RoleSource` calls them.
+_READ = {"samples": "samples", "responses": "responses", "support_responses": "support"}
+
+
+def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
+    """The session that has one engine answer some steps."""
+    spec = EngineSpec(engine.backend_type, dict(engine.backend_config), str(engine.context.base_dir.absolute()))
+    return ModelSession(store.url, spec, workers, tuple(steps))
+
+
+def step_of(
+    store: Store,
+    spec: GenerateSpec,
+    *,
+    stage: str,
+    key: str,
+    work_key: str,
+    inputs: Mapping[str, str],
+    workers: int,
+) -> SessionStep:
+    """A generate stage as a step of a session.
+
+    Args:
+        store: where its inputs and finished chunks are.
+        spec: who is asked what.
+        stage: its name.
+        key: key of its action.
+        work_key: key of its work in progress.
+        inputs: artifact ids by input.
+        workers: processes that will share it.
+    """
+    source = _source(store, spec, inputs)
+    rows = sum(count for _, count in source.parts)
+    wip = store.wip(work_key)
+    missing = []
+    for part, count in source.parts:
+        done = {(chunk.start, chunk.stop) for chunk in wip.chunks(part)}
+        size = chunk_rows(count, rows, workers)
+        for start in range(0, count, size):
+            chunk = MissingChunk(part, start, min(start + size, count))
+            if (chunk.start, chunk.stop) not in done:
+                missing.append(chunk)
+    return SessionStep(spec.task_id, stage, key, work_key, _requests(spec), dict(inputs), tuple(missing))
+
+
+def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | None = None) -> int:
+    """Answer what a session misses, beside whoever else does; returns the requests sent.
+
+    The engine is opened once for all steps. A chunk whose rows end in errors is left to whoever holds the stage.
+
+    Args:
+        session: what to answer.
+        runtime: runs the engine.
+        context: media, environment and secrets of this place; its folder is the session's.
+
+    Raises:
+        EndpointFailed: the engine cannot go on; what was answered is kept.
+    """
+    store = Store.open(session.store)
+    around = context or BackendContext(media=store.media.get, env=os.environ)
+    here = BackendContext(Path(session.engine.base_dir), around.media, around.env, around.secrets)
+    sent = 0
+    for step in session.steps:
+        spec = _spec(session, step, here)
+        sent += _serve_step(store, session, step, spec, runtime)
+    return sent
+
+
+def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: GenerateSpec, runtime: Runtime) -> int:
+    def is_over() -> bool:
+        action = store.find_action(step.stage, step.key)
+        return action is not None and action.complete
+
+    if is_over():
+        return 0
+    backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    engine = Generate(
+        Job(
+            source=_source(store, spec, step.inputs),
+            backend=backend,
+            model_identity=spec.model_identity,
+            store=store,
+            wip=store.wip(step.work_key),
+            log_folder=store.scratch(step.work_key),
+            responses=None,
+            telemetry=None,
+            workers=session.workers,
+            claims=store.claims(step.work_key),
+            is_over=is_over,
+            budget=runtime.budget,
+            price=price_of(spec),
+        )
+    )
+    # The others were faster: everything is answered.
+    with suppress(WorkGone):
+        runtime.call(engine.run())
+    return engine.tally.sent
+
+
+def _source(store: Store, spec: GenerateSpec, inputs: Mapping[str, str]) -> RoleSource:
+    beside = {name: store.artifact(inputs[read]) for read, name in _READ.items() if read in inputs}
+    return RoleSource(spec, store.artifact(inputs["prepared"]), **beside)
+
+
+def _requests(spec: GenerateSpec) -> dict[str, Any]:
+    """What renders the requests of a spec, as plain values."""
+    prompt, hooks = spec.prompt, spec.hooks
+    return {
+        "role": spec.role,
+        "adapter_id": spec.adapter_id,
+        "params": dict(spec.params),
+        "tool_rounds": spec.tool_rounds,
+        "class_path": hooks.path if hooks else None,
+        "prompt": {
+            "prompt_id": prompt.prompt_id,
+            "template": prompt.template,
+            "system_prompt": prompt.system_prompt,
+            "params": dict(prompt.params),
+        }
+        if prompt
+        else None,
+    }
+
+
+def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> GenerateSpec:
+    given = dict(step.requests)
+    try:
+        prompt, class_path = given.pop("prompt"), given.pop("class_path")
+        return GenerateSpec(
+            task_id=step.task_id,
+            backend_type=session.engine.type,
+            backend_config=session.engine.config,
+            context=context,
+            prompt=PromptBinding(**prompt) if prompt else None,
+            hooks=RoleHooks(class_path, context.base_dir, given["adapter_id"]) if class_path else None,
+            **given,
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"step {step.stage} of task '{step.task_id}' is none of a session's: {error}.") from error

@@ -1,0 +1,151 @@
+"""standardize: raw records → samples of one contract; what is no sample goes to rejects, with the reason."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gage_eval import registry
+from gage_eval.errors import InputError
+from gage_eval.preprocess.callables import attach
+from gage_eval.preprocess.compose import build
+from gage_eval.preprocess.media import media_of, without_data_urls
+from gage_eval.sample_record import RecordRejected, content_id, parse_record
+from gage_eval.sample_rules import normalise_sample
+from gage_eval.sample_table import samples_to_table
+from gage_eval.stages.base import Env, StageResult, StageRun, stage
+from gage_eval.stages.rejects import refuse_rejects, rejects_table
+from gage_eval.stages.specs import StandardizeSpec
+from gage_eval.store.media import Media
+from gage_eval.tables import REJECTS, SAMPLES
+
+
+def check_rejects(env: Env, spec: StandardizeSpec, result: StageResult) -> None:
+    """Refuse a dataset of which more than the allowed share was rejected.
+
+    Raises:
+        InputError: too many; the message counts them and shows the first.
+    """
+    refuse_rejects(
+        env,
+        result,
+        outputs=("samples", "rejects"),
+        dataset_id=spec.dataset_id,
+        allowed=1.0 if spec.on_reject == "skip" else spec.max_reject_share,
+        wrong="records are no samples",
+        none="none of its {total} records is a sample",
+    )
+
+
+@stage("standardize", version=2, check=check_rejects)
+def standardize(run: StageRun, spec: StandardizeSpec) -> None:
+    """Turn raw records into Samples.
+
+    Args:
+        run: the ``raw`` artifact, one JSON record a row.
+        spec: preprocessor and its parameters; part of the key.
+
+    Raises:
+        InputError: two records carry the same explicit id.
+    """
+    to_sample = build(registry.preprocessors.get(spec.preprocess), spec.kwargs)
+    if spec.text is not None:
+        to_sample = spec.text.before(to_sample)
+    raw = run.input("raw")
+    samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
+    ids = _Ids()
+    media = 0
+    for part in raw.parts:
+        table = raw.read(part.index)
+        rows = table["row_index"].to_pylist()
+        lines = table["line"].to_pylist()
+        good: list[dict[str, Any]] = []
+        good_rows: list[int] = []
+        good_lines: list[int] = []
+        bad: list[tuple[int, int, str, str, str]] = []
+        for row, line, text in zip(rows, lines, table["record"].to_pylist(), strict=True):
+            try:
+                sample, named = to_standard(text, to_sample)
+                sample = with_media(sample, text, spec, run.env.store.media)
+            except RecordRejected as error:
+                bad.append((row, line, "standardize", error.reason, text))
+                continue
+            if not named:
+                sample["id"] = ids.of_content(sample["id"])
+            good.append(sample)
+            good_rows.append(row)
+            good_lines.append(line)
+        ids.add([sample["id"] for sample in good], good_lines)
+        ready = samples_to_table(good, good_rows)
+        samples.write(part.index, ready)
+        media += len(media_of(ready))
+        rejects.write(part.index, rejects_table(bad))
+        run.progress(rows[-1] + 1 if rows else 0, raw.rows)
+    if clash := ids.clash():
+        first, second = clash
+        raise InputError(
+            f"dataset '{spec.dataset_id}': lines {first:,} and {second:,} carry the same id. "
+            "Ids must be unique; drop them to have ids made from the content."
+        )
+    # Later stages look for files only where there are media; without any the count is left out.
+    run.commit(SAMPLES, counts={"media": media} if media else {})
+    run.commit(REJECTS)
+
+
+def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """The canonical sample of one raw record, and whether the record names its id (else it is the text's hash).
+
+    Raises:
+        RecordRejected: it is no JSON object, or the preprocessor or the contract refuses it.
+    """
+    record = to_sample(parse_record(text))
+    sample = normalise_sample(record, default_id=content_id(text.encode()))
+    return sample, record.get("id") is not None
+
+
+def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: Media) -> dict[str, Any]:
+    """The sample with the media that ``doc_to_*`` give it, and with data of its record kept in the store.
+
+    Raises:
+        RecordRejected: a callable fails on it, or its data cannot be decoded.
+    """
+    # Only a record that says so somewhere can hold data or name stored media.
+    if "data:" in text or "media:" in text:
+        sample = {**sample, "messages": without_data_urls(sample["messages"], store)}
+        if examples := sample.get("few_shot_examples"):
+            cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
+            sample["few_shot_examples"] = cleaned
+    return attach(sample, spec.callables, store)
+
+
+class _Ids:
+    """Watches over the ids of a dataset: 8 bytes a row for explicit ones."""
+
+    def __init__(self) -> None:
+        self._contents: Counter[str] = Counter()
+        self._hashes: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+
+    def of_content(self, content: str) -> str:
+        """Id of a record without one: its content's hash, and which occurrence it is from the second on."""
+        self._contents[content] += 1
+        count = self._contents[content]
+        return content if count == 1 else f"{content}-{count}"
+
+    def add(self, ids: list[str], lines: list[int]) -> None:
+        self._hashes.append(np.fromiter((hash(i) for i in ids), np.int64, len(ids)))
+        self._lines.append(np.asarray(lines, np.int64))
+
+    def clash(self) -> tuple[int, int] | None:
+        """Two source lines with the same id, or None. 64-bit hashes: a false alarm once in 10**7 sets of 1 M rows."""
+        if not self._hashes:
+            return None
+        hashes, lines = np.concatenate(self._hashes), np.concatenate(self._lines)
+        order = np.argsort(hashes, kind="stable")
+        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+        if not len(same):
+            return None
+        pairs = sorted((int(lines[order[i]]), int(lines[order[i + 1]])) for i in same)
+        first, second = pairs[0]
+        return (first, second) if first < second else (second, first)

@@ -1,0 +1,51 @@
+"""What the tools of a sample give: recorded outputs, as no tool runs here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gage_eval.canonical import canonical_text
+
+
+def tool_outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The outputs a sample records, ``{name, arguments, content}`` each; arguments are None where any fit.
+
+    They stand in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with optional
+    ``arguments``; without it they are those of the first golden trajectory.
+    """
+    recorded = (sample.get("metadata") or {}).get("tool_outputs")
+    if isinstance(recorded, Mapping):
+        return [_output(str(name), None, output) for name, output in recorded.items()]
+    if isinstance(recorded, list):
+        return [
+            _output(str(entry["name"]), entry.get("arguments"), entry.get("output"))
+            for entry in recorded
+            if isinstance(entry, Mapping) and "name" in entry
+        ]
+    trajectories = sample.get("golden_trajectories") or []
+    return _of_trajectory(trajectories[0]) if trajectories else []
+
+
+def _of_trajectory(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    calls: dict[str, dict[str, Any]] = {}
+    found = []
+    for message in messages:
+        for call in message.get("tool_calls") or ():
+            if isinstance(call.get("function"), Mapping) and isinstance(call.get("id"), str):
+                calls[call["id"]] = call["function"]
+        function = calls.get(message.get("tool_call_id") or "")
+        if message.get("role") == "tool" and function is not None:
+            found.append(_output(str(function.get("name")), function.get("arguments"), message.get("content")))
+    return found
+
+
+def _output(name: str, arguments: Any, output: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments, "content": _text(output)}
+
+
+def _text(output: Any) -> str:
+    """An output as a tool's message holds it: text as it is, message content joined, anything else as JSON."""
+    if isinstance(output, str):
+        return output
+    if isinstance(output, list) and output and all(isinstance(part, Mapping) and "text" in part for part in output):
+        return "".join(str(part["text"]) for part in output)
+    return canonical_text(output)

@@ -1,0 +1,64 @@
+"""Uncertainty: standard errors, intervals, paired tests, pooling, power.
+
+Nothing here knows of tables, metrics or configs; a number that is not known is None, never 0.
+"""
+
+from gage_eval.stats.bootstrap import Bootstrapped, bootstrap_stderr, bootstrap_sums
+from gage_eval.stats.clusters import clustered_stderr, clustered_wilson_interval, ratio_stderr, weighted_mean_stderr
+from gage_eval.stats.corpus import bits_per_byte, f1, matthews_correlation, perplexity, weighted_perplexity
+from gage_eval.stats.intervals import (
+    Interval,
+    MeanStderr,
+    mean_stderr,
+    reduce_replicates,
+    t_interval,
+    t_quantile,
+    wilson_interval,
+)
+from gage_eval.stats.paired import PairedDifference, mcnemar, paired_difference
+from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr
+from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
+from gage_eval.stats.quantiles import quantile, quantile_interval
+from gage_eval.stats.replicates import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
+from gage_eval.stats.special import t_tail
+
+__all__ = [
+    "Bootstrapped",
+    "Interval",
+    "MeanStderr",
+    "PairedDifference",
+    "at_least_k",
+    "bits_per_byte",
+    "bootstrap_stderr",
+    "bootstrap_sums",
+    "clustered_stderr",
+    "clustered_wilson_interval",
+    "difference_sd",
+    "f1",
+    "macro_freedom",
+    "macro_mean",
+    "macro_stderr",
+    "majority_value",
+    "matthews_correlation",
+    "mcnemar",
+    "mean_stderr",
+    "minimum_detectable_effect",
+    "modal_value",
+    "paired_difference",
+    "pass_at_k",
+    "pass_hat_k",
+    "perplexity",
+    "pooled_mean",
+    "pooled_stderr",
+    "quantile",
+    "quantile_interval",
+    "ratio_stderr",
+    "reduce_replicates",
+    "required_samples",
+    "t_interval",
+    "t_quantile",
+    "t_tail",
+    "weighted_mean_stderr",
+    "weighted_perplexity",
+    "wilson_interval",
+]

@@ -1,0 +1,90 @@
+"""Bootstrap standard errors and intervals for numbers that are no mean over samples.
+
+Seeded, and drawn with generators whose streams are frozen (Python's `random.Random`, numpy's legacy
+`RandomState`): the same values give the same error on every machine and with every library version.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from statistics import stdev
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.intervals import Interval
+
+DRAWS = 1000
+SEED = 1234
+_MOST_UNITS = 10_000
+
+
+class Bootstrapped(NamedTuple):
+    """A bootstrap standard error and the 95 % interval between the 2.5 % and 97.5 % quantiles of the draws."""
+
+    stderr: float | None
+    interval: Interval | None
+
+
+def bootstrap_stderr(
+    statistic: Callable[[Sequence[float]], float], values: Sequence[float], *, iterations: int = DRAWS
+) -> float | None:
+    """The standard deviation of a statistic over resamples of the values, as in the lm-eval harness.
+
+    Chunks of up to 1,000 draws, chunk i from ``random.Random(i)``; what does not fill a chunk is not drawn.
+
+    Returns:
+        None for fewer than two values or draws.
+    """
+    xs = list(values)
+    size = min(1000, iterations)
+    if len(xs) < 2 or size < 2:
+        return None
+    drawn = []
+    for chunk in range(iterations // size):
+        generator = random.Random(chunk)  # noqa: S311
+        drawn += [statistic(generator.choices(xs, k=len(xs))) for _ in range(size)]
+    return stdev(drawn)
+
+
+def bootstrap_sums(
+    terms: npt.NDArray[np.float64],
+    statistic: Callable[[npt.NDArray[np.float64]], float],
+    *,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> Bootstrapped:
+    """Uncertainty of a statistic of sums over samples: BLEU of n-gram counts, perplexity of log-likelihoods.
+
+    More than 10,000 samples are first put together into 10,000 groups of (nearly) equal size, at random and
+    seeded: their sums vary as the samples do, and the time does not grow.
+
+    Args:
+        terms: what each sample adds, samples × terms.
+        statistic: of the sums of all terms, a vector.
+        draws: resamples.
+        seed: of the generator.
+
+    Returns:
+        (None, None) for fewer than two samples, or when the statistic is not finite on a resample.
+    """
+    count = len(terms)
+    if count < 2:
+        return Bootstrapped(None, None)
+    generator = np.random.RandomState(seed)
+    if count > _MOST_UNITS:
+        group = np.arange(count) % _MOST_UNITS
+        generator.shuffle(group)
+        terms = np.stack([np.bincount(group, weights=column, minlength=_MOST_UNITS) for column in terms.T], axis=1)
+        count = _MOST_UNITS
+    drawn = np.empty(draws)
+    for index in range(draws):
+        times = np.bincount(generator.randint(0, count, size=count), minlength=count)
+        drawn[index] = statistic(times @ terms)
+    if not np.isfinite(drawn).all():
+        return Bootstrapped(None, None)
+    low, high = (float(x) for x in np.quantile(drawn, (0.025, 0.975)))
+    mean = math.fsum(drawn.tolist()) / draws
+    spread = math.sqrt(math.fsum((x - mean) ** 2 for x in drawn.tolist()) / (draws - 1))
+    return Bootstrapped(spread, Interval(low, high))

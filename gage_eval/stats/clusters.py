@@ -1,0 +1,144 @@
+"""Means of weighted and of clustered values.
+
+Values of one cluster (questions on one passage, variants of one problem) say less than as many independent
+ones. The estimators are those of survey sampling, linearised: Cochran (1977), §6.4 for ratios, and Liang &
+Zeger (1986) for clusters, with the factor C/(C−1). Without weights and with a cluster to each value they are
+`mean_stderr`.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.intervals import Interval, MeanStderr, t_quantile, wilson_interval
+
+
+def clustered_stderr(
+    values: Sequence[float] | npt.NDArray[np.float64],
+    clusters: Sequence[object] | npt.NDArray[np.int64],
+    weights: Sequence[float] | npt.NDArray[np.float64] | None = None,
+) -> float | None:
+    """√(C/(C−1) · Σ_c (Σ_{i∈c} w_i·(x_i−x̄))²) / Σw, of the (weighted) mean x̄.
+
+    Args:
+        values: one value a sample.
+        clusters: the cluster of each value, any hashable.
+        weights: one weight a value, 1 by default; not all 0.
+
+    Returns:
+        None for fewer than two clusters: their spread is not known, which is not 0.
+
+    Raises:
+        ValueError: the lengths differ, a cluster id is None or NaN, or a weight is negative or not finite.
+    """
+    xs, ids = _floats(values), clusters.tolist() if isinstance(clusters, np.ndarray) else list(clusters)
+    if len(xs) != len(ids):
+        raise ValueError(f"{len(xs)} values and {len(ids)} cluster ids")
+    if any(cluster is None or cluster != cluster for cluster in ids):
+        raise ValueError("a cluster id is missing")
+    return _linearised(xs, _weights(weights, len(xs)), ids)
+
+
+def weighted_mean_stderr(
+    values: Sequence[float] | npt.NDArray[np.float64], weights: Sequence[float] | npt.NDArray[np.float64]
+) -> MeanStderr:
+    """Σwx/Σw and its standard error √(n/(n−1) · Σ w²(x−x̄)²) / Σw.
+
+    Returns:
+        (None, None) when nothing has weight; no error for fewer than two values.
+
+    Raises:
+        ValueError: the lengths differ, or a weight is negative or not finite.
+    """
+    xs = _floats(values)
+    ws = _weights(weights, len(xs))
+    total = math.fsum(ws)
+    if not total:
+        return MeanStderr(None, None)
+    mean = math.fsum(w * x for w, x in zip(ws, xs, strict=True)) / total
+    return MeanStderr(mean, _linearised(xs, ws, range(len(xs))))
+
+
+def ratio_stderr(
+    tops: Sequence[float] | npt.NDArray[np.float64], bottoms: Sequence[float] | npt.NDArray[np.float64]
+) -> MeanStderr:
+    """A ratio of sums R = Σa/Σb and its standard error √(n/(n−1) · Σ(a−R·b)²) / Σb.
+
+    Args:
+        tops: what each sample (each cluster) adds to the numerator.
+        bottoms: and to the denominator.
+
+    Returns:
+        (None, None) when the denominators do not add up to something positive; no error for fewer than two.
+
+    Raises:
+        ValueError: the lengths differ.
+    """
+    above, below = _floats(tops), _floats(bottoms)
+    if len(above) != len(below):
+        raise ValueError(f"{len(above)} numerators and {len(below)} denominators")
+    total, n = math.fsum(below), len(below)
+    if not total > 0:
+        return MeanStderr(None, None)
+    value = math.fsum(above) / total
+    if n < 2:
+        return MeanStderr(value, None)
+    squares = math.fsum((a - value * b) ** 2 for a, b in zip(above, below, strict=True))
+    return MeanStderr(value, math.sqrt(n / (n - 1) * squares) / total)
+
+
+def clustered_wilson_interval(mean: float, stderr: float | None, n: int, clusters: int) -> Interval | None:
+    """Wilson's 95 % interval for a share with a clustered standard error.
+
+    The number of values is the effective one, x̄(1−x̄)/stderr², never above n, and the normal quantile gives
+    way to Student's with C−1 degrees of freedom (Korn & Graubard 1998, on survey proportions).
+
+    Args:
+        mean: the share, 0..1.
+        stderr: its clustered standard error.
+        n: number of values.
+        clusters: number of clusters.
+
+    Returns:
+        None for fewer than two clusters.
+    """
+    if stderr is None or clusters < 2:
+        return None
+    effective = float(n)
+    if stderr > 0:
+        effective = min(effective, mean * (1 - mean) / stderr**2)
+    if effective <= 0:
+        effective = float(n)
+    return wilson_interval(mean * effective, effective, z=t_quantile(0.975, clusters - 1))
+
+
+def _linearised(xs: Sequence[float], ws: Sequence[float], clusters: Iterable[object]) -> float | None:
+    total = math.fsum(ws)
+    if not total:
+        return None
+    mean = math.fsum(w * x for w, x in zip(ws, xs, strict=True)) / total
+    parts: dict[object, list[float]] = {}
+    for x, w, cluster in zip(xs, ws, clusters, strict=True):
+        parts.setdefault(cluster, []).append(w * (x - mean))
+    count = len(parts)
+    if count < 2:
+        return None
+    return math.sqrt(count / (count - 1) * math.fsum(math.fsum(part) ** 2 for part in parts.values())) / total
+
+
+def _floats(values: Sequence[float] | npt.NDArray[np.float64]) -> list[float]:
+    return values.tolist() if isinstance(values, np.ndarray) else [float(value) for value in values]
+
+
+def _weights(weights: Sequence[float] | npt.NDArray[np.float64] | None, n: int) -> list[float]:
+    if weights is None:
+        return [1.0] * n
+    ws = _floats(weights)
+    if len(ws) != n:
+        raise ValueError(f"{n} values and {len(ws)} weights")
+    bad = next((w for w in ws if not (w >= 0 and math.isfinite(w))), None)
+    if bad is not None:
+        raise ValueError(f"a weight is {bad}: weights are finite and not negative")
+    return ws

@@ -1,0 +1,78 @@
+"""One number for several tasks: micro (every sample counts the same) and macro (every task does)."""
+
+import math
+from collections.abc import Sequence
+
+
+def pooled_mean(ns: Sequence[int], means: Sequence[float]) -> float | None:
+    """Micro score Σ nᵢmᵢ / Σnᵢ; None for no sample.
+
+    Raises:
+        ValueError: the lengths differ, or a task has a negative number of samples.
+    """
+    total = _total(ns, means)
+    return math.fsum(n * mean for n, mean in zip(ns, means, strict=True)) / total if total else None
+
+
+def pooled_stderr(ns: Sequence[int], stderrs: Sequence[float | None]) -> float | None:
+    """Standard error of a micro score: √(Σ (nᵢ−1)·nᵢ·seᵢ² / (Σnᵢ−k) / Σnᵢ) over k tasks.
+
+    It pools the variances within the tasks, as the lm-eval harness does: the tasks are a fixed set, their
+    differences are no error.
+
+    Args:
+        ns: samples of each task.
+        stderrs: standard error of each task's mean; None only where there is one sample or none, which adds
+            nothing.
+
+    Returns:
+        None when no task has two samples, or a standard error is not known where it should be.
+    """
+    total = _total(ns, stderrs)
+    freedom = total - sum(1 for n in ns if n)
+    if freedom < 1:
+        return None
+    terms = []
+    for n, stderr in zip(ns, stderrs, strict=True):
+        if n < 2:
+            continue
+        if stderr is None:
+            return None
+        terms.append((n - 1) * n * stderr**2)
+    return math.sqrt(math.fsum(terms) / freedom / total)
+
+
+def macro_mean(means: Sequence[float]) -> float | None:
+    """Macro score: the mean of the tasks' scores; None for no task."""
+    return math.fsum(means) / len(means) if means else None
+
+
+def macro_stderr(stderrs: Sequence[float | None]) -> float | None:
+    """Standard error of a macro score: √(Σ seᵢ²) / k; None when one is not known."""
+    known = [stderr for stderr in stderrs if stderr is not None]
+    if not known or len(known) != len(stderrs):
+        return None
+    return math.hypot(*known) / len(known)
+
+
+def macro_freedom(ns: Sequence[int], stderrs: Sequence[float | None]) -> float | None:
+    """Degrees of freedom of a macro score's standard error: (Σ seᵢ²)² / Σ (seᵢ⁴/(nᵢ−1)) (Welch–Satterthwaite).
+
+    Returns:
+        None when a standard error is not known, or all are 0.
+    """
+    _total(ns, stderrs)
+    squares = [stderr**2 for stderr in stderrs if stderr is not None]
+    if len(squares) != len(stderrs) or not any(squares):
+        return None
+    largest = max(squares)  # Scaled, so that fourth powers of small errors do not vanish.
+    shares = [square / largest for square in squares]
+    return math.fsum(shares) ** 2 / math.fsum(s * s / (n - 1) for s, n in zip(shares, ns, strict=True) if s)
+
+
+def _total(ns: Sequence[int], others: Sequence[object]) -> int:
+    if len(ns) != len(others):
+        raise ValueError(f"sizes of {len(ns)} tasks and numbers of {len(others)}")
+    if any(n < 0 for n in ns):
+        raise ValueError("a task has a negative number of samples")
+    return sum(ns)

@@ -1,0 +1,58 @@
+"""Quantiles of a sample and their distribution-free intervals."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.intervals import Interval
+from gage_eval.stats.special import binomial_cdf
+
+
+def quantile(values: npt.NDArray[np.float64], p: float) -> float | None:
+    """The p-quantile with linear interpolation between order statistics (Hyndman & Fan 1996, type 7).
+
+    For p = ½ it is the usual median. None for no value.
+
+    Raises:
+        ValueError: p lies outside 0..1.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must lie within 0 and 1, not {p}")
+    if not len(values):
+        return None
+    ordered = np.sort(values)
+    place = (len(ordered) - 1) * p
+    below = math.floor(place)
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    return low if low == high else low + (high - low) * (place - below)
+
+
+def quantile_interval(values: npt.NDArray[np.float64], p: float, *, confidence: float = 0.95) -> Interval | None:
+    """Two order statistics that hold the p-quantile with at least the confidence (David & Nagaraja 2003, §7.1).
+
+    Whatever the distribution, x₍l₎ ≤ quantile ≤ x₍u₎ with probability at least P(l ≤ X < u), X ~ Bin(n, p). Each
+    side leaves out at most half of 1 − confidence.
+
+    Returns:
+        None when too few values lie on one side, as for p99 of a hundred.
+    """
+    n = len(values)
+    each = (1 - confidence) / 2
+    # The largest l with P(X < l) ≤ each, and the smallest u with P(X ≥ u) ≤ each, 1-based.
+    lower = _first(n, lambda k: binomial_cdf(k, n, p) > each)
+    upper = _first(n, lambda k: binomial_cdf(k, n, p) >= 1 - each) + 1
+    if lower < 1 or upper > n:
+        return None
+    ordered = np.sort(values)
+    return Interval(float(ordered[lower - 1]), float(ordered[upper - 1]))
+
+
+def _first(n: int, reached: Callable[[int], bool]) -> int:
+    """The smallest k of 0..n for which a rising condition holds; it holds for n."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle + 1, high)
+    return low

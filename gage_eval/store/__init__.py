@@ -1,0 +1,169 @@
+"""The artifact store: what was asked (actions), what came out (artifacts), and what is under way.
+
+    store = Store.open("s3://bucket/evals")
+    action = store.find_action("infer", key)
+    if action is None:
+        writer = store.writer(RESPONSES)
+        ...
+        action = store.commit_action("infer", key, {"responses": writer.commit().id}, document=document)
+    responses = store.artifact(action.outputs["responses"])
+
+Objects are created once, whole or not at all; results are named by their content. So any number of processes
+and machines may share a store, and killing any of them at any time leaves it right.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, StoreError
+from gage_eval.store.actions import Action, Actions
+from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
+from gage_eval.store.claims import Claims, NoClaims, open_claims
+from gage_eval.store.content import content_hash
+from gage_eval.store.gc import DAY_S, GcReport, Listed, collect, list_artifacts
+from gage_eval.store.locks import hold_lock
+from gage_eval.store.manifest import PartInfo
+from gage_eval.store.media import Media
+from gage_eval.store.objects import LocalObjects, ObjectInfo, Objects, explain_os_errors
+from gage_eval.store.responses import Responses
+from gage_eval.store.verify import Finding, verify
+from gage_eval.store.wip import Chunk, Wip, list_wips
+from gage_eval.tables import TableSchema
+
+__all__ = [
+    "Action", "Artifact", "ArtifactWriter", "Chunk", "Claims", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
+    "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "open_objects",
+]  # fmt: skip
+
+
+class Store:
+    """A store, local or on S3; `open` makes one.
+
+    Attributes:
+        url: as it was given.
+        objects: the primitives below everything.
+        responses: which artifact holds the answer to which request.
+        media: images and other bytes by digest.
+    """
+
+    def __init__(self, objects: Objects, *, locks: bool = True) -> None:
+        self.url = objects.url
+        self.objects = objects
+        self.responses = Responses(objects)
+        self.media = Media(objects)
+        self._actions = Actions(objects)
+        self._locks = locks
+
+    @classmethod
+    def open(cls, url: str, *, locks: bool = True, read_only: bool = False) -> "Store":
+        """Open a store, made when it is not there.
+
+        Args:
+            url: a folder, ``file:///folder``, or ``s3://bucket/prefix``.
+            locks: whether `lock` locks; without, two runs may do the same work, with the same result.
+            read_only: refuse every write; the store must be there.
+
+        Raises:
+            InputError: no store URL, or one with credentials in it.
+            StoreError: the store cannot be reached, or its server does not honour conditional writes.
+        """
+        return cls(open_objects(url, read_only=read_only), locks=locks)
+
+    def find_action(self, stage: str, key: str) -> Action | None:
+        """The finished action of a key, None when there is none or one of its artifacts is gone.
+
+        Raises:
+            ArtifactDamaged: its file is no action.
+        """
+        return self._actions.find(stage, key)
+
+    def commit_action(
+        self,
+        stage: str,
+        key: str,
+        outputs: Mapping[str, str],
+        *,
+        complete: bool = True,
+        document: JsonValue,
+        replaces: Action | None = None,
+    ) -> Action:
+        """Record what came out of a stage; see `Actions.commit`.
+
+        Returns:
+            The action that stands afterwards: ours, or that of whoever came first.
+        """
+        return self._actions.commit(stage, key, outputs, complete=complete, document=document, replaces=replaces)
+
+    def actions(self, stage: str | None = None) -> Iterator[Action]:
+        """Every action, or those of a stage, to name what differs from one; artifacts may be gone."""
+        return self._actions.all(stage)
+
+    def writer(self, schema: TableSchema) -> ArtifactWriter:
+        """Begin an artifact; nobody sees it until `ArtifactWriter.commit`."""
+        return ArtifactWriter(self.objects, schema)
+
+    def artifact(self, id: str) -> Artifact:  # noqa: A002
+        """The artifact of that id.
+
+        Raises:
+            StoreError: it is gone.
+            ArtifactDamaged: its manifest is not what was committed.
+        """
+        return open_artifact(self.objects, id)
+
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Hold the lock of a key. It saves double work; no result depends on it."""
+        return hold_lock(self.objects, key) if self._locks else nullcontext()
+
+    def claims(self, key: str) -> Claims:
+        """Claims of this process on the chunks of a generate action that several work on."""
+        return open_claims(self.objects, key) if self._locks else NoClaims()
+
+    def wip(self, key: str) -> Wip:
+        """The unfinished work of a generate action."""
+        return Wip(self.objects, key)
+
+    def wips(self) -> list[Wip]:
+        """All unfinished work, by key."""
+        return list_wips(self.objects)
+
+    def scratch(self, key: str) -> Path:
+        """A folder on this machine for the write-ahead logs of a generate action."""
+        return self.wip(key).scratch()
+
+    def ls(self) -> list[Listed]:
+        """Every artifact with its size and the actions that point to it, oldest first."""
+        return list_artifacts(self.objects, self._actions)
+
+    def verify(self, *, remove: bool = False) -> list[Finding]:
+        """Read everything again and say what is not as committed; ``remove`` deletes it."""
+        return verify(self.objects, remove=remove)
+
+    def gc(self, roots: Collection[str], *, dry_run: bool = False, min_age_s: float = DAY_S) -> GcReport:
+        """Remove what is old and not kept by ``roots``, artifact ids of runs and baselines (`gc.collect`)."""
+        return collect(self.objects, self._actions, roots, dry_run=dry_run, min_age_s=min_age_s)
+
+
+def open_objects(url: str, *, read_only: bool = False) -> Objects:
+    scheme, found, _ = url.partition("://")
+    if found and scheme == "s3":
+        from gage_eval.store.s3 import S3Objects
+
+        remote = S3Objects(url, read_only=read_only)
+        remote.probe()
+        return remote
+    if found and scheme != "file":
+        raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
+    if not url:
+        raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
+    root = Path(unquote(urlsplit(url).path) if found else url).expanduser().absolute()
+    if read_only and not root.is_dir():
+        raise StoreError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
+    if root.exists() and not root.is_dir():
+        raise InputError(f"store {url} is a file: give a folder.")
+    with explain_os_errors(url, ""):
+        root.mkdir(parents=True, exist_ok=True)
+    return LocalObjects(root, url, read_only=read_only)

@@ -1,0 +1,296 @@
+"""Artifacts: immutable tables in parts, named by what is in them."""
+
+import hashlib
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from gage_eval.canonical import sha256_hex
+from gage_eval.errors import StoreError
+from gage_eval.store.content import content_hash
+from gage_eval.store.manifest import (
+    Manifest,
+    PartInfo,
+    artifact_id,
+    damaged,
+    differing,
+    folder,
+    known_schema,
+    manifest_path,
+    parse_manifest,
+    part_name,
+)
+from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_digest, refuse_write
+from gage_eval.store.parquet import UNREADABLE, read_parquet, write_parquet
+from gage_eval.tables import TableSchema
+
+_UPLOADS = 8
+# Local files this process read and found right: path, sha256, inode, size, time of change.
+_checked: set[tuple[Path, str, int, int, int]] = set()
+
+
+class Artifact:
+    """A committed table, read one part at a time; every part is checked before it is believed."""
+
+    def __init__(self, objects: Objects, manifest: Manifest) -> None:
+        self.id = manifest.id
+        self.manifest = manifest
+        self._objects = objects
+
+    def __repr__(self) -> str:
+        return f"<Artifact {self.manifest.table} {self.id[:12]} rows={self.rows}>"
+
+    @property
+    def parts(self) -> list[PartInfo]:
+        """The parts, by index."""
+        return list(self.manifest.parts)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows of all parts."""
+        return sum(part.rows for part in self.manifest.parts)
+
+    @property
+    def complete(self) -> bool:
+        """False when rows are missing that another run may still get (errors)."""
+        return self.manifest.complete
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Rows by status, as counted when it was committed."""
+        return self.manifest.counts
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """Name, version and columns. A table of another version of the software describes itself."""
+        name, version = self.manifest.table, self.manifest.schema_version
+        known = known_schema(name, version)
+        if known is not None:
+            return known
+        if not self.manifest.parts:
+            return TableSchema(name, version, pa.schema([]))
+        return TableSchema(name, version, self._load(self.manifest.parts[0], None).schema)
+
+    def read(self, part_index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a part, or the named columns of them.
+
+        Raises:
+            ArtifactDamaged: the part is missing, or not what was committed.
+            StoreError: the artifact has no such part.
+        """
+        for part in self.manifest.parts:
+            if part.index == part_index:
+                return self._load(part, columns)
+        raise StoreError(f"artifact {self.id} has no part {part_index}: it has {len(self.manifest.parts)} parts.")
+
+    def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The parts one after the other; one is in memory at a time."""
+        for part in self.manifest.parts:
+            yield self._load(part, columns)
+
+    def table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows in one table."""
+        parts = list(self.tables(columns))
+        if parts:
+            return pa.concat_tables(parts)
+        empty = self.schema.empty()
+        return empty if columns is None else empty.select(list(columns))
+
+    def _load(self, part: PartInfo, columns: Sequence[str] | None) -> pa.Table:
+        name = part_name(part.index)
+        path = f"{folder(self.id)}/{name}"
+        try:
+            source = self._source(part, path)
+            table = read_parquet(source) if columns is None else read_parquet(source, columns)
+        except FileNotFoundError:
+            raise damaged(self.id, name, "is missing") from None
+        except UNREADABLE as error:
+            raise damaged(self.id, name, f"cannot be read ({error})") from error
+        if table.num_rows != part.rows:
+            raise damaged(self.id, name, f"has {table.num_rows} rows instead of {part.rows}")
+        known = known_schema(self.manifest.table, self.manifest.schema_version)
+        if known is not None:
+            expected = known.arrow if columns is None else pa.schema([known.arrow.field(name) for name in columns])
+            difference = differing(table.schema, expected)
+            if difference is not None:
+                raise damaged(self.id, name, f"is no {known.name} table: {difference}")
+        return table
+
+    def _source(self, part: PartInfo, path: str) -> Path | bytes:
+        """Where to read from: bytes checked just now, or a local file unchanged since it was checked."""
+        root = self._objects.local_root
+        if root is None:
+            return self._verified(part, self._objects.get(path))
+        file = root / path
+        stat = file.stat()
+        state = (file, part.sha256, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if state in _checked:
+            return file
+        data = self._verified(part, self._objects.get(path))
+        _checked.add(state)
+        return data
+
+    def _verified(self, part: PartInfo, data: bytes) -> bytes:
+        name = part_name(part.index)
+        if len(data) != part.bytes:
+            raise damaged(self.id, name, f"has {len(data)} bytes instead of {part.bytes}")
+        found = sha256_hex(data)
+        if found != part.sha256:
+            raise damaged(self.id, name, f"has sha256 {found} instead of {part.sha256}")
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    info: PartInfo
+    file: Path
+
+
+class ArtifactWriter:
+    """Collects the parts of an artifact in private until `commit`.
+
+    As a context manager it aborts when the block is left without a commit.
+    """
+
+    def __init__(self, objects: Objects, schema: TableSchema) -> None:
+        if objects.read_only:
+            raise refuse_write(objects.url)
+        self._objects = objects
+        self._schema = schema
+        self._staged: dict[int, _Staged] = {}
+        root = objects.local_root
+        with explain_os_errors(objects.url, STAGING):
+            if root is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="gage-eval-"))
+            else:
+                self._folder = root / STAGING / uuid.uuid4().hex
+                self._folder.mkdir(parents=True)
+
+    def __enter__(self) -> "ArtifactWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def write(self, part_index: int, table: pa.Table) -> PartInfo:
+        """Stage the rows of a part: parts come in any order, each index once.
+
+        Raises:
+            ValueError: the index came before, or the columns are not those of the schema.
+            StoreError: there is no room to stage it.
+        """
+        if part_index < 0 or part_index in self._staged:
+            raise ValueError(f"part {part_index} of '{self._schema.name}' was written before or is no index")
+        difference = differing(table.schema, self._schema.arrow)
+        if difference is not None:
+            raise ValueError(f"part {part_index} is no '{self._schema.name}' table: {difference}")
+        table = table.cast(self._schema.arrow)
+        file = self._folder / part_name(part_index)
+        with explain_os_errors(self._objects.url, file.name):
+            write_parquet(table, file)
+            size, sha256 = file.stat().st_size, _file_sha256(file)
+        info = PartInfo(part_index, table.num_rows, content_hash(table), size, sha256)
+        self._staged[part_index] = _Staged(info, file)
+        return info
+
+    def commit(self, *, complete: bool = True, counts: Mapping[str, int] | None = None) -> Artifact:
+        """Make the artifact exist, or find that it does: equal content has one id and one manifest.
+
+        Args:
+            complete: False when rows are errors another run may mend.
+            counts: rows by status.
+
+        Raises:
+            ArtifactDamaged: a part of the same artifact stands in the store with other content.
+            StoreError: the store cannot be written.
+        """
+        try:
+            staged = [self._staged[index] for index in sorted(self._staged)]
+            identity = artifact_id(
+                self._schema.name,
+                self._schema.version,
+                {item.info.index: item.info.content_hash for item in staged},
+            )
+            standing = find_artifact(self._objects, identity)
+            if self._objects.local_root is None:
+                with ThreadPoolExecutor(_UPLOADS) as pool:
+                    parts = list(pool.map(lambda item: self._place(identity, item, standing), staged))
+            else:
+                parts = [self._place(identity, item, standing) for item in staged]
+            if standing is not None:
+                return standing
+            manifest = Manifest(self._schema.name, self._schema.version, tuple(parts), complete, dict(counts or {}))
+            if self._objects.create(manifest_path(identity), manifest.to_bytes()):
+                return Artifact(self._objects, manifest)
+            return open_artifact(self._objects, identity)
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Throw away what was staged. Nothing happens after a commit."""
+        self._staged.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _place(self, identity: str, item: _Staged, standing: Artifact | None) -> PartInfo:
+        """Put a part where it belongs, or take the one that stands there with the same rows."""
+        path = f"{folder(identity)}/{part_name(item.info.index)}"
+        if self._objects.create_file(path, item.file):
+            return item.info
+        if standing is not None:
+            return item.info  # Its manifest vouches for the part; a read checks it.
+        data = self._objects.get(path)
+        sha256 = sha256_hex(data)
+        if sha256 == item.info.sha256:
+            return item.info
+        # Another version of the Parquet library wrote it: the rows decide.
+        name = part_name(item.info.index)
+        try:
+            found = content_hash(read_parquet(data))
+        except UNREADABLE as error:
+            raise damaged(identity, name, f"cannot be read ({error})") from error
+        if found != item.info.content_hash:
+            raise damaged(identity, name, f"has content {found} instead of {item.info.content_hash}")
+        return PartInfo(item.info.index, item.info.rows, found, len(data), sha256)
+
+
+def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
+    """The artifact of that id, None when the store has none.
+
+    Raises:
+        ArtifactDamaged: its manifest is not what was committed.
+    """
+    if not is_digest(id):
+        raise StoreError(f"'{id[:80]}' is no artifact id: an id has 64 hex digits.")
+    try:
+        data = objects.get(manifest_path(id))
+    except FileNotFoundError:
+        return None
+    return Artifact(objects, parse_manifest(data, id))
+
+
+def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
+    """The artifact of that id.
+
+    Raises:
+        StoreError: the store has none.
+        ArtifactDamaged: its manifest is not what was committed.
+    """
+    found = find_artifact(objects, id)
+    if found is None:
+        raise StoreError(f"artifact {id} is gone from store {objects.url}: the next run computes it again.")
+    return found
+
+
+def _file_sha256(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,129 @@
+"""Locks that save double work. No result depends on them: without locks the same artifacts come out.
+
+Locally a lock is a `flock`, which the kernel drops with its holder, however that dies; lock files stay, since
+unlinking one would let two holders in. On S3 it is a lease, an object its holder rewrites every few seconds.
+Whoever waits takes over a lease that did not change for its lifetime: no two machines' clocks are compared.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import ENOLCK, EOPNOTSUPP
+from pathlib import Path
+
+from gage_eval.canonical import canonical_json
+from gage_eval.errors import StoreError
+from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
+
+LEASE_S = 30.0
+_FREE = b'{"free":true}'
+
+
+@contextmanager
+def hold_lock(objects: Objects, key: str, *, lease_s: float = LEASE_S) -> Iterator[None]:
+    """Hold the lock of a key; waits while another holds it.
+
+    Args:
+        lease_s: lifetime of a lease on S3; it is renewed three times as often.
+    """
+    if objects.read_only:
+        raise refuse_write(objects.url)
+    root = objects.local_root
+    if root is not None:
+        with _flock(root / "locks" / f"{safe_name(key)}.lock", objects.url):
+            yield
+    else:
+        with Lease(objects, f"locks/{safe_name(key)}.json", lease_s):
+            yield
+
+
+@contextmanager
+def _flock(file: Path, url: str) -> Iterator[None]:
+    import fcntl
+
+    with explain_os_errors(url, f"locks/{file.name}"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        stream = file.open("ab")
+    # Opened per acquisition, so that two threads exclude each other too.
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError as error:
+            # A file system without locks (some network mounts): work may be done twice, nothing else.
+            if error.errno not in (ENOLCK, EOPNOTSUPP):
+                raise
+        yield
+
+
+class Lease:
+    """A lock object that is rewritten while it is held and set free at the end.
+
+    Wait for it as a context manager, or try to `take` it now and then, and `give_back`.
+    """
+
+    def __init__(self, objects: Objects, path: str, lease_s: float) -> None:
+        self._objects = objects
+        self._path = path
+        self._lease_s = lease_s
+        self._holder = uuid.uuid4().hex
+        self._count = 0
+        self._mine = b""
+        self._seen, self._since = b"", time.monotonic()
+        self._stop = threading.Event()
+        self._renewer = threading.Thread(target=self._renew, name="gage-eval-lease", daemon=True)
+
+    def __enter__(self) -> None:
+        while not self.take():
+            time.sleep(self._lease_s / 20)
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+
+    def take(self) -> bool:
+        """Hold it from here on; False while another does."""
+        if self._acquire(self._seen if time.monotonic() - self._since >= self._lease_s else None):
+            self._renewer.start()
+            return True
+        standing = self._standing()
+        if standing != self._seen:
+            self._seen, self._since = standing, time.monotonic()
+        return False
+
+    def give_back(self) -> None:
+        """Set it free."""
+        self._stop.set()
+        self._renewer.join()
+        # Refused when the lease was taken over: then it is another's to set free.
+        self._objects.swap(self._path, _FREE, expected=self._mine)
+
+    def _acquire(self, expired: bytes | None) -> bool:
+        """Take a lease nobody holds: none, a free one, or ``expired``."""
+        mine = self._next()
+        expectations = [None, _FREE] if expired is None else [None, _FREE, expired]
+        if any(self._objects.swap(self._path, mine, expected=expected) for expected in expectations):
+            self._mine = mine
+            return True
+        return False
+
+    def _next(self) -> bytes:
+        self._count += 1
+        return canonical_json({"holder": self._holder, "renewal": self._count, "lease_s": self._lease_s})
+
+    def _standing(self) -> bytes:
+        try:
+            return self._objects.get(self._path)
+        except FileNotFoundError:
+            return b""
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._lease_s / 3):
+            renewed = self._next()
+            try:
+                kept = self._objects.swap(self._path, renewed, expected=self._mine)
+            except StoreError:
+                continue  # the store is out of reach: the work will say so, the lock need not
+            if not kept:
+                return
+            self._mine = renewed

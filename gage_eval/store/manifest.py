@@ -1,0 +1,130 @@
+"""The manifest of an artifact: its parts and what is in them. An artifact exists when its manifest does."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from gage_eval.canonical import canonical_json, decode, digest
+from gage_eval.errors import ArtifactDamaged
+from gage_eval.tables import ALL, TableSchema
+
+_FORMAT = 1
+REMEDY = "`gage cache verify --remove` deletes it, and the next run computes it again."
+
+
+@dataclass(frozen=True, slots=True)
+class PartInfo:
+    """One part of an artifact.
+
+    Attributes:
+        index: position among the parts, from 0.
+        rows: number of rows.
+        content_hash: `content_hash` of the rows; what the artifact's id is made of.
+        bytes: size of the file.
+        sha256: digest of the file's bytes; what a read is checked against.
+    """
+
+    index: int
+    rows: int
+    content_hash: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is known of an artifact without reading its rows."""
+
+    table: str
+    schema_version: int
+    parts: tuple[PartInfo, ...]
+    complete: bool
+    counts: Mapping[str, int]
+
+    @property
+    def id(self) -> str:
+        """The artifact's id: digest of table, schema version and the parts' content hashes."""
+        return artifact_id(self.table, self.schema_version, {part.index: part.content_hash for part in self.parts})
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON."""
+        return canonical_json(
+            {
+                "format": _FORMAT,
+                "table": self.table,
+                "schema_version": self.schema_version,
+                "parts": [asdict(part) for part in self.parts],
+                "complete": self.complete,
+                "counts": self.counts,
+            }
+        )
+
+
+def artifact_id(table: str, schema_version: int, hashes: Mapping[int, str]) -> str:
+    """Digest of what an artifact is: its table and the content hash of every part, by index."""
+    return digest({"table": table, "schema_version": schema_version, "parts": sorted(map(list, hashes.items()))})
+
+
+def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifact's id is called id)
+    """The manifest of artifact ``id``.
+
+    Raises:
+        ArtifactDamaged: no manifest, or that of another artifact.
+    """
+    try:
+        value = decode(data)
+        manifest = Manifest(
+            value["table"],
+            value["schema_version"],
+            tuple(PartInfo(**part) for part in value["parts"]),
+            value["complete"] is True,
+            dict(value["counts"]),
+        )
+        found = manifest.id
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged(id, "manifest.json", f"is no manifest ({error})") from error
+    if found != id:
+        raise damaged(id, "manifest.json", f"describes another artifact, {found}")
+    return manifest
+
+
+def damaged(id: str, place: str, problem: str) -> ArtifactDamaged:  # noqa: A002
+    """The error of an artifact that is not what was committed."""
+    return ArtifactDamaged(f"artifact {id}: {place} {problem}; {REMEDY}")
+
+
+def folder(id: str) -> str:  # noqa: A002
+    """Where an artifact lies."""
+    return f"artifacts/{id}"
+
+
+def manifest_path(id: str) -> str:  # noqa: A002
+    """Where an artifact's manifest lies."""
+    return f"{folder(id)}/manifest.json"
+
+
+def part_name(index: int) -> str:
+    """File name of a part."""
+    return f"part-{index:05d}.parquet"
+
+
+def known_schema(table: str, version: int) -> TableSchema | None:
+    """The schema this version of the software writes under that name and version, if it does."""
+    schema = ALL.get(table)
+    return schema if schema is not None and schema.version == version else None
+
+
+def differing(found: pa.Schema, expected: pa.Schema) -> str | None:
+    """What tells one schema from another, None when nothing does."""
+    if found.equals(expected, check_metadata=False):
+        return None
+    if found.names != expected.names:
+        missing = sorted(set(expected.names) - set(found.names))
+        extra = sorted(set(found.names) - set(expected.names))
+        return f"columns missing: {missing}, unexpected: {extra}" if missing or extra else "columns in another order"
+    return ", ".join(
+        f"column '{mine.name}' is {mine.type} instead of {theirs.type}"
+        for mine, theirs in zip(found, expected, strict=True)
+        if not mine.equals(theirs)
+    )

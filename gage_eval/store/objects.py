@@ -1,0 +1,298 @@
+"""The primitives below the store: named objects that are created once, here as files of a folder."""
+
+import errno
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from gage_eval.canonical import sha256_hex
+from gage_eval.errors import StoreError
+
+_COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=+-]*")
+_TEMPORARY = ".tmp-"
+STAGING = "staging"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """Path below the store, size in bytes, time of last change in seconds since the epoch."""
+
+    path: str
+    size: int
+    mtime: float
+
+
+class Objects(Protocol):
+    """Objects of a store, each named by a path of ``/``-separated plain names.
+
+    Every method raises `StoreError` when the store cannot do what it is asked.
+    """
+
+    url: str
+    read_only: bool
+
+    @property
+    def local_root(self) -> Path | None:
+        """The folder that holds the objects, None when there is none."""
+
+    def get(self, path: str) -> bytes:
+        """The bytes of an object. Raises `FileNotFoundError` when it is not there."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the object is there."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Create an object, whole or not at all. False: there is one already, which stays as it is."""
+
+    def create_file(self, path: str, local: Path) -> bool:
+        """`create` from a local file, which may become the object itself: write to it no more."""
+
+    def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
+        """Put ``data`` where ``expected`` is (None: where nothing is). False: something else is there."""
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Put ``data`` there, whatever is: for files of one writer, such as a run's record."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """All objects below a folder (``""``: all there are), sorted by path."""
+
+    def leftovers(self) -> Iterator[ObjectInfo]:
+        """What killed writers left behind; never part of an object."""
+
+    def delete(self, path: str) -> None:
+        """Remove an object or a leftover. Nothing happens when it is not there."""
+
+
+def safe_name(name: str) -> str:
+    """The name itself, when it is one plain component of a path.
+
+    Raises:
+        StoreError: it is empty, a dot name, or has a character that could lead elsewhere.
+    """
+    if not _COMPONENT.fullmatch(name):
+        raise StoreError(f"'{name[:80]}' cannot name an object of the store: use letters, digits and . _ = + - only.")
+    return name
+
+
+def safe_path(path: str) -> str:
+    """The path itself, when every component is plain (`safe_name`)."""
+    for component in path.split("/"):
+        safe_name(component)
+    return path
+
+
+def is_digest(text: str) -> bool:
+    """Whether the text is a sha256 in hex."""
+    return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def refuse_write(url: str) -> StoreError:
+    """The error of a write to a store that was opened to be read."""
+    return StoreError(f"store {url} is read-only: give another one with --store.")
+
+
+class LocalObjects:
+    """Objects as files below a folder.
+
+    A file is written under a temporary name beside its place, synced, and linked to its name, which fails
+    when the name is taken. So an object is never seen in part, whenever its writer dies. Folders are not
+    synced: after a power failure a name may be missing (and is computed again), never there with half its
+    bytes.
+    """
+
+    def __init__(self, root: Path, url: str, *, read_only: bool = False) -> None:
+        self.url = url
+        self.read_only = read_only
+        self._root = root
+
+    @property
+    def local_root(self) -> Path:
+        return self._root
+
+    def get(self, path: str) -> bytes:
+        with self._explained(path):
+            return self._place(path).read_bytes()
+
+    def exists(self, path: str) -> bool:
+        with self._explained(path):
+            return self._place(path).is_file()
+
+    def create(self, path: str, data: bytes) -> bool:
+        place = self._place(path)
+        with self._writing(path):
+            if place.exists():
+                return False
+            with self._temporary(place, data) as temporary:
+                return _link(temporary, place)
+
+    def create_file(self, path: str, local: Path) -> bool:
+        place = self._place(path)
+        with self._writing(path):
+            if place.exists():
+                return False
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _sync(local)
+            try:
+                return _link(local, place)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EPERM):
+                    raise
+            # The staging folder is on another file system: copy to this one first.
+            with self._temporary(place, b"") as temporary:
+                shutil.copyfile(local, temporary)
+                _sync(temporary)
+                return _link(temporary, place)
+
+    def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
+        import fcntl
+
+        if expected is None:
+            return self.create(path, data)
+        place = self._place(path)
+        with self._writing(path):
+            guard = self._root / "locks" / f"swap-{sha256_hex(path.encode())[:16]}.lock"
+            guard.parent.mkdir(parents=True, exist_ok=True)
+            with guard.open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not place.is_file() or place.read_bytes() != expected:
+                    return False
+                with self._temporary(place, data) as temporary:
+                    temporary.replace(place)
+                return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        place = self._place(path)
+        with self._writing(path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with self._temporary(place, data) as temporary:
+                temporary.replace(place)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        skipped = {self._root / "locks", self._root / STAGING}
+        for file in _walk(self._place(prefix) if prefix else self._root):
+            if not file.name.startswith(_TEMPORARY) and skipped.isdisjoint(file.parents):
+                yield from self._info(file)
+
+    def leftovers(self) -> Iterator[ObjectInfo]:
+        staging = self._root / STAGING
+        for file in _walk(self._root):
+            if file.name.startswith(_TEMPORARY) or staging in file.parents:
+                yield from self._info(file)
+
+    def delete(self, path: str) -> None:
+        if self.read_only:
+            raise refuse_write(self.url)
+        place = self._root.joinpath(path)
+        if place.name.startswith(_TEMPORARY):
+            safe_path(path.rpartition("/")[0])
+        else:
+            safe_path(path)
+        with self._explained(path):
+            place.unlink(missing_ok=True)
+        for folder in place.parents:
+            if folder == self._root:
+                break
+            try:
+                folder.rmdir()
+            except OSError:
+                break  # Not empty, or gone with another's delete: the folders above are not ours to judge.
+
+    def _place(self, path: str) -> Path:
+        return self._root.joinpath(safe_path(path))
+
+    def _info(self, file: Path) -> Iterator[ObjectInfo]:
+        with suppress(FileNotFoundError):  # deleted between the listing and the look at it
+            stat = file.stat()
+            yield ObjectInfo(file.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
+
+    @contextmanager
+    def _temporary(self, place: Path, data: bytes) -> Iterator[Path]:
+        """A synced file of its own name beside ``place``, gone afterwards."""
+        temporary = place.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        try:
+            _write(temporary, data)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[None]:
+        if self.read_only:
+            raise refuse_write(self.url)
+        with self._explained(path):
+            yield
+
+    @contextmanager
+    def _explained(self, path: str) -> Iterator[None]:
+        with explain_os_errors(self.url, path):
+            yield
+
+
+@contextmanager
+def explain_os_errors(url: str, path: str) -> Iterator[None]:
+    """Say what an operating system's error means for the store. `FileNotFoundError` goes through."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = "has no space left on its device: free some and run again, nothing committed is lost."
+        elif error.errno in (errno.EROFS, errno.EACCES):
+            text = f"is read-only or not yours ('{path}': {error.strerror}): give another one with --store."
+        elif error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
+            text = f"is on a file system without hard links ('{path}': {error.strerror}): put it on another one."
+        else:
+            text = f"cannot be used at '{path}': {error.strerror or error}."
+        raise StoreError(f"store {url} {text}") from error
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, by path as S3 sorts it; links to folders are not followed."""
+    try:
+        with os.scandir(folder) as found:
+            # A folder sorts by its name and the slash behind it.
+            names = sorted(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        if name.endswith("/"):
+            yield from _walk(folder / name[:-1])
+        else:
+            yield folder / name
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write and sync a new file; a folder that another process just removed as empty is made again."""
+    for last in (False, False, True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            stream = file.open("xb")
+        except FileNotFoundError:
+            if last:
+                raise
+            continue
+        with stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _link(source: Path, place: Path) -> bool:
+    try:
+        os.link(source, place)
+    except FileExistsError:
+        return False
+    return True

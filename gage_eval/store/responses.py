@@ -1,0 +1,135 @@
+"""The response index: which committed artifact holds the answer to which request.
+
+One file per model and artifact, written once: the response keys sorted, with the part and row of each. A
+lookup is a binary search for all keys at once, file after file; files of collected artifacts are passed over.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.canonical import canonical_json, decode, sha256_hex
+from gage_eval.errors import ArtifactDamaged
+from gage_eval.store.manifest import REMEDY, manifest_path
+from gage_eval.store.objects import Objects, is_digest
+
+ROOT = "index/responses"
+_SUFFIX = ".idx"
+_MAGIC = b"gage-eval response index 1\n"
+_KEY = np.dtype("S32")
+_NUMBER = np.dtype("<i4")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """Sorted keys (32 raw bytes each), and part and row of each."""
+
+    artifact: str
+    keys: npt.NDArray[np.bytes_]
+    parts: npt.NDArray[np.int32]
+    rows: npt.NDArray[np.int32]
+
+
+class Responses:
+    """The response index of a store."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        # Files are immutable: those of the model asked for last stay loaded.
+        self._loaded: dict[str, IndexFile] = {}
+
+    def add(
+        self, model_identity: str, artifact_id: str, keys: Sequence[str], places: Sequence[tuple[int, int]]
+    ) -> None:
+        """Make the responses of a committed artifact known.
+
+        Args:
+            model_identity: digest (or any text) that stands for the model.
+            keys: response keys, 64 hex digits each.
+            places: (part, row within the part) of each key.
+
+        Raises:
+            ValueError: a key is no sha256, or keys and places differ in number.
+        """
+        if len(keys) != len(places):
+            raise ValueError(f"{len(keys)} keys, {len(places)} places")
+        raw = _raw(keys)
+        numbers = np.asarray(places, _NUMBER).reshape(len(keys), 2)
+        order = np.argsort(raw, kind="stable")
+        body = raw[order].tobytes() + numbers[order, 0].tobytes() + numbers[order, 1].tobytes()
+        head = canonical_json({"artifact": artifact_id, "keys": len(keys), "sha256": sha256_hex(body)})
+        self._objects.create(f"{_folder(model_identity)}/{artifact_id}{_SUFFIX}", b"".join((_MAGIC, head, b"\n", body)))
+
+    def find(self, model_identity: str, keys: Sequence[str]) -> dict[str, tuple[str, int, int]]:
+        """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
+
+        Raises:
+            ArtifactDamaged: an index file is not what was written.
+        """
+        wanted = _raw(keys)
+        found: dict[str, tuple[str, int, int]] = {}
+        open_ = np.arange(len(keys))
+        for file in self._files(model_identity):
+            if not len(open_):
+                break
+            if not len(file.keys):
+                continue
+            place = np.minimum(np.searchsorted(file.keys, wanted[open_]), len(file.keys) - 1)
+            hit = file.keys[place] == wanted[open_]
+            if not hit.any() or not self._objects.exists(manifest_path(file.artifact)):
+                continue
+            where = place[hit]
+            for index, part, row in zip(
+                open_[hit].tolist(), file.parts[where].tolist(), file.rows[where].tolist(), strict=True
+            ):
+                found[keys[index]] = (file.artifact, part, row)
+            open_ = open_[~hit]
+        return found
+
+    def _files(self, model_identity: str) -> list[IndexFile]:
+        # The newest first: after a refresh its answers count, not those it was to replace.
+        listed = sorted(self._objects.list(_folder(model_identity)), key=lambda item: item.mtime, reverse=True)
+        paths = [item.path for item in listed]
+        self._loaded = {path: self._loaded.get(path) or self._load(path) for path in paths}
+        return list(self._loaded.values())
+
+    def _load(self, path: str) -> IndexFile:
+        return parse_index(self._objects.get(path), path)
+
+
+def parse_index(data: bytes, path: str) -> IndexFile:
+    """An index file's keys and places, without a copy.
+
+    Raises:
+        ArtifactDamaged: it is not what was written.
+    """
+    try:
+        end = data.index(b"\n", len(_MAGIC))
+        head = decode(data[len(_MAGIC) : end])
+        body = memoryview(data)[end + 1 :]
+        count, artifact = int(head["keys"]), str(head["artifact"])
+        found = hashlib.sha256(body).hexdigest()
+        intact = data.startswith(_MAGIC) and found == head["sha256"] and is_digest(artifact)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactDamaged(f"{path} is no response index ({error}); {REMEDY}") from error
+    if not intact or len(body) != count * (_KEY.itemsize + 2 * _NUMBER.itemsize):
+        raise ArtifactDamaged(f"{path} is not the response index that was written; {REMEDY}")
+    split = count * _KEY.itemsize
+    numbers: npt.NDArray[Any] = np.frombuffer(body, _NUMBER, 2 * count, split)
+    return IndexFile(artifact, np.frombuffer(body, _KEY, count), numbers[:count], numbers[count:])
+
+
+def _folder(model_identity: str) -> str:
+    name = model_identity if is_digest(model_identity) else sha256_hex(model_identity.encode())
+    return f"{ROOT}/{name}"
+
+
+def _raw(keys: Sequence[str]) -> npt.NDArray[np.bytes_]:
+    """The keys as 32 bytes each. (NumPy compares such strings padded with zeros, so none is cut.)"""
+    if any(len(key) != 64 for key in keys):
+        raise ValueError("a response key is a sha256 in hex, 64 digits")
+    return np.frombuffer(bytes.fromhex("".join(keys)), _KEY)

@@ -1,0 +1,226 @@
+"""Objects in an S3 bucket, or in whatever speaks its protocol and honours conditional writes.
+
+Credentials, region and endpoint come from the environment and the usual AWS files (``AWS_ACCESS_KEY_ID``,
+``AWS_PROFILE``, ``AWS_ENDPOINT_URL`` …), never from the store's URL, which is written into records.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gage_eval.errors import InputError, StoreError
+from gage_eval.store.objects import ObjectInfo, refuse_write, safe_path
+
+T = TypeVar("T")
+
+# botocore tries this often, with pauses of its own; what it gives up we try again.
+_CLIENT_ATTEMPTS = 6
+_ATTEMPTS = 3
+_PROBE = "probe"
+_PROBE_TEXT = b"If-None-Match and If-Match are honoured here.\n"
+_LOST = frozenset({"PreconditionFailed", "412"})
+_GONE = frozenset({"NoSuchKey", "404"})
+# 409: another conditional write of the same object is under way; the outcome is known on asking again.
+_BUSY = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout", "409", "429"})
+
+
+class S3Objects:
+    """Objects below ``s3://bucket/prefix``."""
+
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        """Connect; the store is probed by `probe`.
+
+        Raises:
+            InputError: the URL names no bucket, or carries credentials.
+        """
+        self.url = url
+        self.read_only = read_only
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        if "@" in bucket or ":" in bucket:
+            raise InputError(
+                "a store URL must not carry credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "and write s3://bucket/prefix."
+            )
+        if not bucket:
+            raise InputError(f"'{url}' names no bucket: write s3://bucket/prefix.")
+        self._bucket = bucket
+        prefix = prefix.strip("/")
+        self._prefix = safe_path(prefix) + "/" if prefix else ""
+
+        import s3fs
+
+        self._fs = s3fs.S3FileSystem(
+            skip_instance_cache=True,
+            use_listings_cache=False,
+            config_kwargs={"retries": {"mode": "standard", "max_attempts": _CLIENT_ATTEMPTS}, "read_timeout": 60},
+        )
+
+    @property
+    def local_root(self) -> None:
+        return None
+
+    def probe(self) -> None:
+        """Make sure that conditional writes hold: everything here rests on them.
+
+        Raises:
+            StoreError: the bucket cannot be reached, or its server overwrites where it must refuse.
+        """
+        if self.read_only:
+            next(self.list(), None)
+            return
+        # The first store to be opened creates the probe; from then on both writes must be refused.
+        honoured = not self.create(_PROBE, _PROBE_TEXT) or not self.create(_PROBE, _PROBE_TEXT)
+        if not honoured or self._put(_PROBE, _PROBE_TEXT, IfMatch='"0123456789abcdef0123456789abcdef"'):
+            raise StoreError(
+                f"the server of {self.url} ignores If-None-Match or If-Match, so two runs could overwrite "
+                "each other: use a server with conditional writes (AWS S3, MinIO, Ceph, R2) or a local store."
+            )
+
+    def get(self, path: str) -> bytes:
+        # One GET: with more than one connection s3fs asks for the size first.
+        data: bytes = self._call(path, lambda: self._fs.cat_file(self._place(path), max_concurrency=1))
+        return data
+
+    def exists(self, path: str) -> bool:
+        return self._etag(path) is not None
+
+    def create(self, path: str, data: bytes) -> bool:
+        return self._put(path, data, IfNoneMatch="*")
+
+    def create_file(self, path: str, local: Path) -> bool:
+        self._writable()
+        if self.exists(path):
+            return False
+        return self._conditional(path, lambda: self._fs.put_file(str(local), self._place(path), mode="create"))
+
+    def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
+        self._writable()
+        if expected is None:
+            return self.create(path, data) or self._find(path) == data
+        while True:
+            etag = self._etag(path)
+            if etag is None or self._find(path) != expected:
+                return False
+            # Refused all the same: another write came between, or our first try arrived and its answer did not.
+            if self._put(path, data, IfMatch=etag) or self._find(path) == data:
+                return True
+
+    def replace(self, path: str, data: bytes) -> None:
+        self._put(path, data)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        below = self._prefix + (safe_path(prefix) + "/" if prefix else "")
+        token: dict[str, str] = {}
+        while True:
+            request = {"Bucket": self._bucket, "Prefix": below, **token}
+            page = self._call(prefix, partial(self._fs.call_s3, "list_objects_v2", **request))
+            for item in page.get("Contents", ()):
+                path = item["Key"].removeprefix(self._prefix)
+                if path != _PROBE and not path.startswith("locks/"):
+                    yield ObjectInfo(path, int(item["Size"]), item["LastModified"].timestamp())
+            if not page.get("IsTruncated"):
+                return
+            token = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def leftovers(self) -> Iterator[ObjectInfo]:
+        """None: an upload that was cut off is no object (lifecycle rules of the bucket remove its parts)."""
+        return iter(())
+
+    def delete(self, path: str) -> None:
+        self._writable()
+        self._call(path, lambda: self._fs.call_s3("delete_object", Bucket=self._bucket, Key=self._key(path)))
+
+    def _find(self, path: str) -> bytes | None:
+        try:
+            return self.get(path)
+        except FileNotFoundError:
+            return None
+
+    def _key(self, path: str) -> str:
+        return self._prefix + safe_path(path)
+
+    def _place(self, path: str) -> str:
+        return f"{self._bucket}/{self._key(path)}"
+
+    def _writable(self) -> None:
+        if self.read_only:
+            raise refuse_write(self.url)
+
+    def _etag(self, path: str) -> str | None:
+        try:
+            head = self._call(path, lambda: self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._key(path)))
+        except FileNotFoundError:
+            return None
+        return str(head["ETag"])
+
+    def _put(self, path: str, data: bytes, **condition: str) -> bool:
+        self._writable()
+        request = {"Bucket": self._bucket, "Key": self._key(path), "Body": data, **condition}
+        return self._conditional(path, lambda: self._fs.call_s3("put_object", **request))
+
+    def _conditional(self, path: str, write: Callable[[], Any]) -> bool:
+        """Whether a conditional write went through. After a retry, False may be said of our own first try."""
+        try:
+            self._call(path, write)
+        except _Refused:
+            return False
+        return True
+
+    def _call(self, path: str, work: Callable[[], T]) -> T:
+        """Do it, again while the server or the network fails, and say clearly what cannot be mended."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                return work()
+            except (OSError, BotoCoreError, ClientError) as error:
+                code, status, text = _reason(error)
+                if code in _LOST or status == 412 or isinstance(error, FileExistsError):
+                    raise _Refused from error
+                if code == "NoSuchBucket":
+                    raise StoreError(
+                        f"store {self.url}: there is no bucket '{self._bucket}'; create it first."
+                    ) from error
+                if code in _GONE or status == 404 or isinstance(error, FileNotFoundError):
+                    raise FileNotFoundError(path) from error
+                final = status is not None and status < 500 and code not in _BUSY and status not in (409, 429)
+                if final or _is_setup(error) or attempt == _ATTEMPTS - 1:
+                    raise StoreError(
+                        f"store {self.url} failed at '{path}': {text}; check the bucket, AWS_ENDPOINT_URL "
+                        "and the credentials in the environment."
+                    ) from error
+                time.sleep(0.2 * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)
+        raise AssertionError("the last attempt returns or raises")
+
+
+class _Refused(Exception):
+    """A conditional write found something else in place."""
+
+
+def _is_setup(error: Exception) -> bool:
+    """No credentials, no such host, nobody there: what no further retry mends."""
+    from botocore import exceptions
+
+    kinds = (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.ParamValidationError,
+        exceptions.EndpointConnectionError,
+    )
+    return isinstance(error, kinds)
+
+
+def _reason(error: BaseException) -> tuple[str, int | None, str]:
+    """(error code, HTTP status, text) of what botocore or s3fs raised."""
+    source: BaseException | None = error
+    while source is not None and not hasattr(source, "response"):
+        source = source.__cause__
+    response = getattr(source, "response", None)
+    if not isinstance(response, dict):
+        return "", None, str(error) or type(error).__name__
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    found = response.get("Error", {})
+    return str(found.get("Code", "")), status, str(found.get("Message") or error)

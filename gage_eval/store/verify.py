@@ -1,0 +1,127 @@
+"""Reading everything again: is every object what was committed?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.store.actions import Actions
+from gage_eval.store.artifacts import Artifact, find_artifact, open_artifact
+from gage_eval.store.content import content_hash
+from gage_eval.store.gc import artifact_files
+from gage_eval.store.manifest import folder, manifest_path, part_name
+from gage_eval.store.media import Media
+from gage_eval.store.objects import Objects, is_digest
+from gage_eval.store.responses import ROOT as RESPONSES
+from gage_eval.store.responses import parse_index
+from gage_eval.store.wip import ROOT as WIP
+from gage_eval.store.wip import parse_chunk
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One object that is not what was committed: its path below the store, and what is wrong with it."""
+
+    path: str
+    problem: str
+
+
+def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
+    """Check every artifact, action, index file, chunk and medium, one part in memory at a time.
+
+    Args:
+        remove: delete what is damaged (an artifact as a whole, with the actions that point to it), so that
+            the next run computes it again.
+
+    Returns:
+        The findings, by path; parts without a manifest are an unfinished commit and no finding.
+    """
+    findings: list[Finding] = []
+    whole: set[str] = set()
+    for artifact_id, files in artifact_files(objects).items():
+        found = list(_artifact(objects, artifact_id))
+        findings.extend(found)
+        if not found and objects.exists(manifest_path(artifact_id)):
+            whole.add(artifact_id)
+        if found and remove:
+            for file in sorted(files, key=lambda file: not file.path.endswith("/manifest.json")):
+                objects.delete(file.path)
+    others = [*_actions(objects, whole), *_index(objects, whole), *_chunks(objects), *_media(objects)]
+    if remove:
+        for finding in others:
+            objects.delete(finding.path)
+    return sorted([*findings, *others], key=lambda finding: finding.path)
+
+
+def _artifact(objects: Objects, artifact_id: str) -> Iterator[Finding]:
+    try:
+        artifact = find_artifact(objects, artifact_id)
+    except ArtifactDamaged as error:
+        yield Finding(manifest_path(artifact_id), str(error))
+        return
+    for part in artifact.manifest.parts if artifact is not None else ():
+        assert artifact is not None
+        path = f"{folder(artifact_id)}/{part_name(part.index)}"
+        problem = _part(artifact, part.index, part.content_hash)
+        if problem is not None:
+            yield Finding(path, problem)
+
+
+def _part(artifact: Artifact, index: int, expected: str) -> str | None:
+    try:
+        found = content_hash(artifact.read(index))
+    except ArtifactDamaged as error:
+        return str(error)
+    return None if found == expected else f"has content {found} instead of {expected}"
+
+
+def _actions(objects: Objects, whole: set[str]) -> Iterator[Finding]:
+    actions = Actions(objects)
+    for item in objects.list("actions"):
+        try:
+            action = actions.read(item.path)
+        except ArtifactDamaged as error:
+            yield Finding(item.path, str(error))
+            continue
+        for name, artifact_id in action.outputs.items():
+            if artifact_id not in whole:
+                yield Finding(item.path, f"its {name}, artifact {artifact_id}, is damaged or gone")
+                break
+
+
+def _index(objects: Objects, whole: set[str]) -> Iterator[Finding]:
+    for item in objects.list(RESPONSES):
+        try:
+            index = parse_index(objects.get(item.path), item.path)
+        except ArtifactDamaged as error:
+            yield Finding(item.path, str(error))
+            continue
+        if index.artifact not in whole:
+            continue  # The artifact is the finding, or was collected: then readers pass over its index.
+        rows = {part.index: part.rows for part in open_artifact(objects, index.artifact).parts}
+        highest = {part: index.rows[index.parts == part].max() for part in np.unique(index.parts).tolist()}
+        if any(row >= rows.get(part, 0) for part, row in highest.items()):
+            yield Finding(item.path, f"names rows that artifact {index.artifact} does not have")
+
+
+def _chunks(objects: Objects) -> Iterator[Finding]:
+    for item in objects.list(WIP):
+        if item.path.endswith(".chunk"):
+            try:
+                parse_chunk(objects.get(item.path), item.path)
+            except ArtifactDamaged as error:
+                yield Finding(item.path, str(error))
+
+
+def _media(objects: Objects) -> Iterator[Finding]:
+    media = Media(objects)
+    for item in objects.list("media"):
+        name = item.path.rpartition("/")[2]
+        if not is_digest(name):
+            yield Finding(item.path, "is named by no sha256")
+            continue
+        try:
+            media.get(f"media://sha256/{name}")
+        except StoreError as error:
+            yield Finding(item.path, str(error))

@@ -1,0 +1,173 @@
+"""Work in progress of a generate action: finished chunks, labels, and the folder of its write-ahead logs.
+
+All of it can be lost without harm: what is missing is asked again.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from gage_eval.canonical import canonical_json, decode, sha256_hex
+from gage_eval.errors import ArtifactDamaged
+from gage_eval.store.objects import ObjectInfo, Objects, explain_os_errors, refuse_write, safe_name
+from gage_eval.store.parquet import UNREADABLE, parquet_bytes, read_parquet
+
+ROOT = "wip"
+_MAGIC = b"gage-eval chunk 1\n"
+_CHUNK = re.compile(r"wip/[^/]+/chunks/(\d+)/(\d+)-(\d+)\.chunk")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Finished rows ``start`` to ``stop`` (exclusive) of a part."""
+
+    part: int
+    start: int
+    stop: int
+    path: str
+    _objects: Objects = field(repr=False, compare=False)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """The chunk's tables by name.
+
+        Raises:
+            FileNotFoundError: it was discarded.
+            ArtifactDamaged: it is not what was put.
+        """
+        return parse_chunk(self._objects.get(self.path), self.path)
+
+
+class Wip:
+    """The unfinished work of one action."""
+
+    def __init__(self, objects: Objects, key: str) -> None:
+        self.key = safe_name(key)
+        self._objects = objects
+        self._folder = f"{ROOT}/{key}"
+
+    def put_chunk(self, part: int, start: int, stop: int, tables: Mapping[str, pa.Table]) -> bool:
+        """Commit finished rows. False: that very range was committed before, and stays as it is."""
+        if not 0 <= start <= stop or part < 0:
+            raise ValueError(f"no range of rows: part {part}, {start} to {stop}")
+        blobs = {name: parquet_bytes(tables[name]) for name in sorted(tables)}
+        head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs.items()]
+        data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *blobs.values()))
+        return self._objects.create(f"{self._folder}/chunks/{part:05d}/{start}-{stop}.chunk", data)
+
+    def chunks(self, part: int) -> list[Chunk]:
+        """The finished chunks of a part by start; ranges overlap when workers were shared out differently."""
+        found = []
+        for item in self._objects.list(f"{self._folder}/chunks/{part:05d}"):
+            match = _CHUNK.fullmatch(item.path)
+            if match is not None:
+                found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
+        return sorted(found, key=lambda chunk: (chunk.start, chunk.stop))
+
+    def write_label(self, name: str, text: str) -> None:
+        """Set a small text that says something of this work (which model it asks); the last one counts."""
+        path, data = self._label(name), text.encode()
+        while not self._objects.create(path, data):
+            try:
+                standing = self._objects.get(path)
+            except FileNotFoundError:
+                continue
+            if standing == data or self._objects.swap(path, data, expected=standing):
+                return
+
+    def read_label(self, name: str) -> str | None:
+        """A label's text, None when it was not set."""
+        try:
+            return self._objects.get(self._label(name)).decode()
+        except FileNotFoundError:
+            return None
+
+    def discard(self) -> None:
+        """Remove chunks, labels and logs: the action is committed."""
+        for item in list(self._objects.list(self._folder)):
+            self._objects.delete(item.path)
+        discard_scratch(self._objects, self.key)
+
+    def scratch(self) -> Path:
+        """A folder on this machine for write-ahead logs.
+
+        It is below the store when that is local, else in the user's cache folder (``$XDG_CACHE_HOME``): a log
+        on S3 could not be appended to.
+        """
+        if self._objects.read_only:
+            raise refuse_write(self._objects.url)
+        folder = _scratch_path(self._objects, self.key)
+        with explain_os_errors(self._objects.url, f"{self._folder}/log"):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _label(self, name: str) -> str:
+        return f"{self._folder}/labels/{safe_name(name)}"
+
+
+def list_wips(objects: Objects) -> list[Wip]:
+    """All unfinished work of a store, by key; logs that only this machine has included."""
+    keys = {item.path.split("/")[1] for item in (*objects.list(ROOT), *spooled(objects))}
+    return [Wip(objects, key) for key in sorted(keys)]
+
+
+def spool_folder(objects: Objects) -> Path | None:
+    """The folder on this machine that holds the logs of a remote store, None for a local store."""
+    if objects.local_root is not None:
+        return None
+    cache = os.environ.get("XDG_CACHE_HOME")
+    base = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
+    return base / "gage-eval" / "wip" / sha256_hex(objects.url.rstrip("/").encode())[:16]
+
+
+def spooled(objects: Objects) -> Iterator[ObjectInfo]:
+    """Every log file this machine keeps for a remote store, as if it lay below ``wip/``."""
+    spool = spool_folder(objects)
+    if spool is None:
+        return
+    for file in sorted(spool.rglob("*")):
+        if file.is_file():
+            stat = file.stat()
+            yield ObjectInfo(f"{ROOT}/{file.relative_to(spool).as_posix()}", stat.st_size, stat.st_mtime)
+
+
+def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
+    """The tables of a chunk file.
+
+    Raises:
+        ArtifactDamaged: it is not what was put.
+    """
+    remedy = "`gage cache verify --remove` deletes it, and its rows are asked again."
+    try:
+        if not data.startswith(_MAGIC):
+            raise ValueError("it does not begin as one")
+        offset = data.index(b"\n", len(_MAGIC)) + 1
+        tables = {}
+        for entry in decode(data[len(_MAGIC) : offset])["tables"]:
+            blob = data[offset : offset + entry["bytes"]]
+            if sha256_hex(blob) != entry["sha256"]:
+                raise ValueError(f"table '{entry['name']}' has another sha256")
+            tables[str(entry["name"])] = read_parquet(blob)
+            offset += len(blob)
+    except (*UNREADABLE, TypeError) as error:
+        raise ArtifactDamaged(f"{path} is not the chunk that was put ({error}); {remedy}") from error
+    return tables
+
+
+def discard_scratch(objects: Objects, key: str) -> None:
+    """Remove the logs of an action from this machine."""
+    with explain_os_errors(objects.url, f"{ROOT}/{key}/log"), suppress(FileNotFoundError):
+        shutil.rmtree(_scratch_path(objects, key))
+
+
+def _scratch_path(objects: Objects, key: str) -> Path:
+    spool = spool_folder(objects)
+    if spool is not None:
+        return spool / key
+    assert objects.local_root is not None
+    return objects.local_root / ROOT / key / "log"

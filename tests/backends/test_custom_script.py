@@ -1,0 +1,114 @@
+"""A class of the user's answers as a model, and what it does wrong is said in one sentence."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.calls import ask, chat
+
+from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Response
+from gage_eval.errors import InputError
+
+SCRIPT = """
+class Model:
+    def __init__(self, greeting="hi", **rest):
+        self.greeting = greeting
+        self.rest = rest
+    def generate(self, request):
+        return {"answer": f"{self.greeting} {request['messages'][-1]['content']} {request['replicate']}",
+                "prompt_tokens": 3, "tool_calls": [{"id": "1"}], "reasoning": str(request.get("temperature"))}
+
+class Async:
+    async def ainvoke(self, request):
+        return "later"
+
+class Wrong:
+    def __init__(self, what="raises"):
+        self.what = what
+    def generate(self, request):
+        if self.what == "raises":
+            raise KeyError("no weights")
+        return {"number": 4, "unknown": {"anser": "x"}, "status": {"status": "fine"}, "type": {"answer": 4},
+                "count": {"answer": "a", "prompt_tokens": "3"}}[self.what]
+
+class Broken:
+    def __init__(self):
+        raise RuntimeError("no GPU")
+    def generate(self, request): ...
+
+class Mute: ...
+function = len
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def answer(folder: Path, name: str, **config: Any) -> Response:
+    with Runtime() as runtime:
+        given = {"file_path": "script.py", "class_name": name, **config}
+        backend = runtime.backend("custom_script", given, BackendContext(folder))
+        return ask(runtime, backend, [chat(1, temperature=0)])[0]
+
+
+def test_the_class_gets_the_rest_of_the_config_and_the_request(folder: Path) -> None:
+    response = answer(folder, "Model", greeting="hello", some_flag=True)
+    assert (response.status, response.answer) == ("ok", "hello What is 1 + 1? 0")
+    assert (response.prompt_tokens, response.tool_calls, response.reasoning) == (3, '[{"id":"1"}]', "0")
+    assert response.latency_ms is not None
+
+
+def test_a_coroutine_answers_too(folder: Path) -> None:
+    assert answer(folder, "Async").answer == "later"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("raises", "KeyError: 'no weights'"),
+        ("number", "ValueError: it returned int, not text or a mapping"),
+        ("unknown", "ValueError: it returned 'anser', which is no field of an answer. Did you mean 'answer'?"),
+        ("status", "ValueError: its status is 'fine', not one of ok, truncated, refused, error, skipped"),
+        ("type", "ValueError: its answer is int, not str"),
+        ("count", "ValueError: its prompt_tokens is str, not int"),
+    ],
+)
+def test_what_the_class_does_wrong_is_the_error_of_its_row(folder: Path, what: str, said: str) -> None:
+    response = answer(folder, "Wrong", what=what)
+    assert (response.status, response.error_kind, response.errors, response.attempts) == ("error", "script", [said], 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"class_name": "Nobody"}, "has no 'Nobody'"),
+        ({"class_name": "function"}, "is no class"),
+        ({"class_name": "Mute"}, "has neither 'generate' nor 'ainvoke'"),
+        ({"class_name": "Broken"}, "cannot be built: RuntimeError: no GPU"),
+        ({"class_name": "Model", "file_path": "nowhere.py"}, "no file"),
+        ({"class_name": "Model", "file_path": None, "module_path": "no.such.module"}, "cannot import"),
+        ({"class_name": "Model", "module_path": "os"}, "either module_path"),
+        ({"class_name": "Model", "file_path": "script.sh"}, "file_path names a .py file"),
+    ],
+)
+def test_a_class_that_cannot_be_used_is_refused_before_any_row(folder: Path, config: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        answer(folder, **{"name": config.pop("class_name"), **config})
+
+
+def test_its_identity_is_its_code_and_not_where_it_lies(folder: Path) -> None:
+    def identity(**config: Any) -> Any:
+        given = {"file_path": "script.py", "class_name": "Model", **config}
+        return build_backend("custom_script", given, BackendContext(folder)).identity()
+
+    (folder / "copy.py").write_text(SCRIPT)
+    before = identity()
+    assert identity(file_path="copy.py") == before
+    assert identity(greeting="hello") != before
+    (folder / "script.py").write_text(SCRIPT + "\n# changed\n")
+    assert identity() != before

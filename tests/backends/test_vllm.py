@@ -1,0 +1,283 @@
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.engines import ends, engine_of, is_alive
+
+from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
+from gage_eval.backends.vllm import VLLM
+from gage_eval.canonical import encode
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.errors import EndpointFailed, InputError
+
+FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a checkpoint and an interpreter whose vLLM is `fake_vllm`."""
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
+    python.chmod(0o755)
+    return tmp_path
+
+
+def context(folder: Path, **env: str) -> BackendContext:
+    kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return BackendContext(folder, env={**kept, "FAKE_LOG": str(folder / "starts"), **env})
+
+
+def started(folder: Path, runtime: Runtime, env: dict[str, str] | None = None, **config: Any) -> VLLM:
+    given = {"model_path": "checkpoint", "python": "./python", **config}
+    backend = runtime.backend("vllm", given, context(folder, **(env or {})))
+    assert isinstance(backend, VLLM)
+    return backend
+
+
+def starts(folder: Path) -> list[tuple[dict[str, str], str | None, list[str]]]:
+    return [json.loads(line) for line in (folder / "starts").read_text().splitlines()]
+
+
+def ask(runtime: Runtime, backend: Backend, *requests: Request) -> list[Response]:
+    async def all_of() -> list[Response]:
+        return await asyncio.gather(*(backend.call(one, encode(backend.body(one))) for one in requests))
+
+    return runtime.call(all_of())
+
+
+def chat(text: str) -> Request:
+    return Request("chat", messages=[{"role": "user", "content": text}])
+
+
+def test_a_server_is_started_on_loopback_with_a_key_that_no_list_of_processes_shows(folder: Path) -> None:
+    with Runtime(log_folder=folder / "engines") as runtime:
+        backend = started(folder, runtime, max_num_seqs=8, enable_prefix_caching=False, dtype="float32")
+        child = backend._servers[0].child
+        assert child is not None
+        engine = engine_of(child.pid)
+        (response,) = ask(runtime, backend, chat("hello"))
+        assert (response.answer or "").endswith("hello")
+        ((flags, _, argv),) = starts(folder)
+        (key,) = child._hidden
+        assert not any(key in argument for argument in argv)
+        assert flags["host"] == "127.0.0.1"
+        assert flags["served-model-name"] == "model"
+        assert flags["max-num-seqs"] == "8"
+        assert flags["long-prefill-token-threshold"] == "512"
+        assert "no-enable-prefix-caching" in flags
+        assert key not in child.output()
+    assert not is_alive(engine)
+    assert (folder / "engines" / "vllm.log").is_file()
+
+
+def test_a_server_without_enough_memory_is_started_with_less(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Runtime() as runtime:
+        started(folder, runtime, {"FAKE_FITS": "0.5"})
+        assert [flags["gpu-memory-utilization"] for flags, _, _ in starts(folder)] == ["0.9", "0.7", "0.5"]
+    assert "ran out of memory with gpu_memory_utilization 0.7; trying 0.5" in caplog.text
+
+
+def test_when_no_share_of_memory_suffices_one_sentence_says_what_was_tried(folder: Path) -> None:
+    with (
+        Runtime() as runtime,
+        pytest.raises(EndpointFailed, match=r"gpu_memory_utilization 0\.6, 0\.5\. Its last words: .*OutOfMemory"),
+    ):
+        started(folder, runtime, {"FAKE_FITS": "0.1"}, gpu_memory_utilization=0.6)
+
+
+def test_a_server_that_cannot_start_is_not_started_again_and_the_cause_is_told(folder: Path) -> None:
+    with Runtime() as runtime, pytest.raises(EndpointFailed) as failed:
+        started(folder, runtime, {"FAKE_DIES": "max_num_seqs is too large"})
+    assert len(starts(folder)) == 1
+    assert str(failed.value) == (
+        "vLLM's server ended with status 1. Its last words: ValueError: max_num_seqs is too large"
+    )
+
+
+def test_a_server_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
+    (folder / "python").write_text("#!/bin/sh\nexec sleep 600\n")
+    with Runtime() as runtime, pytest.raises(EndpointFailed, match=r"has not loaded the model in 0\.3 s"):
+        started(folder, runtime, start_timeout=0.3)
+
+
+def test_a_server_that_dies_ends_the_run_with_its_last_words(folder: Path) -> None:
+    with Runtime() as runtime:
+        backend = started(folder, runtime)
+        with pytest.raises(EndpointFailed, match="Its last words: RuntimeError: the engine core went away"):
+            ask(runtime, backend, chat("die"))
+
+
+def test_replicas_have_gpus_of_their_own_and_share_the_requests(folder: Path) -> None:
+    with Runtime() as runtime:
+        backend = started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "4,5,6,7"}, replicas=2, tensor_parallel_size=2)
+        responses = ask(runtime, backend, *(chat(str(n)) for n in range(8)))
+        assert sorted(gpus or "" for _, gpus, _ in starts(folder)) == ["4,5", "6,7"]
+        assert len({(response.answer or "").split()[0] for response in responses}) == 2
+
+
+def test_too_few_gpus_are_said_before_anything_starts(folder: Path) -> None:
+    with Runtime() as runtime, pytest.raises(InputError, match="need 4 GPUs, and there are 3"):
+        started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, replicas=2, tensor_parallel_size=2)
+    assert not (folder / "starts").exists()
+
+
+def test_a_replica_that_fails_takes_the_others_along(folder: Path) -> None:
+    (folder / "python").write_text(
+        f'#!/bin/sh\n[ "$CUDA_VISIBLE_DEVICES" = 1 ] && exit 3\nexec {sys.executable} {FAKE} "$@"\n'
+    )
+    with Runtime() as runtime, pytest.raises(EndpointFailed, match="ended with status 3"):
+        started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "0,1"}, replicas=2)
+
+
+def test_likelihoods_follow_the_rules_whatever_order_the_server_answers_in(folder: Path) -> None:
+    with Runtime() as runtime:
+        backend = started(folder, runtime)
+        (response,) = ask(runtime, backend, Request("likelihood", prompt="ab ", choices=["b", "a"], unconditioned=""))
+        told = json.loads(response.logprobs or "")
+        assert told["choices"] == [
+            {"ll": pytest.approx(-(32 + 98) / 1000), "is_greedy": True, "tokens": 2, "truncated": False},
+            {"ll": pytest.approx(-(32 + 97) / 1000), "is_greedy": False, "tokens": 2, "truncated": False},
+        ]
+        assert [one["tokens"] for one in told["unconditioned"]] == [1, 1]
+        assert response.prompt_tokens == 7
+        (cut,) = ask(runtime, backend, Request("likelihood", prompt="x" * 100, choices=["ab"]))
+        assert json.loads(cut.logprobs or "")["choices"][0]["truncated"] is True
+
+
+def test_a_likelihood_request_is_told_from_a_completion_and_no_sampling_parameter_has_a_part_in_it(
+    folder: Path,
+) -> None:
+    backend = build_backend("vllm", {"model_path": "checkpoint"}, context(folder))
+    hot = Request("likelihood", prompt="a", choices=["b"], params={"temperature": 1.0})
+    assert backend.body(hot) == {"prompt": "a", "choices": ["b"]}
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[tuple[str, BackendContext]]:
+    """The URL of a server that runs already, and a context whose SOME_KEY is its key."""
+    port = _free_port()
+    env = {**context(folder).env, "VLLM_API_KEY": "abc", "SOME_KEY": "abc"}
+    flags = ["-m", "vllm", "--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.9"]
+    server = subprocess.Popen([sys.executable, str(FAKE), *flags], env=env, stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}/v1", BackendContext(folder, env=env)
+        assert server.poll() is None, "it was not ours to end"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_a_running_server_is_asked_and_left_running(running: tuple[str, BackendContext]) -> None:
+    url, surroundings = running
+    with Runtime() as runtime:
+        config = {"base_url": url, "model": "model", "api_key": "env:SOME_KEY"}
+        backend = runtime.backend("vllm", config, surroundings)
+        chatted, scored = ask(runtime, backend, chat("hi"), Request("likelihood", prompt="a", choices=["b"]))
+        assert (chatted.status, scored.status) == ("ok", "ok")
+
+
+def test_an_endpoint_that_echoes_scores_likelihoods_and_one_that_does_not_is_found_out(
+    running: tuple[str, BackendContext],
+) -> None:
+    url, surroundings = running
+    config = {"base_url": url, "model": "model", "api_key": "env:SOME_KEY"}
+    assert "likelihood" not in build_backend("openai_http", config, surroundings).capabilities
+    with Runtime() as runtime:
+        backend = runtime.backend("openai_http", {**config, "echo_logprobs": True}, surroundings)
+        assert "likelihood" in backend.capabilities
+        request = Request("likelihood", prompt="ab ", choices=["b", "a"], unconditioned="Answer:")
+        scored, empty = ask(runtime, backend, request, Request("likelihood", prompt="", choices=["b"]))
+        told = json.loads(scored.logprobs or "")
+        assert told["choices"] == [
+            {"ll": pytest.approx(-(32 + 98) / 1000), "is_greedy": True, "tokens": 2, "truncated": False},
+            {"ll": pytest.approx(-(32 + 97) / 1000), "is_greedy": False, "tokens": 2, "truncated": False},
+        ]
+        assert [one["tokens"] for one in told["unconditioned"]] == [1, 1]
+        assert (empty.status, empty.error_kind) == ("error", "empty_context")
+        with pytest.raises(EndpointFailed, match="does not echo prompts"):
+            ask(runtime, backend, Request("likelihood", prompt="mute", choices=["b"]))
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from gage_eval.backends.base import BackendContext
+from gage_eval.engine.runtime import Runtime
+
+runtime = Runtime()
+config = {"model_path": "checkpoint", "python": "./python"}
+backend = runtime.backend("vllm", config, BackendContext(Path(sys.argv[1])))
+print(backend._servers[0].child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo_root: Path) -> None:
+    (folder / "python").write_text(f'#!/bin/sh\nsleep 600 &\n{sys.executable} {FAKE} "$@"\n')
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(folder)],
+        cwd=repo_root,
+        env=dict(context(folder).env),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    guard = int(parent.stdout.readline())
+    engine = engine_of(guard)
+    workers = [int(pid) for pid in Path(f"/proc/{engine}/task/{engine}/children").read_text().split()]
+    assert len(workers) == 2
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    assert all(ends(pid) for pid in (guard, engine, *workers))
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        ({}, "set model_path"),
+        ({"base_url": "http://h/v1"}, "set 'model'"),
+        ({"base_url": "http://h/v1", "model": "m", "model_path": "p"}, "'model_path' belongs to a server"),
+        ({"base_url": "http://h/v1", "model": "m", "max_num_seqs": 3}, "a running server takes no arguments"),
+        ({"model_path": "p", "model": "m"}, "'model' belongs to a running server"),
+        ({"model_path": "p", "port": 80}, "'port' is set by gage-eval itself"),
+        ({"model_path": "p", "Max-Seqs": 80}, "is no argument of vLLM"),
+        ({"model_path": "p", "env": {"HF_TOKEN": "x"}}, "may be a secret"),
+    ],
+)
+def test_what_a_config_may_not_say_is_named(config: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_config("vllm", config)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [("./none", "no folder './none'"), ("empty", "holds no config.json"), ("a/b/c", "no folder 'a/b/c'")],
+)
+def test_a_checkpoint_that_is_none_is_named_with_its_field(folder: Path, path: str, sentence: str) -> None:
+    (folder / "empty").mkdir()
+    with pytest.raises(InputError, match=f"vllm: config.model_path: .*{sentence}"):
+        build_backend("vllm", {"model_path": path}, context(folder)).identity()
+
+
+def test_an_interpreter_that_is_not_there_is_named(folder: Path) -> None:
+    with Runtime() as runtime, pytest.raises(InputError, match=r"no interpreter '\./nothing'"):
+        started(folder, runtime, python="./nothing")

@@ -1,0 +1,179 @@
+"""What workers decide without a model: which tokens count, what is batched, where images go."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gage_eval.backends.worker.batching import Batcher
+from gage_eval.backends.worker.chat import complete, plain, render_seen, with_images
+from gage_eval.backends.worker.likelihood import encode_pair, entry, place, split
+from gage_eval.backends.worker.serve import Fatal
+
+PREFIX = 999
+
+
+def by_character(text: str) -> list[int]:
+    return [ord(character) for character in text]
+
+
+def test_white_space_that_ends_the_context_belongs_to_the_continuation() -> None:
+    assert split("The answer is \n", "42") == ("The answer is", " \n42")
+
+
+@given(st.text(), st.text())
+def test_splitting_loses_nothing(context: str, continuation: str) -> None:
+    bare, rest = split(context, continuation)
+    assert bare + rest == context + continuation
+    assert bare == bare.rstrip()
+
+
+def test_the_continuation_is_what_follows_the_tokens_of_the_context() -> None:
+    scored = encode_pair(by_character, "ab ", "cd", PREFIX, 100)
+    assert scored is not None
+    assert (scored.tokens, scored.start, scored.truncated) == (by_character("ab cd"), 2, False)
+
+
+def test_an_empty_context_is_the_prefix_token_unless_the_continuation_begins_with_it() -> None:
+    first = place([], [1, 2], PREFIX, 100)
+    second = place([], [PREFIX, 2], PREFIX, 100)
+    assert first is not None
+    assert second is not None
+    assert (first.tokens, first.start) == ([PREFIX, 1, 2], 1)
+    assert (second.tokens, second.start) == ([PREFIX, 2], 1)
+
+
+@pytest.mark.parametrize(("whole", "prefix"), [([1, 2], None), ([], PREFIX), ([PREFIX], PREFIX)])
+def test_what_has_nothing_to_score_or_to_be_scored_after_is_said(whole: list[int], prefix: int | None) -> None:
+    assert place([], whole, prefix, 100) is None
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(3, 60))
+def test_too_long_a_text_keeps_its_last_tokens_and_says_so(context: int, continuation: int, longest: int) -> None:
+    whole = list(range(context + continuation))
+    scored = place(whole[:context], whole, PREFIX, longest)
+    assert scored is not None
+    assert len(scored.tokens) <= longest - 1
+    assert scored.tokens == [*([PREFIX] if not context else []), *whole][-len(scored.tokens) :]
+    assert scored.truncated == (len(whole) + (not context) > longest - 1)
+    assert 1 <= scored.start < len(scored.tokens)
+    assert len(scored.tokens) - scored.start == min(continuation, longest - 2)
+
+
+def test_an_impossible_continuation_is_written_as_json_can() -> None:
+    told = {"ll": "-Infinity", "is_greedy": False, "tokens": 2, "truncated": False}
+    assert entry([-math.inf, -1.0], is_greedy=False, truncated=False) == told
+
+
+# Images
+
+
+def image() -> dict[str, object]:
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{pixel}"}}
+
+
+def text(value: str) -> dict[str, object]:
+    return {"type": "text", "text": value}
+
+
+def places(*parts: dict[str, object]) -> str:
+    messages, images = with_images([{"role": "user", "content": list(parts)}])
+    content = messages[0]["content"]
+    assert len(images) == sum(part["type"] == "image" for part in content)
+    return "".join("I" if part["type"] == "image" else part["text"] for part in content)
+
+
+def test_a_placeholder_is_the_place_of_the_next_image() -> None:
+    assert places(text("a<image>b<image>c"), image(), image()) == "aIbIc"
+
+
+def test_images_without_a_placeholder_come_before_the_text_and_superfluous_placeholders_go() -> None:
+    assert places(text("a<image>b"), image(), image(), image()) == "IIaIb"
+    assert places(text("a<image>b<image>c"), image()) == "aIbc"
+    assert places(text("a<image>")) == "a"
+
+
+def test_without_placeholders_an_image_stands_where_its_part_stood() -> None:
+    assert places(text("a"), image(), text("b")) == "aIb"
+    assert places(image()) == "I"
+
+
+@given(st.text("ab"), st.integers(0, 5), st.integers(0, 5))
+def test_a_prompt_gets_as_many_image_tokens_as_there_are_images(before: str, there: int, images: int) -> None:
+    prompt = complete(before + "<i>" * there, images, "<i>")
+    assert prompt.count("<i>") == images
+    assert prompt.replace("<i>", "") == before
+
+
+class Template:
+    """A chat template that knows parts, or one of texts."""
+
+    def __init__(self, how: str) -> None:
+        self.chat_template = how
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], **_: object) -> str:
+        if self.chat_template == "texts":
+            return "".join(f"[{message['content']}]" for message in messages)
+        contents = ["".join(part.get("text", "<i>") for part in message["content"]) for message in messages]
+        return "".join(f"[{content}]" for content in contents)
+
+
+@pytest.mark.parametrize(("how", "prompt"), [("images", "[a<i>b]"), ("texts", "[a<i>b]"), ("", "a<i>b")])
+def test_a_prompt_holds_its_image_whatever_its_chat_template_knows(how: str, prompt: str) -> None:
+    messages, images = with_images([{"role": "user", "content": [text("a"), image(), text("b")]}])
+    assert render_seen(Template(how), messages, len(images), "<i>", None, {}) == prompt
+
+
+def test_an_image_that_is_an_address_is_never_fetched() -> None:
+    for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd"):
+        with pytest.raises(Fatal, match="not part of the request"):
+            with_images([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+
+
+def test_a_model_that_reads_text_only_refuses_images() -> None:
+    assert plain([{"role": "user", "content": [text("a"), text("b")]}]) == [{"role": "user", "content": "ab"}]
+    with pytest.raises(Fatal, match="reads text only"):
+        plain([{"role": "user", "content": [image()]}])
+
+
+# Batches
+
+
+async def run_batches(lengths: Sequence[int], size: int, fits: int = 10**9) -> list[list[int]]:
+    batches: list[list[int]] = []
+
+    def compute(items: Sequence[int]) -> list[int]:
+        if len(items) > fits:
+            raise RuntimeError("CUDA out of memory")
+        batches.append(list(items))
+        return [item * 2 for item in items]
+
+    batcher: Batcher[int, int] = Batcher(compute, size, lambda error: "out of memory" in str(error))
+    results = await asyncio.gather(*(batcher.run(length, length % 2, length) for length in lengths))
+    assert results == [length * 2 for length in lengths]
+    return batches
+
+
+async def test_items_are_batched_with_their_like_longest_first() -> None:
+    assert await run_batches([1, 8, 3, 6, 5, 2], 2) == [[8, 6], [5, 3], [2], [1]]
+
+
+async def test_a_batch_that_is_too_large_is_halved_until_it_fits() -> None:
+    batches = await run_batches([2] * 16, 16, fits=4)
+    assert {len(batch) for batch in batches} == {4}
+
+
+async def test_an_item_that_fails_fails_alone() -> None:
+    def compute(items: Sequence[int]) -> list[int]:
+        if 0 in items:
+            raise ValueError("out of memory" if len(items) > 1 else "this one")
+        return list(items)
+
+    batcher: Batcher[int, int] = Batcher(compute, 4, lambda error: "out of memory" in str(error))
+    results = await asyncio.gather(*(batcher.run(n, 0, n) for n in (0, 1, 2, 3)), return_exceptions=True)
+    assert [isinstance(result, ValueError) for result in results] == [True, False, False, False]

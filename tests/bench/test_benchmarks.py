@@ -1,0 +1,53 @@
+"""The benchmark page says what was measured, and the cases measure what they claim."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bench.cases import CASES, rows_1319
+from bench.data import dataset, records
+from bench.figures import Figure
+from bench.page import page
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_is_what_the_results_say() -> None:
+    """Stale: `make bench` writes both."""
+    results = orjson.loads((ROOT / "bench" / "results.json").read_bytes())
+    assert (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8") == page(results)
+
+
+def test_results_cover_every_case_that_make_bench_measures() -> None:
+    results = orjson.loads((ROOT / "bench" / "results.json").read_bytes())
+    names = {case["name"] for case in results["cases"]}
+    assert names >= {case.name for case in CASES if case.size != "full"}
+
+
+def test_data_is_a_function_of_the_number_of_rows_and_every_prompt_is_its_own(tmp_path: Path) -> None:
+    assert list(records(50)) == list(records(50))
+    assert len({record["question"] for record in records(500)}) == 500
+    lines = dataset(tmp_path, 20).read_bytes().splitlines()
+    assert [orjson.loads(line) for line in lines] == list(records(20))
+
+
+@pytest.mark.parametrize(
+    ("bound", "target", "met"), [("≤", 2.0, True), ("≤", 1.9, False), ("≥", 2.0, True), ("≥", 2.1, False)]
+)
+def test_the_median_decides_whether_a_target_is_met(bound: str, target: float, met: bool) -> None:
+    figure = Figure("x", "s", [9.0, 2.0, 1.0], target, "≤" if bound == "≤" else "≥")
+    assert figure.met is met
+    assert figure.to_json()["target"] == f"{bound} {target:g}"
+
+
+def test_a_figure_without_a_target_is_neither_met_nor_missed() -> None:
+    assert Figure("x", "s", [1.0]).met is None
+
+
+def test_a_case_measures_bare_loop_and_run_against_the_same_endpoint(tmp_path: Path) -> None:
+    """One repetition of the shortest case, from command to score table; it checks the number of requests itself."""
+    bare, ours = rows_1319(tmp_path, 1)
+    assert [bare.name, ours.name] == ["bare loop", "whole run, inline"]
+    assert bare.median > 1.03
+    assert ours.median > 1.03

@@ -1,0 +1,55 @@
+"""A lean process starts without pandas, and is a common one for whoever wants pandas."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_LEAN = """
+import sys
+import pyarrow as pa
+from gage_eval import registry
+from gage_eval.cli.lean import be_lean
+be_lean()
+assert pa.array([{"a": ["x"]}]).to_pylist() == [{"a": ["x"]}]
+assert "pandas" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "assert pa.table({'a': [1]}).to_pandas()['a'].tolist() == [1]",
+        "import pandas; assert pa.Table.from_pandas(pandas.DataFrame({'a': [None, 1.0]}))['a'].null_count == 1",
+        "registry.load_object('json:dumps'); import pandas; assert pa.array(pandas.Series(['x', None])).null_count",
+    ],
+    ids=["to pandas", "from pandas", "a plug-in's series"],
+)
+def test_arrow_and_pandas_work_together_in_a_process_that_began_without_pandas(wanted: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _LEAN + wanted], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_RUN = """
+import sys
+from gage_eval.cli.main import main
+try:
+    main(["run", "config.yaml", "--inline", "--store", "store"])
+except SystemExit as ended:
+    assert not ended.code
+assert "pandas" not in sys.modules
+"""
+_CONFIG = """
+datasets: [{dataset_id: d, params: {path: d.jsonl}}]
+backends: [{backend_id: b, type: dummy}]
+metrics: [exact_match]
+"""
+
+
+def test_a_run_from_the_command_line_never_loads_pandas(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(_CONFIG, encoding="utf-8")
+    (tmp_path / "d.jsonl").write_text('{"question": "q", "answer": "a"}\n', encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", _RUN], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "exact_match" in done.stdout

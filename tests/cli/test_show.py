@@ -1,0 +1,148 @@
+"""plan and show: what stands in the store and in run folders, in words."""
+
+import re
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gage_eval.processes import born
+from tests.cli.conftest import Gage
+from tests.support.workspace import JUDGED, ROWS, write_config
+
+
+def test_a_plan_is_a_table_of_stage_digest_state_and_why(gage: Gage) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "calm-heron")
+    lines = gage("plan", "mine.yaml", "--set", "backends[0].config.answer=other").out.splitlines()
+    assert lines[0].split() == ["stage", "digest", "state", "why"]
+    assert re.fullmatch(r"load +[0-9a-f]{8} +hit", lines[1])
+    infer = next(line for line in lines if line.startswith("infer"))
+    assert infer.endswith(f"backend config.answer changed since run calm-heron; {ROWS} requests")
+    assert lines[-1].split() == ["report", "–", "after", "infer"]
+
+
+def test_a_plan_as_json_has_keys_and_requests(gage: Gage) -> None:
+    gage("preview", "mine.yaml")
+    stages = {stage["stage"]: stage for stage in gage("plan", "mine.yaml", "--json").json["stages"]}
+    assert stages["infer"]["to_send"] == stages["infer"]["responses"] == ROWS
+    assert len(stages["infer"]["key"]) == 64
+
+
+def test_a_plan_of_a_config_that_is_not_there_is_bad_input(gage: Gage) -> None:
+    said = gage("plan", "mien.yaml")
+    assert (said.code, said.err) == (2, "no config file 'mien.yaml'. Did you mean 'mine.yaml'?\n")
+
+
+def test_runs_are_listed_newest_first_with_their_headline(gage: Gage) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    (row,) = gage("show", "--json").json
+    assert (row["run"], row["status"], row["tasks"]) == ("first", "completed", ["sums"])
+    assert row["score"].startswith("exact_match 0.167")
+    assert "exact_match 0.167" in gage("show").out
+    assert "Start one: gage run CONFIG" in gage("show", "--output-dir", "empty").out
+
+
+def test_a_finished_run_shows_scores_stages_and_artifacts(gage: Gage) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    said = gage("show", "first").out
+    assert "exact_match  0.167" in said
+    assert re.search(rf"infer +finished +{ROWS} +response_telemetry [0-9a-f]{{8}}  responses [0-9a-f]{{8}}", said)
+    assert gage("show", "first", "--json").json["summary"]["run"]["run_id"] == "first"
+
+
+def test_a_sample_shows_what_was_sent_what_came_back_and_why_it_scored(gage: Gage, workspace: Path) -> None:
+    write_config(workspace, **JUDGED)
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    (workspace / "mine.yaml").unlink()  # the run keeps its config
+    said = gage("show", "first", "--sample", "s1").out
+    for words in ("sent by infer", "1 + 1 = ?", "came back: ok", "    2\n", "Is 2 right? Expected: 2", "SCORE: 3"):
+        assert words in said
+    assert "exact_match: scored score=1" in said
+    assert "not what was sent" not in said
+    (whole,) = gage("show", "first", "--sample", "s1", "--json").json
+    assert [call["as_sent"] for call in whole["calls"]] == [True, True]
+    assert whole["sample"]["label"] == "2"
+
+
+def test_a_sample_in_error_shows_why(gage: Gage, workspace: Path) -> None:
+    backend = {"backend_id": "model", "type": "dummy", "config": {"fail_sample_ids": ["s1"]}}
+    write_config(workspace, backends=[backend])
+    assert gage("run", "mine.yaml", "--inline", "--run-id", "first").code == 1
+    assert "failed attempt: the dummy was told to fail" in gage("show", "first", "--sample", "s1").out
+    said = gage("show", "first").out
+    assert "failed" in said
+    assert said.count("gage resume first") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("first", "--sample", "nope"), "run first has no sample 'nope'"),
+        (("first", "--sample", "s1", "--task", "sum"), "Did you mean 'sums'?"),
+        (("firs",), "no run 'firs'"),
+        (("../first",), "cannot be a run id"),
+        (("--sample", "s1"), "need a run"),
+    ],
+)
+def test_what_is_not_there_is_named(gage: Gage, arguments: tuple[str, ...], message: str) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    said = gage("show", *arguments)
+    assert said.code == 2
+    assert message in said.err
+
+
+def under_way(folder: Path, *, silent: timedelta) -> None:
+    """A run's folder as a process leaves it in the middle of infer."""
+    last = (datetime.now(UTC) - silent).isoformat(timespec="milliseconds")
+    record = {"run_id": folder.name, "name": "small", "created": last, "status": "running", "tasks": ["sums"]}
+    events: list[dict[str, Any]] = [
+        {"type": "stage_started", "payload": {}},
+        {"type": "stage_progress", "payload": {"done": 40, "total": 90, "in_flight": 8, "retried": 2, "errors": 1}},
+    ]
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_bytes(orjson.dumps(record))
+    lines = [orjson.dumps({"time": last, "task_id": "sums", "stage": "infer", **event}) for event in events]
+    (folder / "events.jsonl").write_bytes(b"\n".join(lines) + b'\n{"type": "stage_prog')
+
+
+def test_a_run_under_way_shows_its_progress_also_from_a_torn_log(gage: Gage, workspace: Path) -> None:
+    under_way(workspace / ".gage" / "runs" / "busy", silent=timedelta(seconds=2))
+    said = gage("show", "busy").out
+    assert "40/90 · 8 in flight · 2 retried · 1 in error" in said
+    assert "It is running; its last word came" in said
+
+
+def test_a_run_without_a_sign_of_life_is_said_to_be_killed(gage: Gage, workspace: Path) -> None:
+    under_way(workspace / ".gage" / "runs" / "gone", silent=timedelta(hours=5))
+    said = gage("show", "gone").out
+    assert "No sign of life for about 5 h: it was probably killed; go on with it by gage resume gone" in said
+    assert gage("show", "--json").json[0]["status"] == "silent"
+
+
+def test_a_killed_run_is_told_from_one_under_way_by_its_process(gage: Gage, workspace: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        folder = workspace / ".gage" / "runs" / "busy"
+        under_way(folder, silent=timedelta(hours=5))
+        record = orjson.loads((folder / "run.json").read_bytes())
+        record["process"] = {"host": socket.gethostname(), "pid": process.pid, "born": born(process.pid)}
+        (folder / "run.json").write_bytes(orjson.dumps(record))
+        assert gage("show", "--json").json[0]["status"] == "running"
+        process.kill()
+    assert gage("show", "--json").json[0]["status"] == "killed"
+    assert "Its process was killed. What was computed is kept" in gage("show", "busy").out
+
+
+def test_a_damaged_folder_does_not_hide_the_other_runs(gage: Gage, workspace: Path) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    broken = workspace / ".gage" / "runs" / "broken"
+    broken.mkdir()
+    (broken / "run.json").write_text("{")
+    statuses = {row["run"]: row["status"] for row in gage("show", "--json").json}
+    assert statuses == {"first": "completed", "broken": "damaged"}
+    assert gage("show").code == 0
+    assert "is no run record" in gage("show", "broken").err

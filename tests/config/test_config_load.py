@@ -1,0 +1,343 @@
+"""A config is read whole, and everything wrong with it is said at once, in place and in plain words."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gage_eval.canonical import digest
+from gage_eval.config import LoadedConfig, load_config
+from gage_eval.errors import ConfigError, InputError
+
+Load = Callable[..., LoadedConfig]
+Refusal = Callable[..., list[str]]
+Small = Callable[..., str]
+
+FIRST_CONFIG = """\
+datasets:
+  - {dataset_id: mine, params: {path: "${DATA:-mine.jsonl}"}}
+backends:
+  - backend_id: local
+    type: openai_http
+    config: {base_url: http://127.0.0.1:8000/v1, model: my-model}
+metrics: [exact_match]
+"""
+
+
+def test_a_first_config_has_ten_lines_at_most(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(FIRST_CONFIG)
+    loaded = load_config(file, env={})
+    assert len(FIRST_CONFIG.splitlines()) <= 10
+    assert loaded.config.datasets[0].loader == "jsonl"
+    assert loaded.config.datasets[0].params.path == "mine.jsonl"
+    assert loaded.text == FIRST_CONFIG
+    assert loaded.base_dir == tmp_path
+    assert loaded.warnings == ()
+
+
+def test_the_digest_is_that_of_what_the_config_says(load: Load, small: Small) -> None:
+    one = load(small())
+    assert one.digest == digest(one.config.model_dump(mode="json"))
+    assert load("# a comment\n" + small()).digest == one.digest
+    assert load(small(metrics=["contains"])).digest != one.digest
+
+
+def test_older_spellings_mean_the_same(load: Load, small: Small) -> None:
+    new = small(tasks=[{"task_id": "t", "dataset_id": "mine", "replicates": 2, "sampling_params": {"top_p": 1}}])
+    old = small(tasks=[{"task_id": "t", "dataset_id": "mine", "epochs": 2, "generation_params": {"top_p": 1}}])
+    assert load(old).config == load(new).config
+
+
+def test_a_key_with_nothing_after_it_is_absent(load: Load) -> None:
+    text = FIRST_CONFIG + "tasks:\nprompts:\nobservability:\nmodels: []\nparameters: {}\n"
+    assert load(text).config == load(FIRST_CONFIG).config
+
+
+def test_the_mistakes_of_a_file_are_said_at_once() -> None:
+    text = """\
+datasets:
+  - dataset_id: piqa_val
+    params:
+      path: piqa.jsonl
+      preproces: default
+backends:
+  - {backend_id: local, type: openai_http, config: {base_url: "http://h/v1", model: m}}
+metrics:
+  - exact_match
+  - metric_id: number
+    implementation: numeric_match
+    params:
+      tolerence: 0.1
+tasks:
+  - task_id: first
+    dataset_id: piqa_vall
+    max_samples: some
+    max_eror_share: 0.5
+"""
+    with pytest.raises(ConfigError) as caught:
+        load_config_text(text)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "mine.yaml has 5 problems:"
+    assert lines[1] == (
+        "  line 5  datasets[0].params.preproces: loader 'jsonl' has no parameter 'preproces'. "
+        "Did you mean 'preprocess'?"
+    )
+    assert lines[2].startswith(
+        "  line 13  metrics[1].params.tolerence: numeric_match has no parameter 'tolerence'. It takes: "
+    )
+    assert lines[3] == (
+        "  line 16  tasks[0].dataset_id: no dataset 'piqa_vall' here. Known: piqa_val. Did you mean 'piqa_val'?"
+    )
+    assert lines[4] == "  line 17  tasks[0].max_samples: must be a whole number, not 'some'."
+    assert lines[5] == (
+        "  line 18  tasks[0].max_eror_share: unknown key 'max_eror_share'. Did you mean 'max_error_share'?"
+    )
+
+
+def load_config_text(text: str) -> LoadedConfig:
+    from gage_eval.config import parse_config
+
+    return parse_config(text, source="mine.yaml", env={})
+
+
+DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "line"),
+    [
+        ({"metricks": []}, "metricks: unknown key 'metricks'. Did you mean 'metrics'?"),
+        (
+            {"export": ["samples_jsonlines"]},
+            "export[0]: must be one of samples_parquet, samples_jsonl, per_sample_json, canonical_answers, "
+            "not 'samples_jsonlines'. Did you mean 'samples_jsonl'?",
+        ),
+        ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
+        ({"datasets": ["mine.jsonl"]}, "datasets[0]: must be a mapping, not 'mine.jsonl'."),
+        ({"datasets": [{"params": {"path": "a.jsonl"}}]}, "datasets[0]: 'dataset_id' is missing."),
+        (
+            {"datasets": [{**DATASET, "dataset_id": 5}]},
+            "datasets[0].dataset_id: must be text, not 5. Put it in quotes.",
+        ),
+        (
+            {"datasets": [{**DATASET, "dataset_id": "../up"}]},
+            "datasets[0].dataset_id: '../up' cannot be an id: letters, digits and . _ - + @ only, "
+            "at most 128, beginning with a letter or digit.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.xlsx"}}]},
+            "datasets[0]: no loader is known for the ending of 'a.xlsx'; name one with 'loader', "
+            "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a"}]},
+            "datasets[0]: needs 'loader' and 'params', or 'params.path' with a file.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.jsonl", "limit": 0}}]},
+            "datasets[0].params.limit: must be at least 1, not 0.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.jsonl", "shuffle": "yes"}}]},
+            "datasets[0].params.shuffle: must be true or false, not 'yes'.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.jsonl", "max_reject_share": 1.5}}]},
+            "datasets[0].params.max_reject_share: must be at most 1.0, not 1.5.",
+        ),
+        (
+            {"datasets": [{"dataset_id": "a", "params": {"path": "a.jsonl", "seed": 1, "shuffle_seed": 2}}]},
+            "datasets[0].params: 'seed' and 'shuffle_seed' are two spellings of one setting; keep 'seed'.",
+        ),
+        ({"models": [1]}, "models: nothing reads this section any more; remove it."),
+        ({"api_version": "gage/v9"}, "api_version: must be gage/v1alpha1, not 'gage/v9'."),
+        ({"metrics": [5]}, "metrics[0]: must be a mapping, not 5."),
+        (
+            {"metrics": ["regex_match(pattern=open('x'))"]},
+            "metrics[0]: cannot read \"regex_match(pattern=open('x'))\": "
+            "write name(key='value', …) with literal values.",
+        ),
+        (
+            {"prompts": [{"prompt_id": "p", "template": [{"role": "sytem", "content": "x"}]}]},
+            "prompts[0].template[0].role: must be one of system, user, assistant, not 'sytem'. Did you mean 'system'?",
+        ),
+        (
+            {"prompts": [{"prompt_id": "p", "template": 5}]},
+            "prompts[0].template: must be text, not 5. Put it in quotes.",
+        ),
+        (
+            {"tasks": [{"task_id": "t", "dataset_id": "mine", "epochs": "two"}]},
+            "tasks[0].epochs: must be a whole number, not 'two'.",
+        ),
+        (
+            {"tasks": [{"task_id": "t", "dataset_id": "mine", "steps": []}]},
+            "tasks[0].steps: must not be empty.",
+        ),
+    ],
+)
+def test_a_wrong_value_is_said_in_plain_words(
+    small: Small, refusal: Refusal, sections: dict[str, object], line: str
+) -> None:
+    assert refusal(small(**sections)) == [line]
+
+
+def test_an_unset_variable_is_one_problem_with_its_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config_text(FIRST_CONFIG.replace("${DATA:-mine.jsonl}", "${DATA}"))
+    assert str(caught.value) == (
+        "mine.yaml has 1 problem:\n"
+        "  line 2  datasets[0].params.path: DATA is not set; set it, or write a default: ${DATA:-value}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("- a\n", "a config is a mapping of sections such as 'datasets' and 'backends'."),
+        ("{}", "datasets: a config needs at least one dataset."),
+        (
+            "kind: BuiltinTemplate\n",
+            "definition: a BuiltinTemplate needs a 'definition', the mapping of a pipeline.",
+        ),
+        (
+            "kind: RunConfig\n",
+            "kind: must be PipelineConfig, not 'RunConfig'.",
+        ),
+    ],
+)
+def test_what_is_no_pipeline_is_refused(refusal: Refusal, text: str, line: str) -> None:
+    assert line in refusal(text)
+
+
+class TestPlugins:
+    def test_an_unknown_name_lists_what_there_is(self, small: Small, refusal: Refusal) -> None:
+        (line,) = refusal(small(backends=[{"backend_id": "b", "type": "openai_htp"}]))
+        assert line.startswith("backends[0].type: no backend 'openai_htp'. Known: ")
+        assert line.endswith("Did you mean 'openai_http'?")
+        (line,) = refusal(small(metrics=["exact_mach"]))
+        assert line.startswith("metrics[0].implementation: no metric 'exact_mach'. Known: ")
+        (line,) = refusal(small(datasets=[{**DATASET, "loader": "jsonll"}]))
+        assert line.startswith("datasets[0].loader: no loader 'jsonll'. Known: ")
+
+    def test_a_loader_that_declares_no_parameters_takes_all_but_near_misses(
+        self, small: Small, refusal: Refusal, load: Load, tmp_path: Path
+    ) -> None:
+        (tmp_path / "mine.py").write_text("class Loader:\n    pass\n")
+
+        def text(key: str) -> str:
+            params = {"path": "a.bin", key: "x"}
+            return small(datasets=[{"dataset_id": "a", "loader": f"{tmp_path}/mine.py:Loader", "params": params}])
+
+        assert load(text("table")).config.datasets[0].params.model_extra == {"table": "x"}
+        assert refusal(text("preproces")) == [
+            "datasets[0].params.preproces: unknown key 'preproces'. Did you mean 'preprocess'?"
+        ]
+
+    def test_a_preprocessor_names_its_parameters_and_their_defaults(self, small: Small, refusal: Refusal) -> None:
+        params = {
+            "path": "a.jsonl",
+            "preprocess": "multi_choice",
+            "preprocess_kwargs": {"question_fild": "q"},
+        }
+        (line,) = refusal(small(datasets=[{"dataset_id": "a", "params": params}]))
+        assert line.startswith(
+            "datasets[0].params.preprocess_kwargs.question_fild: "
+            "multi_choice has no parameter 'question_fild'. It takes: question_field (question), "
+        )
+        assert line.endswith("Did you mean 'question_field'?")
+
+    def test_a_preprocessor_s_arguments_have_types(self, small: Small, refusal: Refusal) -> None:
+        params = {
+            "path": "a.jsonl",
+            "preprocess": "multi_choice",
+            "preprocess_kwargs": {"answer_index_base": "1"},
+        }
+        assert refusal(small(datasets=[{"dataset_id": "a", "params": params}])) == [
+            "datasets[0].params.preprocess_kwargs.answer_index_base: must be a whole number, not '1'."
+        ]
+
+    def test_a_backend_s_config_is_checked_by_its_model(self, small: Small, refusal: Refusal) -> None:
+        config = {"base_url": "http://h/v1", "model": "m", "timeout": "long"}
+        assert refusal(small(backends=[{"backend_id": "b", "type": "openai_http", "config": config}])) == [
+            "backends[0].config.timeout: must be a number, not 'long'."
+        ]
+
+    def test_an_undeclared_key_of_a_backend_passes_with_a_word_when_it_looks_like_a_slip(
+        self, small: Small, load: Load
+    ) -> None:
+        config = {"base_url": "http://h/v1", "model": "m", "max_concurency": 4, "vendor_option": 1}
+        loaded = load(small(backends=[{"backend_id": "b", "type": "openai_http", "config": config}]))
+        assert loaded.config.backends[0].config == config
+        assert loaded.warnings == (
+            "backends[0].config.max_concurency: 'b' passes 'max_concurency' on to the model as it is. "
+            "Did you mean 'max_concurrency'?",
+        )
+
+    def test_an_inline_backend_is_checked_too(self, small: Small, refusal: Refusal) -> None:
+        adapter = {"adapter_id": "a", "role_type": "dut_model", "backend": {"type": "nope"}}
+        (line,) = refusal(small(role_adapters=[adapter], backends=None))
+        assert line.startswith("role_adapters[0].backend.type: no backend 'nope'. Known: ")
+
+    def test_a_plug_in_whose_module_fails_is_a_problem_of_the_config(
+        self, small: Small, refusal: Refusal, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "broken.py"
+        file.write_text("1 / 0\n")
+        (line,) = refusal(small(metrics=[{"metric_id": "m", "implementation": f"{file}:x"}]))
+        assert line.endswith(f"cannot load '{file}:x': ZeroDivisionError: division by zero.")
+
+    @pytest.mark.parametrize("name", [":", "a..b", ".:x", "..", "json:nothing", "no.such.module"])
+    def test_a_strange_class_path_is_a_problem_of_the_config(self, small: Small, refusal: Refusal, name: str) -> None:
+        lines = refusal(small(metrics=[{"metric_id": "m", "implementation": name}]))
+        assert lines[0].startswith("metrics[0].implementation: ")
+
+
+class TestFiles:
+    def test_a_missing_file_names_the_closest_one(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.yaml").write_text(FIRST_CONFIG)
+        with pytest.raises(InputError) as caught:
+            load_config(tmp_path / "mime.yaml")
+        assert str(caught.value) == f"no config file '{tmp_path / 'mime.yaml'}'. Did you mean 'mine.yaml'?"
+
+    def test_a_missing_folder_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError) as caught:
+            load_config(tmp_path / "no" / "mine.yaml")
+        assert str(caught.value).endswith(f"There is no folder '{tmp_path / 'no'}' either.")
+
+    def test_a_folder_is_no_config(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="is a folder; name a config file in it"):
+            load_config(tmp_path)
+
+    def test_bytes_that_are_no_text_are_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_bytes(b"a: \xff\n")
+        with pytest.raises(InputError, match=r"is not UTF-8 text \(byte 3\); save it as UTF-8"):
+            load_config(tmp_path / "a.yaml")
+
+    def test_a_byte_order_mark_is_passed_over(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_bytes(b"\xef\xbb\xbf" + FIRST_CONFIG.encode())
+        assert load_config(tmp_path / "a.yaml", env={}).config.metrics[0].metric_id == "exact_match"
+
+    def test_a_file_too_large_is_no_config(self, tmp_path: Path) -> None:
+        (tmp_path / "a.yaml").write_bytes(b"#" * (2**20 + 1))
+        with pytest.raises(InputError, match="is larger than 1 MiB; that is no config"):
+            load_config(tmp_path / "a.yaml")
+
+    def test_a_name_no_file_can_have_is_refused(self) -> None:
+        with pytest.raises(InputError, match="is no file name"):
+            load_config("a\0b.yaml")
+
+
+class TestTemplates:
+    TEXT = "api_version: gage/v1alpha1\nkind: BuiltinTemplate\nmetadata: {name: demo, version: v1, monolithic: true}\n"
+
+    def test_a_template_is_its_definition_with_its_name(self, load: Load) -> None:
+        body = "".join(f"  {line}\n" for line in FIRST_CONFIG.splitlines())
+        loaded = load(f"{self.TEXT}parameters: []\ndefinition:\n{body}")
+        assert (loaded.config.metadata.name, loaded.config.metadata.version) == ("demo", "v1")
+        assert loaded.config.datasets == load(FIRST_CONFIG).config.datasets
+
+    def test_problems_of_a_template_have_the_path_and_line_of_the_file(self) -> None:
+        with pytest.raises(ConfigError) as caught:
+            load_config_text(f"{self.TEXT}definition:\n  datasets: 5\n")
+        assert "  line 5  definition.datasets: must be a list, not 5." in str(caught.value)

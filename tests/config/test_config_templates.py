@@ -1,0 +1,75 @@
+"""Built-in suites are found by name and version, and only there."""
+
+from pathlib import Path
+
+import pytest
+
+from gage_eval.config import list_suites, load_suite
+from gage_eval.config.templates import suite_path
+from gage_eval.errors import InputError
+
+TEMPLATE = """\
+kind: BuiltinTemplate
+metadata: {name: NAME, version: VERSION, description: "What it is.\\nMore."}
+definition:
+  datasets: [{dataset_id: mine, params: {path: data.jsonl}}]
+  backends: [{backend_id: b, type: dummy}]
+  metrics: [exact_match]
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, versions in {"demo": ["v1"], "piqa": ["v2", "v10"], "empty": []}.items():
+        folder = tmp_path / "builtin_templates" / name
+        folder.mkdir(parents=True)
+        for version in versions:
+            (folder / f"{version}.yaml").write_text(TEMPLATE.replace("NAME", name).replace("VERSION", version))
+        (folder / "notes.yaml").write_text("not a version")
+    return tmp_path
+
+
+def test_suites_are_listed_with_their_versions_in_order(root: Path) -> None:
+    demo, piqa = list_suites(root)
+    assert (demo.name, demo.versions, demo.description) == ("demo", ("v1",), "What it is.")
+    assert (piqa.name, piqa.versions, piqa.path.name) == ("piqa", ("v2", "v10"), "v10.yaml")
+
+
+def test_the_newest_version_is_the_default(root: Path) -> None:
+    assert load_suite("piqa", root=root).config.metadata.version == "v10"
+    assert load_suite("piqa", "v2", root=root).config.metadata.version == "v2"
+    assert load_suite("piqa", "2", root=root).config.metadata.version == "v2"
+
+
+def test_paths_of_a_suite_count_from_its_file(root: Path) -> None:
+    assert load_suite("demo", root=root).base_dir == root / "builtin_templates" / "demo"
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        ("piqaa", None, "no suite 'piqaa'. Suites: demo, piqa. Did you mean 'piqa'?"),
+        ("empty", None, "no suite 'empty'. Suites: demo, piqa."),
+        ("../builtin_templates/demo", None, "no suite '../builtin_templates/demo'. Suites: demo, piqa."),
+        ("piqa", "v3", "suite 'piqa' has no version 'v3'. Versions: v2, v10."),
+        ("piqa", "../demo/v1", "suite 'piqa' has no version '../demo/v1'. Versions: v2, v10."),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused(root: Path, name: str, version: str | None, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        suite_path(name, version, root=root)
+    assert message in str(caught.value)
+
+
+def test_without_templates_there_are_no_suites(tmp_path: Path) -> None:
+    assert list_suites(tmp_path) == []
+    with pytest.raises(InputError, match=r"no suite 'demo'\. Suites: none\."):
+        suite_path("demo", root=tmp_path)
+
+
+def test_every_suite_of_the_checkout_loads() -> None:
+    suites = list_suites()
+    assert suites
+    for suite in suites:
+        for version in suite.versions:
+            assert load_suite(suite.name, version, env={}).config.datasets

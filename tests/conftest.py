@@ -1,0 +1,69 @@
+"""What every test stands on: a clean environment, and reference data where the checkout has it."""
+
+import logging
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# Machines differ: an example that is slow on a busy one is no defect.
+settings.register_profile("gage-eval", deadline=None)
+settings.load_profile("gage-eval")
+
+ROOT = Path(__file__).parents[1]
+BUCKET = "evals"
+FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
+FOREIGN_NAMES = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's shell reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN_PREFIXES) or name in FOREIGN_NAMES:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def repo_root() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of reference data and official scores, kept beside the checkout; the test skips without it."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the reference data is not beside this checkout (../shared)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Address of an S3 server."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = pytest.importorskip("moto.server", reason="needs moto[server]").ThreadedMotoServer(port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3_url(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """URL of a fresh store on S3; the environment says where and with which credentials."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-secret")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    import s3fs
+
+    system = s3fs.S3FileSystem(skip_instance_cache=True)
+    if not system.exists(BUCKET):
+        system.mkdir(BUCKET)
+    return f"s3://{BUCKET}/{uuid.uuid4().hex}"

@@ -1,0 +1,49 @@
+"""An episode killed between its turns is told again from the log, up to where it was."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from crash.processes import PATIENCE_S, until
+from crash.turns import KEY, ask
+from support.endpoint import mock_endpoint
+
+from gage_eval.engine.wal import read_logs
+from gage_eval.store import Store
+
+ROWS = 12
+SCRIPT = Path(__file__).with_name("turns.py")
+
+
+@pytest.mark.parametrize(("kind", "first"), [("turns", "ANSWER: {}"), ("tools", "")])
+def test_a_killed_conversation_replays_its_logged_turns_and_asks_only_the_rest(
+    kind: str, first: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "store"
+    with mock_endpoint(latency_ms=150, keep_bodies=True) as endpoint:
+        command = [sys.executable, str(SCRIPT), str(folder), endpoint.url, str(ROWS), kind]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        # Four at a time: with 5 answers at least one conversation has its first turn and not its second.
+        log = folder / "wip" / KEY / "log"
+        assert until(lambda: len(list(read_logs(log))) >= 5, process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+        logged = {key for key, _ in read_logs(log)}
+        before = len(endpoint.stats()["bodies"])
+
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S)
+        bodies = endpoint.stats()["bodies"][before:]
+        undisturbed, tally = ask(Store.open(str(tmp_path / "undisturbed")), endpoint.url, ROWS, kind)
+    said = orjson.loads(done.stdout)
+    assert said["replayed"] == len(logged) < 2 * ROWS
+    assert said["sent"] == len(bodies) == 2 * ROWS - len(logged)
+    assert said["responses"] == undisturbed.id
+    assert (tally.sent, tally.replayed) == (2 * ROWS, 0)
+    table = undisturbed.table()
+    assert len(set(table["response_key"].to_pylist())) == ROWS
+    assert [[turn["answer"] for turn in turns] for turns in table["turns"].to_pylist()] == [
+        [first.format(row + 1), f"ANSWER: {row + 1000}"] for row in range(ROWS)
+    ]

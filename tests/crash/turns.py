@@ -1,0 +1,75 @@
+"""Two calls for each of some rows, asked through the engine: ``turns.py STORE URL ROWS KIND``."""
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+from gage_eval.backends.base import BackendContext
+from gage_eval.canonical import canonical_text, digest
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job, Tally
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request
+from gage_eval.store import Artifact, Store
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
+
+KEY = digest("turns")
+
+
+class Conversations:
+    """Rows of two calls each: two questions (``turns``), or one whose tool call is answered (``tools``)."""
+
+    replicates = 1
+
+    def __init__(self, rows: int, kind: str) -> None:
+        self.parts = [(0, rows)]
+        self._kind = kind
+
+    def read(self, part: int) -> pa.Table:
+        return pa.table({"row_index": list(range(self.parts[part][1]))})
+
+    def render(self, rows: pa.Table) -> list[Request]:
+        return [self._request(row) for row in rows["row_index"].to_pylist()]
+
+    def _request(self, row: int) -> Request:
+        question = {"role": "user", "content": f"What is {row} + 1?"}
+        if self._kind == "turns":
+            more = {"role": "user", "content": f"And what is {row} + 1000?"}
+            return Request("turns", messages=[question, more], sample_id=str(row), row_index=row)
+        return Request(
+            "tools",
+            messages=[question],
+            tools=[{"type": "function", "function": {"name": "add"}}],
+            tool_outputs=[{"name": "add", "arguments": None, "content": str(row + 1000)}],
+            tool_rounds=1,
+            sample_id=str(row),
+            row_index=row,
+        )
+
+
+def ask(store: Store, url: str, rows: int, kind: str) -> tuple[Artifact, Tally]:
+    """Make both calls of every row; an earlier, killed process of the same store is gone on with."""
+    with Runtime() as runtime:
+        backend = runtime.backend(
+            "openai_http", {"base_url": url, "model": "mock", "max_concurrency": 4}, BackendContext(Path())
+        )
+        responses, telemetry = store.writer(RESPONSES), store.writer(RESPONSE_TELEMETRY)
+        job = Job(
+            source=Conversations(rows, kind),
+            backend=backend,
+            model_identity=digest(backend.identity()),
+            store=store,
+            wip=store.wip(KEY),
+            log_folder=store.scratch(KEY),
+            responses=responses,
+            telemetry=telemetry,
+        )
+        tally = runtime.call(Generate(job).run())
+        telemetry.commit()
+        return responses.commit(), tally
+
+
+if __name__ == "__main__":
+    answered, counted = ask(Store.open(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    sys.stdout.write(canonical_text({"responses": answered.id, "sent": counted.sent, "replayed": counted.replayed}))

@@ -1,0 +1,9 @@
+"""``gage`` as on a file system that knows no locks."""
+
+from contextlib import nullcontext
+
+import gage_eval.store
+from gage_eval.cli import main
+
+gage_eval.store.hold_lock = lambda objects, key: nullcontext()  # type: ignore[assignment]
+main()

@@ -1,0 +1,171 @@
+"""Datasets of the hub: what is read, and what its identity is. Local folders stand for the hub."""
+
+import importlib
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gage_eval.datasets.hf_hub import HubLoader
+from gage_eval.errors import InputError
+from gage_eval.sample import parse_record
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    # Without the package, this folder of tests is what the name finds.
+    found = pytest.importorskip("datasets", reason="needs the extra hf")
+    if not hasattr(found, "load_dataset"):
+        pytest.skip("needs the extra hf")
+    return found
+
+
+def rows(folder: Path, **params: Any) -> list[dict[str, Any]]:
+    return [parse_record(text) for _, text in HubLoader(params, folder).records()]
+
+
+def refusal(folder: Path, **params: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read(folder, params)
+    return str(caught.value)
+
+
+def read(folder: Path, params: dict[str, Any]) -> None:
+    loader = HubLoader(params, folder)
+    loader.identity()
+    list(loader.records())
+
+
+def test_a_saved_dataset_is_read_by_its_split(tmp_path: Path, library: Any) -> None:
+    test = library.Dataset.from_dict({"q": ["a", "é"], "n": [1, 2]})
+    dev = library.Dataset.from_dict({"q": ["d"], "n": [3]})
+    library.DatasetDict({"test": test, "dev": dev}).save_to_disk(tmp_path / "saved")
+    assert rows(tmp_path, path="saved") == [{"q": "a", "n": 1}, {"q": "é", "n": 2}]
+    assert rows(tmp_path, hub="saved", split="dev") == [{"q": "d", "n": 3}]
+    assert refusal(tmp_path, path="saved", split="val") == "'saved' has no split 'val'. Splits: test, dev."
+
+
+def test_a_folder_of_data_files_is_read_and_known_by_its_content(tmp_path: Path, library: Any) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.jsonl").write_text('{"q": "a", "n": {"x": [1]}}\n')
+    assert rows(tmp_path, path="one", streaming=True) == [{"q": "a", "n": {"x": [1]}}]
+    identity = HubLoader({"path": "one"}, tmp_path).identity()
+    assert HubLoader({"path": "two", "streaming": True}, tmp_path).identity() == identity
+    (tmp_path / "two" / "test.jsonl").write_text('{"q": "b"}\n')
+    assert HubLoader({"path": "two"}, tmp_path).identity() != identity
+    assert HubLoader({"path": "one", "split": "dev"}, tmp_path).identity() != identity
+    assert "'one' cannot be loaded" in refusal(tmp_path, path="one", split="dev")
+
+
+def test_images_are_not_decoded(tmp_path: Path, library: Any) -> None:
+    pytest.importorskip("PIL", reason="needs the extra media")
+    feature = library.Features({"image": library.Image()})
+    png = b"\x89PNG\r\n\x1a\n and no image at all"
+    made = library.Dataset.from_dict({"image": [{"bytes": png, "path": None}]}, features=feature)
+    made.save_to_disk(tmp_path / "saved")
+    (row,) = rows(tmp_path, path="saved")
+    assert row["image"].startswith("data:image/png;base64,")
+
+
+class _Rows:
+    """A dataset of the library, as far as the loader needs one."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def with_format(self, kind: str) -> "_Rows":
+        assert kind == "arrow"
+        return self
+
+    def iter(self, batch_size: int) -> Any:
+        import pyarrow as pa
+
+        yield pa.Table.from_pylist(self._rows)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """A hub of one dataset, in place of the libraries that ask the real one."""
+    asked: dict[str, Any] = {"commit": COMMIT, "loaded": []}
+
+    class Api:
+        def dataset_info(self, name: str, revision: str) -> Any:
+            if asked["commit"] is None:
+                raise OSError("no network.\nmore")
+            return types.SimpleNamespace(sha=asked["commit"])
+
+    def load_dataset(name: str, subset: str | None, **options: Any) -> _Rows:
+        asked["loaded"].append({"name": name, "subset": subset, **options})
+        return _Rows([{"q": "a"}])
+
+    fake_hub: Any = types.ModuleType("huggingface_hub")
+    fake_hub.HfApi = Api
+    fake_hub.constants = types.SimpleNamespace(HF_HUB_CACHE=str(tmp_path / "cache"))
+    fake_hub.file_download = types.SimpleNamespace(
+        repo_folder_name=lambda repo_id, repo_type: f"{repo_type}s--{repo_id.replace('/', '--')}"
+    )
+    fake_library: Any = types.ModuleType("datasets")
+    fake_library.load_dataset = load_dataset
+    monkeypatch.setitem(sys.modules, "huggingface_hub", fake_hub)
+    monkeypatch.setitem(sys.modules, "datasets", fake_library)
+    return asked
+
+
+def test_a_branch_is_pinned_to_the_commit_it_stands_for(hub: dict[str, Any], tmp_path: Path) -> None:
+    loader = HubLoader({"hub": "org/set", "subset": "main", "split": "dev", "streaming": True}, tmp_path)
+    assert loader.identity() == {"commit": COMMIT, "split": "dev", "subset": "main"}
+    assert [json.loads(text) for _, text in loader.records()] == [{"q": "a"}]
+    (loaded,) = hub["loaded"]
+    assert loaded == {"name": "org/set", "subset": "main", "split": "dev", "revision": COMMIT, "streaming": True}
+
+
+def test_a_commit_is_known_without_asking(hub: dict[str, Any], tmp_path: Path) -> None:
+    hub["commit"] = None
+    loader = HubLoader({"hub": "org/set", "revision": COMMIT}, tmp_path)
+    assert loader.identity() == {"commit": COMMIT, "split": "test", "subset": None}
+
+
+def test_without_a_network_the_cache_knows_the_commit(hub: dict[str, Any], tmp_path: Path) -> None:
+    hub["commit"] = None
+    assert refusal(tmp_path, hub="org/set") == (
+        "cannot tell which commit 'main' of 'org/set' is (no network.) "
+        "Give revision the full commit hash to do without asking."
+    )
+    refs = tmp_path / "cache" / "datasets--org--set" / "refs"
+    refs.mkdir(parents=True)
+    (refs / "main").write_text(COMMIT)
+    assert HubLoader({"hub": "org/set"}, tmp_path).identity() == {"commit": COMMIT, "split": "test", "subset": None}
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({}, "loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them."),
+        (
+            {"hub": "a/b", "path": "x"},
+            "loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.",
+        ),
+        ({"path": "nowhere"}, "no folder 'nowhere'."),
+        ({"hub": "a/b", "split": 3}, "loader hf_hub: split is a text, not 3."),
+        ({"hub": "a/b", "splits": "test"}, "Did you mean 'split'?"),
+    ],
+)
+def test_what_is_wrong_with_a_hub_dataset_is_said(tmp_path: Path, params: dict[str, Any], text: str) -> None:
+    assert text in refusal(tmp_path, **params)
+
+
+def test_without_the_extra_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    (tmp_path / "d").mkdir()
+    assert refusal(tmp_path, path="d") == (
+        "loader hf_hub needs datasets, which is not installed: pip install 'gage-eval[hf]'."
+    )

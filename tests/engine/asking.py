@@ -1,0 +1,121 @@
+"""A backend of the test's own making, and a generate step over numbered prompts."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from gage_eval.backends.base import BackendContext, BaseBackend
+from gage_eval.backends.dummy import DummyConfig
+from gage_eval.canonical import JsonValue, digest
+from gage_eval.engine.generate import Generate
+from gage_eval.engine.job import Job
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.types import Request, Response
+from gage_eval.store import Artifact, ArtifactWriter, Store
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
+
+KEY = digest("an action")
+MODEL = digest("a model")
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Scripted(BaseBackend[DummyConfig]):
+    """Answers as a function says, and remembers what it was asked."""
+
+    type = "scripted"
+    capabilities = frozenset({"chat"})
+
+    def __init__(self, answer: Answer, width: int = 8) -> None:
+        super().__init__(DummyConfig(max_concurrency=width), BackendContext(Path()))
+        self._answer = answer
+        self.asked: list[Request] = []
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        return {"messages": request.messages if request.kind == "chat" else None, **request.params}
+
+    async def open(self, runtime: Runtime) -> None: ...
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        self.asked.append(request)
+        response = await self._answer(request)
+        response.attempts = 1
+        return response
+
+    async def close(self) -> None: ...
+
+
+async def echo(request: Request) -> Response:
+    """The last message of the request, as an answer."""
+    assert request.messages
+    return Response("ok", answer=f"re: {request.messages[-1]['content']}", finish_reason="stop")
+
+
+class Prompts:
+    """Rows of prompts, cut into parts."""
+
+    def __init__(self, *parts: Sequence[str], replicates: int = 1, kind: str = "chat", turns: int = 1) -> None:
+        self._prompts = parts
+        self.parts = [(index, len(part)) for index, part in enumerate(parts)]
+        self.replicates = replicates
+        self._kind = kind
+        self._turns = turns
+
+    def read(self, part: int) -> pa.Table:
+        first = sum(len(earlier) for earlier in self._prompts[:part])
+        rows = list(range(first, first + len(self._prompts[part])))
+        return pa.table({"row_index": pa.array(rows, pa.int64()), "prompt": pa.array(self._prompts[part], pa.string())})
+
+    def render(self, rows: pa.Table) -> list[Request]:
+        pairs = zip(rows["row_index"].to_pylist(), rows["prompt"].to_pylist(), strict=True)
+        return [
+            Request(
+                self._kind,
+                messages=[{"role": "user", "content": f"{prompt}{'?' * turn}"} for turn in range(self._turns)],
+                sample_id=f"s{row}",
+                row_index=row,
+                replicate=replicate,
+            )
+            for row, prompt in pairs
+            for replicate in range(self.replicates)
+        ]
+
+
+@dataclass
+class Step:
+    """A generate step and the writers of what comes out."""
+
+    engine: Generate
+    responses: ArtifactWriter
+    telemetry: ArtifactWriter
+
+
+def step_of(store: Store, source: Prompts, backend: Scripted, key: str = KEY, **job: Any) -> Step:
+    """A generate step that has not begun."""
+    responses, telemetry = store.writer(RESPONSES), store.writer(RESPONSE_TELEMETRY)
+    wip, folder = store.wip(key), store.scratch(key)
+    return Step(
+        Generate(Job(source, backend, MODEL, store, wip, folder, responses, telemetry, **job)), responses, telemetry
+    )
+
+
+def generate(store: Store, source: Prompts, backend: Scripted, key: str = KEY, **job: Any) -> "Done":
+    """Run a generate step to its end and commit what came out."""
+    step = step_of(store, source, backend, key, **job)
+    with Runtime() as runtime:
+        runtime.call(step.engine.run())
+    return Done(step.engine, step.responses.commit(), step.telemetry.commit())
+
+
+class Done(NamedTuple):
+    """A generate step that came to its end."""
+
+    engine: Generate
+    responses: Artifact
+    telemetry: Artifact
+
+    def column(self, name: str) -> list[Any]:
+        """A column of the responses."""
+        return list(self.responses.table(columns=[name])[name].to_pylist())

@@ -1,0 +1,316 @@
+"""generate: every request is answered once, whatever happens, and the result never depends on how."""
+
+import asyncio
+import itertools
+import shutil
+from pathlib import Path
+
+import pytest
+from engine.asking import KEY, MODEL, Prompts, Scripted, echo, generate, step_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gage_eval.canonical import digest
+from gage_eval.engine.generate import MAX_OPEN_CHUNKS, index_answers
+from gage_eval.engine.job import MIN_CHUNK_ROWS, WorkGone, chunk_rows
+from gage_eval.engine.types import Request, Response
+from gage_eval.engine.wal import LogWriter, read_logs
+from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
+from gage_eval.store import Store
+
+PROMPTS = [f"prompt {i}" for i in range(40)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(str(tmp_path / "store"))
+
+
+def failing(*prompts: str) -> Scripted:
+    """Answers all but these prompts, whose rows end in an error."""
+
+    async def answer(request: Request) -> Response:
+        assert request.messages
+        if request.messages[-1]["content"] in prompts:
+            return Response("error", error_kind="http_500", errors=["500"])
+        return await echo(request)
+
+    return Scripted(answer)
+
+
+def ending_at(count: int, width: int = 1) -> Scripted:
+    """Answers so many requests, then the endpoint is gone."""
+
+    async def answer(request: Request) -> Response:
+        if len(backend.asked) > count:
+            raise EndpointFailed("gone.")
+        return await echo(request)
+
+    backend = Scripted(answer, width)
+    return backend
+
+
+def asked(backend: Scripted) -> list[str]:
+    """The prompts a backend was asked, sorted."""
+    return sorted(str(request.messages[-1]["content"]) for request in backend.asked if request.messages)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 70), min_size=1, max_size=4),
+    workers=st.integers(1, 9),
+    width=st.integers(1, 40),
+    replicates=st.integers(1, 3),
+)
+@settings(max_examples=25, deadline=None)
+def test_neither_chunks_nor_concurrency_change_the_artifact(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], workers: int, width: int, replicates: int
+) -> None:
+    parts = [[f"part {part} prompt {row}" for row in range(size)] for part, size in enumerate(sizes)]
+    store = Store.open(str(tmp_path_factory.mktemp("store")))
+    source = Prompts(*parts, replicates=replicates)
+    usual = generate(store, source, Scripted(echo))
+    other = generate(
+        store, source, Scripted(echo, width), key=digest([workers, width]), workers=workers, max_inflight=width
+    )
+    assert other.responses.id == usual.responses.id
+    assert [part.rows for part in other.responses.parts] == [size * replicates for size in sizes]
+    assert other.column("row_index") == [row for row in range(sum(sizes)) for _ in range(replicates)]
+    assert other.column("replicate") == list(range(replicates)) * sum(sizes)
+    tally = other.engine.tally
+    assert tally.done == tally.total == tally.sent == sum(sizes) * replicates
+
+
+@given(part=st.integers(1, 4096), total=st.integers(1, 10**6), workers=st.integers(1, 64))
+def test_a_chunk_is_within_its_part_and_every_worker_has_several(part: int, total: int, workers: int) -> None:
+    rows = chunk_rows(part, max(part, total), workers)
+    assert 1 <= rows <= part
+    assert rows <= MIN_CHUNK_ROWS or (rows - 1) * 4 * workers < max(part, total)
+
+
+def test_an_answer_is_in_the_log_before_its_slot_is_freed(store: Store) -> None:
+    on_disk: list[int] = []
+
+    async def answer(request: Request) -> Response:
+        on_disk.append(len(list(read_logs(store.scratch(KEY)))))
+        return await echo(request)
+
+    generate(store, Prompts(PROMPTS), Scripted(answer, width=1))
+    assert on_disk == list(range(len(PROMPTS)))
+
+
+def test_a_failed_endpoint_ends_the_step_and_what_was_answered_is_not_asked_again(store: Store) -> None:
+    with pytest.raises(EndpointFailed, match=r"gone\."):
+        generate(store, Prompts(PROMPTS), first := ending_at(25, width=4))
+    kept = {key for key, _ in read_logs(store.scratch(KEY))}
+    assert 22 <= len(kept) <= 25
+    done = generate(store, Prompts(PROMPTS), second := Scripted(echo))
+    assert len(second.asked) == len(PROMPTS) - len(kept) == done.engine.tally.sent
+    assert done.engine.tally.replayed == len(kept)
+    assert {*asked(first), *asked(second)} == set(PROMPTS)
+    undisturbed = generate(store, Prompts(PROMPTS), Scripted(echo), key=digest("undisturbed"))
+    assert done.responses.id == undisturbed.responses.id
+
+
+def test_a_log_cut_at_any_byte_of_its_last_record_costs_that_record_only(tmp_path: Path) -> None:
+    prompts = PROMPTS[:6]
+    store = Store.open(str(tmp_path / "store"))
+    whole = generate(store, Prompts(prompts), Scripted(echo), key=digest("undisturbed")).responses.id
+    with pytest.raises(EndpointFailed):
+        generate(store, Prompts(prompts), ending_at(4))
+    (log,) = store.scratch(KEY).glob("*.log")
+    data = log.read_bytes()
+    records = list(read_logs(store.scratch(KEY)))
+    start = len(data) - len(records[-1][1]) - 40
+    for cut in range(start, len(data) + 1):
+        folder = tmp_path / "cut"
+        shutil.rmtree(folder, ignore_errors=True)
+        cut_store = Store.open(str(folder))
+        (cut_store.scratch(KEY) / log.name).write_bytes(data[:cut])
+        done = generate(cut_store, Prompts(prompts), backend := Scripted(echo))
+        assert len(backend.asked) == (2 if cut == len(data) else 3), f"cut at byte {cut - start} of the record"
+        assert done.responses.id == whole
+
+
+async def test_an_interrupted_step_leaves_what_was_answered_in_the_log(store: Store) -> None:
+    async def answer(request: Request) -> Response:
+        if len(backend.asked) > 10:
+            running.cancel()
+            await asyncio.sleep(60)
+        return await echo(request)
+
+    backend = Scripted(answer, width=1)
+    running = asyncio.create_task(step_of(store, Prompts(PROMPTS), backend).engine.run())
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert len(list(read_logs(store.scratch(KEY)))) == 10
+
+
+def test_finished_chunks_are_not_asked_again_though_the_log_is_lost(store: Store) -> None:
+    with pytest.raises(EndpointFailed):
+        generate(store, Prompts(PROMPTS), ending_at(36))
+    chunks = store.wip(KEY).chunks(0)
+    assert [(chunk.start, chunk.stop) for chunk in chunks] == [(0, 16), (16, 32)]
+    shutil.rmtree(store.scratch(KEY))
+    generate(store, Prompts(PROMPTS), backend := Scripted(echo))
+    assert asked(backend) == sorted(PROMPTS[32:])
+
+
+def test_chunks_of_another_division_are_taken_over(store: Store) -> None:
+    many = Prompts([f"prompt {row}" for row in range(160)])
+    with pytest.raises(EndpointFailed):
+        generate(store, many, ending_at(150), workers=1)
+    done = generate(store, many, backend := Scripted(echo), workers=5)
+    assert asked(backend) == sorted(f"prompt {row}" for row in range(150, 160))
+    undisturbed = generate(store, many, Scripted(echo), key=digest("undisturbed"))
+    assert done.responses.id == undisturbed.responses.id
+
+
+def test_a_damaged_chunk_is_refused_by_name(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(EndpointFailed):
+        generate(store, Prompts(PROMPTS), ending_at(36))
+    path = store.wip(KEY).chunks(0)[0].path
+    file = tmp_path / "store" / path
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(
+        ArtifactDamaged, match=rf"^{path} is not the chunk that was put .*; `gage cache verify --remove`"
+    ):
+        generate(store, Prompts(PROMPTS), Scripted(echo))
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_chunks_cleared_away_by_a_faster_process_give_no_short_artifact(store: Store, chunks: int) -> None:
+    wip = store.wip(KEY)
+
+    async def answer(request: Request) -> Response:
+        if request.row_index == chunks * MIN_CHUNK_ROWS + 1:
+            while len(wip.chunks(0)) < chunks:  # noqa: ASYNC110 - committed by another thread
+                await asyncio.sleep(0.001)
+            wip.discard()
+        return await echo(request)
+
+    with pytest.raises(WorkGone):
+        generate(store, Prompts(PROMPTS), Scripted(answer, width=1))
+
+
+def test_error_rows_are_in_no_log_chunk_or_index(store: Store) -> None:
+    done = generate(store, Prompts(PROMPTS), failing(*PROMPTS[3:5]))
+    index_answers(store, MODEL, done.responses)
+    assert done.engine.statuses == {"ok": 38, "error": 2}
+    keys = done.column("response_key")
+    assert len(store.responses.find(MODEL, keys)) == 38
+    assert {key for key, _ in read_logs(store.scratch(KEY))} == {*keys} - {*keys[3:5]}
+    stored = [chunk.tables()["responses"]["status"].to_pylist() for chunk in store.wip(KEY).chunks(0)]
+    assert all(set(statuses) == {"ok"} for statuses in stored)
+
+
+def test_what_another_run_answered_is_reused_and_a_refresh_asks_all(store: Store) -> None:
+    index_answers(store, MODEL, generate(store, Prompts(PROMPTS), Scripted(echo)).responses)
+    more = Prompts([*PROMPTS, "a new one"])
+    done = generate(store, more, backend := Scripted(echo), key=digest("more rows"))
+    assert (asked(backend), done.engine.tally.reused) == (["a new one"], len(PROMPTS))
+    done = generate(store, more, backend := Scripted(echo), key=digest("refresh"), reuse=False)
+    assert (len(backend.asked), done.engine.tally.reused) == (len(PROMPTS) + 1, 0)
+
+
+def test_the_newest_of_two_answers_is_reused(store: Store) -> None:
+    async def later(request: Request) -> Response:
+        return Response("ok", answer="later")
+
+    for key, answer in (("first", echo), ("refreshed", later)):
+        done = generate(store, Prompts(PROMPTS), Scripted(answer), key=digest(key), reuse=False)
+        index_answers(store, MODEL, done.responses)
+    done = generate(store, Prompts(PROMPTS), backend := Scripted(echo), key=digest("again"))
+    assert backend.asked == []
+    assert set(done.column("answer")) == {"later"}
+
+
+def test_mending_asks_for_the_error_rows_alone_and_takes_no_older_answer_for_them(store: Store) -> None:
+    older = generate(store, Prompts(PROMPTS), Scripted(echo), key=digest("older"))
+    index_answers(store, MODEL, older.responses)
+    refreshed = generate(store, Prompts(PROMPTS), failing(*PROMPTS[3:5]), key=digest("refreshed"), reuse=False)
+
+    async def later(request: Request) -> Response:
+        return Response("ok", answer="mended")
+
+    backend = Scripted(later)
+    incomplete = (refreshed.responses, refreshed.telemetry)
+    done = generate(store, Prompts(PROMPTS), backend, key=digest("mend"), mended=incomplete)
+    assert asked(backend) == PROMPTS[3:5]
+    assert (done.engine.tally.sent, done.engine.tally.replayed) == (2, 38)
+    answers = done.column("answer")
+    assert answers[3:5] == ["mended", "mended"]
+    assert answers[5:] == [f"re: {prompt}" for prompt in PROMPTS[5:]]
+    assert done.telemetry.table()["attempts"].to_pylist() == [1] * len(PROMPTS)
+
+
+def test_replicates_of_a_row_are_distinct_requests(store: Store) -> None:
+    done = generate(store, Prompts(PROMPTS, replicates=3), backend := Scripted(echo))
+    assert len(backend.asked) == 3 * len(PROMPTS) == len(set(done.column("response_key")))
+    assert sorted(request.replicate for request in backend.asked) == sorted([0, 1, 2] * len(PROMPTS))
+
+
+def test_rows_are_rendered_when_they_are_due(store: Store) -> None:
+    rendered = 0
+    most = 0
+
+    class Counting(Prompts):
+        def render(self, rows):  # type: ignore[no-untyped-def]
+            nonlocal rendered
+            requests = super().render(rows)
+            rendered += len(requests)
+            return requests
+
+    async def answer(request: Request) -> Response:
+        nonlocal most
+        most = max(most, rendered - len(backend.asked))
+        return await echo(request)
+
+    backend = Scripted(answer, width=4)
+    source = Counting(*[[f"{part} {row}" for row in range(100)] for part in range(20)])
+    generate(store, source, backend, workers=20)
+    assert rendered == 2000
+    assert most <= MAX_OPEN_CHUNKS * chunk_rows(100, 2000, 20)
+
+
+def test_a_row_that_cannot_be_rendered_ends_the_step_with_its_sentence(store: Store) -> None:
+    class Refusing(Prompts):
+        def render(self, rows):  # type: ignore[no-untyped-def]
+            raise InputError("sample 's7' has no messages.")
+
+    with pytest.raises(InputError, match="sample 's7' has no messages"):
+        generate(store, Refusing(PROMPTS), backend := Scripted(echo))
+    assert backend.asked == []
+
+
+def test_progress_counts_every_row_once_and_ends_at_the_total(store: Store) -> None:
+    heard: list[tuple[int, int, dict[str, float]]] = []
+    with pytest.raises(EndpointFailed):
+        generate(store, Prompts(PROMPTS), ending_at(30))
+    generate(
+        store,
+        Prompts(PROMPTS),
+        failing(PROMPTS[-1]),
+        progress=lambda done, total, **figures: heard.append((done, total, figures)),
+    )
+    done, total, figures = heard[-1]
+    assert (done, total, figures["reused"], figures["errors"]) == (40, 40, 30, 1)
+    assert all(earlier[0] <= later[0] for earlier, later in itertools.pairwise(heard))
+
+
+def test_conversations_have_keys_of_their_own_and_one_log_record_a_turn(store: Store) -> None:
+    source = Prompts(PROMPTS, kind="turns", turns=2)
+    done = generate(store, source, backend := Scripted(echo))
+    assert len(backend.asked) == 2 * len(PROMPTS) == len(list(read_logs(store.scratch(KEY))))
+    assert len(set(done.column("response_key"))) == len(PROMPTS)
+    assert done.column("answer") == [f"re: {prompt}?" for prompt in PROMPTS]
+    index_answers(store, MODEL, done.responses)
+    again = generate(store, source, backend := Scripted(echo), key=digest("again"))
+    assert (backend.asked, again.responses.id) == ([], done.responses.id)
+
+
+def test_a_foreign_log_record_is_never_taken_for_an_answer(store: Store) -> None:
+    with LogWriter(store.scratch(KEY)) as log:
+        log.append(digest("of another request"), Response("ok", answer="stale").to_bytes())
+    done = generate(store, Prompts(PROMPTS), backend := Scripted(echo))
+    assert len(backend.asked) == len(PROMPTS)
+    assert "stale" not in done.column("answer")

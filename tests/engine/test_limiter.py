@@ -1,0 +1,189 @@
+import asyncio
+
+import pytest
+
+from gage_eval.engine.limiter import Both, Limiter
+
+
+async def hold(limiter: Limiter, release: asyncio.Event, entered: list[int], number: int) -> None:
+    async with limiter:
+        entered.append(number)
+        await release.wait()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_no_more_than_the_limit_get_in_and_in_their_order() -> None:
+    limiter, release, entered = Limiter(2), asyncio.Event(), list[int]()
+    tasks = [asyncio.create_task(hold(limiter, release, entered, n)) for n in range(5)]
+    await settle()
+    assert entered == [0, 1]
+    release.set()
+    await asyncio.gather(*tasks)
+    assert entered == [0, 1, 2, 3, 4]
+    assert limiter.active == 0
+
+
+async def test_a_raised_limit_lets_the_waiting_in_and_a_lowered_one_waits_for_exits() -> None:
+    limiter, release, entered = Limiter(1), asyncio.Event(), list[int]()
+    tasks = [asyncio.create_task(hold(limiter, release, entered, n)) for n in range(4)]
+    await settle()
+    limiter.resize(3)
+    await settle()
+    assert entered == [0, 1, 2]
+    limiter.resize(1)
+    release.set()
+    await asyncio.gather(*tasks)
+    assert limiter.active == 0
+
+
+async def test_a_cancelled_waiter_takes_no_slot_along() -> None:
+    limiter, release, entered = Limiter(1), asyncio.Event(), list[int]()
+    tasks = [asyncio.create_task(hold(limiter, release, entered, n)) for n in range(3)]
+    await settle()
+    tasks[1].cancel()
+    release.set()
+    await settle()
+    assert entered == [0, 2]
+    assert limiter.active == 0
+
+
+async def test_a_waiter_cancelled_in_the_turn_it_was_let_in_gives_the_slot_back() -> None:
+    limiter = Limiter(1)
+    await limiter.__aenter__()
+    waiter = asyncio.create_task(hold(limiter, asyncio.Event(), [], 0))
+    await settle()
+    await limiter.__aexit__(None, None, None)
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    assert limiter.active == 0
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(ValueError):
+        Limiter(0)
+    with pytest.raises(ValueError):
+        Limiter(1).resize(0)
+
+
+async def fill(limiter: Limiter) -> None:
+    while limiter.active < limiter.limit:
+        await limiter.__aenter__()
+
+
+async def drain(limiter: Limiter) -> None:
+    while limiter.active:
+        await limiter.__aexit__()
+
+
+async def test_a_burst_that_is_refused_leaves_about_as_many_slots_as_the_endpoint_took() -> None:
+    limiter = Limiter(256, adaptive=True)
+    await fill(limiter)
+    for _ in range(240):
+        limiter.overloaded()
+        await limiter.__aexit__()
+    assert 8 <= limiter.limit <= 32
+
+
+async def serve(limiter: Limiter, capacity: int, windows: int) -> list[int]:
+    """Windows of attempts at an endpoint that takes so many at a time; the limit after each."""
+    limits = []
+    for _ in range(windows):
+        await drain(limiter)
+        await fill(limiter)
+        for number in range(max(limiter.limit, 10)):
+            if number < limiter.active - capacity:
+                limiter.overloaded()
+            else:
+                limiter.answered()
+        limits.append(limiter.limit)
+    return limits
+
+
+@pytest.mark.parametrize("capacity", [2, 16, 100])
+async def test_the_limit_stays_near_what_the_endpoint_takes(capacity: int) -> None:
+    limiter = Limiter(256, adaptive=True)
+    limits = (await serve(limiter, capacity, 400))[200:]
+    assert 0.75 * capacity <= sum(limits) / len(limits) <= 1.25 * capacity + 1
+
+
+async def test_the_limit_comes_back_when_the_endpoint_does() -> None:
+    limiter = Limiter(64, adaptive=True)
+    await serve(limiter, 8, 50)
+    assert limiter.limit < 20
+    assert (await serve(limiter, 64, 200))[-1] == 64
+
+
+async def test_a_few_refusals_leave_the_limit_as_it_is() -> None:
+    limiter = Limiter(64, adaptive=True)
+    await fill(limiter)
+    for _ in range(50):
+        for _ in range(3):
+            limiter.overloaded()
+        for _ in range(61):
+            limiter.answered()
+    assert limiter.limit == 64
+
+
+async def test_a_fixed_limit_never_changes() -> None:
+    limiter = Limiter(8)
+    await fill(limiter)
+    for _ in range(100):
+        limiter.overloaded()
+    assert limiter.limit == 8
+
+
+async def test_a_call_that_waits_lends_its_slot_and_comes_back_in_turn() -> None:
+    limiter, order = Limiter(1), list[str]()
+
+    async def waits() -> None:
+        async with limiter:
+            order.append("first")
+            await limiter.pause(0.01)
+            order.append("again")
+
+    async def comes() -> None:
+        async with limiter:
+            order.append("other")
+
+    await asyncio.gather(waits(), comes())
+    assert order == ["first", "other", "again"]
+    assert limiter.active == 0
+
+
+@pytest.mark.parametrize("moment", ["asleep", "in the queue"])
+async def test_a_call_cancelled_while_it_lends_its_slot_leaves_none_behind(moment: str) -> None:
+    limiter = Limiter(1)
+
+    async def waits() -> None:
+        async with limiter:
+            await limiter.pause(60 if moment == "asleep" else 0)
+
+    task = asyncio.create_task(waits())
+    await asyncio.sleep(0)
+    await limiter.__aenter__()
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await limiter.__aexit__()
+    assert limiter.active == 0
+    async with limiter:
+        assert limiter.active == 1
+
+
+async def test_a_slot_of_two_limits_counts_in_both_and_holds_neither_while_it_waits() -> None:
+    pool, endpoint = Limiter(2), Limiter(1)
+    both = Both(pool, endpoint)
+    async with both:
+        assert (pool.active, endpoint.active) == (1, 1)
+        task = asyncio.create_task(both.__aenter__())
+        await settle()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (pool.active, endpoint.active) == (1, 1)
+    assert (pool.active, endpoint.active) == (0, 0)

@@ -1,0 +1,105 @@
+"""Rates a minute are kept, and an endpoint that is gone is told from one that fails now and then."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gage_eval.engine.pace import Breaker, Pace, Rates
+from gage_eval.engine.retry import Action, Failure
+
+ERROR = Failure(Action.RETRY, "http_500", "500")
+REFUSED = Failure(Action.RETRY, "unreachable", "connection refused")
+LOAD = Failure(Action.RETRY, "rate_limited", "429")
+
+
+@dataclass
+class Clock:
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@given(
+    st.floats(1, 6000),
+    st.lists(st.tuples(st.floats(0, 5), st.floats(0.1, 20)), min_size=1, max_size=60),
+)
+def test_no_minute_gets_more_than_its_share_and_a_seconds_burst(
+    per_minute: float, takers: list[tuple[float, float]]
+) -> None:
+    clock = Clock()
+    pace = Pace(per_minute, clock)
+    sent: list[tuple[float, float]] = []
+    for later, units in takers:
+        clock.now += later
+        sent.append((clock.now + pace.take(units), units))
+    for start, _ in sent:
+        window = [units for at, units in sent if start <= at < start + 60]
+        # The last taker begins within the minute, whatever it takes.
+        assert sum(window[:-1]) <= per_minute * 61 / 60 + max(window) + 1e-6
+
+
+def test_takers_go_in_their_order_and_the_first_second_at_once() -> None:
+    pace = Pace(120, Clock())
+    assert [round(pace.take(1), 6) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
+
+
+def test_an_estimate_is_corrected_by_what_was_used() -> None:
+    clock = Clock()
+    pace = Pace(60, clock)
+    pace.take(1)
+    pace.correct(10)
+    assert pace.take(1) == pytest.approx(10.0)
+
+
+async def test_tokens_are_reserved_by_the_mean_of_the_answers() -> None:
+    rates = Rates(None, 6_000_000)
+    assert await rates.turn(b"x" * 400) == 100
+    rates.used(100, 300)
+    assert await rates.turn(b"") == 300
+    rates.used(300, None)
+    assert await rates.turn(b"") == 300
+
+
+def test_an_endpoint_nobody_listens_at_is_gone_after_its_time_whoever_asks() -> None:
+    clock = Clock()
+    breaker = Breaker(30, clock)
+    assert breaker.opened_by(REFUSED, 1) is None
+    clock.now += 29
+    assert breaker.opened_by(REFUSED, 2) is None
+    clock.now += 1
+    assert breaker.opened_by(REFUSED, 3) == 30
+
+
+def test_one_row_that_breaks_the_server_does_not_end_the_run() -> None:
+    clock = Clock()
+    breaker = Breaker(30, clock)
+    for attempt in range(1, 11):
+        clock.now += 10
+        assert breaker.opened_by(ERROR, attempt) is None
+
+
+def test_several_rows_that_fail_without_an_answer_between_do() -> None:
+    clock = Clock()
+    breaker = Breaker(30, clock)
+    for _ in range(3):
+        breaker.opened_by(ERROR, 1)
+    clock.now += 31
+    assert breaker.opened_by(ERROR, 2) == 31
+
+
+@pytest.mark.parametrize("sign", ["answer", "load", "retry_after"])
+def test_any_sign_of_life_starts_the_time_again(sign: str) -> None:
+    clock = Clock()
+    breaker = Breaker(30, clock)
+    for _ in range(3):
+        breaker.opened_by(ERROR, 1)
+    clock.now += 31
+    if sign == "answer":
+        breaker.answered()
+    else:
+        life = LOAD if sign == "load" else Failure(Action.RETRY, "http_503", "503", retry_after_s=60)
+        assert breaker.opened_by(life, 1) is None
+    assert breaker.opened_by(ERROR, 1) is None

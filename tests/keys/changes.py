@@ -1,0 +1,445 @@
+"""For every field of every config model: another value, and where names take part also one that means the same.
+
+A new field fails the test until it has its line here.
+"""
+
+import typing
+from typing import Any
+
+from five_rows import TASK, Change
+from pydantic import BaseModel
+
+from gage_eval.config.models import PipelineConfig
+
+
+def models_of(model: type[BaseModel]) -> list[type[BaseModel]]:
+    """A model and all models its fields hold."""
+    found: list[type[BaseModel]] = []
+
+    def visit(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
+            found.append(annotation)
+            for field in annotation.model_fields.values():
+                visit(field.annotation)
+        for argument in typing.get_args(annotation):
+            visit(argument)
+
+    visit(model)
+    return found
+
+
+MODELS = {model.__name__: model for model in models_of(PipelineConfig)}
+
+
+_NOT_YET = "does not carry it out yet"
+_NO_LONGER = "nothing reads this section"
+
+
+def _at(path: str, value: Any, base: str = "main", **said: Any) -> Change:
+    return Change({path: value}, base, **said)
+
+
+def _task(field: str, value: Any, base: str = "main", **said: Any) -> Change:
+    return _at(f"tasks.0.{field}", value, base, **said)
+
+
+def _data(field: str, value: Any, base: str = "main", **said: Any) -> Change:
+    return _at(f"datasets.0.params.{field}", value, base, **said)
+
+
+def _few_shot(*, same: bool = False, **fields: Any) -> Change:
+    return Change({f"tasks.0.few_shot.{name}": value for name, value in fields.items()}, "few_shot", same=same)
+
+
+def _sink(**fields: Any) -> Change:
+    return _at("observability.sinks", [{"type": "file", **fields}])
+
+
+def _swapped(path: str, one: int, two: int, field: str, names: tuple[str, str]) -> Change:
+    """Two definitions exchange their names: what refers to one of them now means the other."""
+    return Change({f"{path}.{one}.{field}": names[1], f"{path}.{two}.{field}": names[0]})
+
+
+_METADATA = {
+    name: [_at(f"metadata.{name}", value)]
+    for name, value in {"name": "n", "description": "d", "version": "2", "owner": "o", "tags": ["t"]}.items()
+}
+_TEMPLATE = "prompts.0.template.1"
+
+# By model and field; the marks say what must happen.
+CONFIG: dict[str, dict[str, list[Change]]] = {
+    "PipelineConfig": {
+        # One value each: refused otherwise.
+        "api_version": [_at("api_version", "gage/v9", refused="api_version")],
+        "kind": [_at("kind", "Other", refused="kind")],
+        "export": [_at("export", ["samples_jsonl"])],
+        "models": [_at("models", ["m"], refused=_NO_LONGER)],
+        "parameters": [_at("parameters", {"a": 1}, refused=_NO_LONGER)],
+    },
+    "Metadata": _METADATA,
+    "DatasetSpec": {
+        "dataset_id": [Change({"datasets.0.dataset_id": "renamed", "tasks.0.dataset_id": "renamed"})],
+        "loader": [_at("datasets.0.loader", "keys_plugins:OtherLoader")],
+        "hub": [_at("datasets.0.hub", "org/set", refused="reads no hub")],
+        "hub_params": [_at("datasets.0.hub_params", {"split": "test"}, refused="no parameter 'split'")],
+        "description": [_at("datasets.0.description", "Sums of two.")],
+    },
+    "DatasetParams": {
+        "path": [_data("path", "copy.jsonl", same=True), _data("path", "other.jsonl")],
+        "limit": [_data("limit", 3)],
+        "shuffle": [_data("shuffle", False)],  # noqa: FBT003
+        "seed": [_data("seed", 2)],
+        "filter": [_data("filter", {"id": ["r1", "r2"]})],
+        "sample": [_data("sample", 3)],
+        "streaming": [_data("streaming", True)],  # noqa: FBT003
+        "preprocess": [_data("preprocess", "keys_plugins:other_preprocess")],
+        "preprocess_kwargs": [_data("preprocess_kwargs", {"system_prompt": "Add."})],
+        "doc_to_text": [_data("doc_to_text", "keys_plugins:words")],
+        "doc_to_visual": [_data("doc_to_visual", "keys_plugins:nothing")],
+        "doc_to_audio": [_data("doc_to_audio", "keys_plugins:nothing")],
+        **{
+            f"{name}_kwargs": [_data(f"{name}_kwargs", {"a": 1}, "called")]
+            for name in ("doc_to_text", "doc_to_visual", "doc_to_audio")
+        },
+        "content_root": [
+            _data("content_root", "pictures_copy", "pictures", same=True),
+            _data("content_root", "pictures_other", "pictures"),
+        ],
+        "allow_outside": [_data("allow_outside", True)],  # noqa: FBT003
+        "embed_local_media": [_data("embed_local_media", True)],  # noqa: FBT003
+        "image_min_pixels": [_data("image_min_pixels", 100)],
+        "image_max_pixels": [_data("image_max_pixels", 10_000)],
+        "image_factor": [_data("image_factor", 14)],
+        "max_reject_share": [_data("max_reject_share", 0.5)],
+        "on_reject": [_data("on_reject", "skip")],
+    },
+    "BackendSpec": {
+        "backend_id": [
+            Change({"backends.0.backend_id": "new", "role_adapters.0.backend_id": "new",
+                    "role_adapters.1.backend_id": "new", "role_adapters.5.backend_id": "new",
+                    "role_adapters.8.backend_id": "new"}, same=True),
+            _swapped("backends", 0, 2, "backend_id", ("model", "model_other")),
+        ],
+        "type": [_at("backends.0.type", "keys_plugins:OtherModel")],
+        "config": [
+            _at("backends.0.config.max_concurrency", 7, same=True),
+            _at("backends.0.config.choices", ["2", "4"]),
+        ],
+    },
+    "InlineBackend": {
+        "type": [_at("role_adapters.0.backend.type", "keys_plugins:OtherModel", "inline")],
+        "config": [
+            _at("role_adapters.0.backend.config.timeout", 3.0, "inline", same=True),
+            _at("role_adapters.0.backend.config.seed", 3, "inline"),
+        ],
+    },
+    "ResourceRequirement": {
+        "pool_size": [_at("role_adapters.0.resource_requirement.pool_size", 2)],
+        "gpus": [_at("role_adapters.0.resource_requirement.gpus", 1)],
+    },
+    "RoleAdapterSpec": {
+        "adapter_id": [
+            Change({"role_adapters.0.adapter_id": "new", "tasks.0.adapter_id": "new"}, same=True),
+            _swapped("role_adapters", 0, 2, "adapter_id", ("dut", "dut_other")),
+        ],
+        "role_type": [
+            Change({"role_adapters.6.role_type": "dut_model", "tasks.0.adapter_id": "helper"}),
+        ],
+        "backend_id": [
+            _at("role_adapters.0.backend_id", "model_twin", same=True),
+            _at("role_adapters.0.backend_id", "model_other"),
+        ],
+        "capabilities": [
+            _at("role_adapters.0.capabilities", ["chat_completion"]),
+            _at("role_adapters.0.capabilities", ["likelihood"], refused="backend 'dummy' lacks 'likelihood'"),
+        ],
+        "prompt_id": [
+            _at("role_adapters.0.prompt_id", "ask_twin", same=True),
+            _at("role_adapters.0.prompt_id", "ask_other"),
+        ],
+        "prompt_params": [_at("role_adapters.0.prompt_params", {"tone": "Be long."})],
+        "params": [_at("role_adapters.0.params", {"top_p": 0.5})],
+        "sampling_params": [_at("role_adapters.0.sampling_params", {"temperature": 1.0})],
+        "class_path": [
+            _at("role_adapters.0.class_path", "keys_plugins:Shouting"),
+            _at("role_adapters.0.class_path", "keys_plugins:Nothing", refused="has neither 'prepare' nor 'parse'"),
+        ],
+        "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
+    },
+    "PromptMessage": {
+        "role": [_at(f"{_TEMPLATE}.role", "assistant")],
+        "content": [_at(f"{_TEMPLATE}.content", "What is it?")],
+    },
+    "PromptSpec": {
+        "prompt_id": [
+            Change({"prompts.0.prompt_id": "new",
+                    **{f"role_adapters.{n}.prompt_id": "new" for n in (0, 1, 2, 6, 7, 8)}}, same=True),
+            _swapped("prompts", 0, 2, "prompt_id", ("ask", "ask_other")),
+        ],
+        "template": [_at("prompts.0.template", "What is it?")],
+        "renderer": [_at("prompts.0.renderer", "mako", refused="renderer")],
+        "system_prompt": [_at("prompts.0.system_prompt", "Add.")],
+        "params": [_at("prompts.0.params", {"tone": "Be long."})],
+        "description": [_at("prompts.0.description", "Asks.")],
+    },
+    "MetricSpec": {
+        "metric_id": [_at("metrics.0.metric_id", "renamed")],
+        "implementation": [_at("metrics.0.implementation", "contains")],
+        "params": [_at("metrics.0.params", {"case_sensitive": True})],
+        "aggregation": [
+            _at("metrics.0.aggregation", "median"),
+            _at("metrics.0.aggregation", ["mean", "p90"]),
+            _at("metrics.0.aggregation", "medain", refused="no aggregation 'medain'"),
+        ],
+        "cluster_field": [
+            _at("metrics.0.cluster_field", "id"),
+            _at("metrics.0.cluster_field", "metadata.nowhere", refused="its cluster_field"),
+        ],
+        # No field of the five rows is a number; a weight that can be read is tried in tests/metrics.
+        "weight_field": [_at("metrics.0.weight_field", "id", refused="its weight_field")],
+        "slices": [_at("metrics.0.slices", ["metadata.topic"])],
+        "filters": [_at("metrics.0.filters", ["last_number"])],
+        "value_key": [_at("metrics.0.value_key", "hits")],
+        "on_missing_field": [_at("metrics.0.on_missing_field", "error")],
+        "description": [_at("metrics.0.description", "Right or wrong.")],
+    },
+    "GroupSpec": {
+        "group_id": [_at("groups", [{"group_id": "g", "tasks": [TASK]}])],
+        "tasks": [_at("groups", [{"group_id": "g", "tasks": ["other"]}], refused="no task 'other'")],
+        "metrics": [_at("groups", [{"group_id": "g", "tasks": [TASK], "metrics": ["right"]}])],
+        "description": [_at("groups", [{"group_id": "g", "tasks": [TASK], "description": "All."}])],
+    },
+    "StepSpec": {
+        "step": [_task("steps.3.step", "support", "one_helper")],
+        "adapter_id": [
+            _task("steps.0.adapter_id", "dut_twin", "steps", same=True),
+            _task("steps.0.adapter_id", "dut_other", "steps"),
+        ],
+    },
+    "FewShotSpec": {
+        "k": [_few_shot(k=1)],
+        "dataset_id": [_few_shot(dataset_id="main_other_twin", same=True), _few_shot(dataset_id="main")],
+        "strategy": [_few_shot(strategy="first"), _few_shot(strategy="balanced")],
+        "seed": [_few_shot(seed=7)],
+        "ids": [_few_shot(ids=["r1", "r2"])],
+        "form": [_few_shot(form="text")],
+        "delimiter": [_few_shot(delimiter="\n")],
+    },
+    "TaskSpec": {
+        "task_id": [_task("task_id", f"{TASK}2")],
+        "dataset_id": [_task("dataset_id", "main_twin", same=True, shown=True), _task("dataset_id", "main_other")],
+        "description": [_task("description", "Sums of two.")],
+        "adapter_id": [_task("adapter_id", "dut_twin", same=True), _task("adapter_id", "dut_other")],
+        "judge_adapter_id": [
+            _task("judge_adapter_id", "grader_twin", same=True),
+            _task("judge_adapter_id", "grader_other"),
+        ],
+        "support_adapter_id": [
+            _task("support_adapter_id", "helper_twin", "support", same=True),
+            _task("support_adapter_id", "helper_other", "support"),
+        ],
+        "max_samples": [_task("max_samples", 2)],
+        "shuffle": [_task("shuffle", False)],  # noqa: FBT003
+        "shuffle_seed": [_task("shuffle_seed", 2)],
+        "sampling_params": [_task("sampling_params", {"temperature": 0.5})],
+        "replicates": [_task("replicates", 2)],
+        "mode": [_task("mode", "completion")],
+        "choices": [_task("choices", "id")],
+        "target_delimiter": [_task("target_delimiter", ": ", "completion")],
+        "metrics_mode": [_task("metrics_mode", "extend", "overrides")],
+        "answer_type": [_task("answer_type", "choice")],
+        # A profile that is no file and not among ours; one of another content is tried in tests/contract.
+        "scoring_profile": [
+            _task("scoring_profile", "default", "typed", same=True),
+            _task("scoring_profile", "elsewhere.yaml", "typed", refused="scoring profile"),
+        ],
+        "max_unscored_share": [_task("max_unscored_share", 0.5)],
+        "max_error_share": [_task("max_error_share", 0.5)],
+    },
+    "LimitsSpec": {
+        "tokens": [_at("limits.tokens", 1_000_000)],
+        "cost": [_at("limits.cost", 100.0)],
+        "wall_s": [_at("limits.wall_s", 600.0)],
+    },
+    "ParseFieldSpec": {
+        "field": [_task("parse_schema.0.field", "sum", "typed")],
+        "type": [_task("parse_schema.0", {"field": "answer", "type": "text"}, "typed")],
+        "values": [_task("parse_schema.0.values", ["yes"], "typed")],
+    },
+    "ObservabilitySpec": {
+        "enabled": [_at("observability.enabled", False)],  # noqa: FBT003
+        "level": [_at("observability.level", "DEBUG")],
+    },
+    "SinkSpec": {
+        "type": [_sink(type="console")],
+        "output_path": [_sink(output_path="events.jsonl")],
+        "url": [_sink(type="http", url="http://127.0.0.1:9/events")],
+        "params": [_sink(params={"batch": 1})],
+    },
+}  # fmt: skip
+
+SETTINGS: dict[str, list[Change]] = {
+    "save_dir": [Change(base="plain", env={"GAGE_EVAL_SAVE_DIR": "{folder}/elsewhere"})],
+    "threads": [Change(base="plain", env={"GAGE_EVAL_THREADS": "3"})],
+    "max_inflight": [Change(base="plain", env={"GAGE_EVAL_MAX_INFLIGHT": "3"})],
+    "sequential": [Change(base="plain", env={"GAGE_EVAL_SEQUENTIAL": "1"})],
+    "autoeval_workers": [Change(base="plain", env={"GAGE_EVAL_AUTOEVAL_WORKERS": "2"})],
+    "max_samples": [Change(base="plain", env={"GAGE_EVAL_MAX_SAMPLES": "2"})],
+    "shuffle": [Change(base="plain", env={"GAGE_EVAL_SHUFFLE": "1"})],
+    "shuffle_seed": [Change({"datasets.0.params.shuffle": True}, "plain", env={"GAGE_EVAL_SHUFFLE_SEED": "3"})],
+    "embed_media_threads": [Change(base="pictures", env={"GAGE_EVAL_EMBED_MEDIA_THREADS": "3"})],
+    "embed_local_media": [Change(base="pictures", env={"GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"})],
+    "image_min_pixels": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_MIN_PIXELS": "4000"})],
+    "image_max_pixels": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_MAX_PIXELS": "4000"})],
+    "image_factor": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_FACTOR": "14"})],
+}
+
+OPTIONS: dict[str, list[Change]] = {
+    "output_dir": [Change(options={"output_dir": "{folder}/elsewhere"})],
+    "run_id": [Change(options={"run_id": "named"})],
+    "concurrency": [Change(options={"concurrency": 2})],
+    "max_samples": [Change(options={"max_samples": 2})],
+    "sample_ids": [Change(options={"sample_ids": ["r1"]})],
+    "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
+    "only_errors": [Change(options={"only_errors": True})],
+}
+
+# By backend type: a config that is whole, and another value for every field. `same` names the same content.
+_COMMON: dict[str, list[tuple[Any, bool]]] = {
+    "default_params": [({"temperature": 0.7}, False)],
+    "max_concurrency": [(7, False)],
+    "timeout": [(7.0, False)],
+    "connect_timeout": [(7.0, False)],
+    "max_attempts": [(7, False)],
+    "max_elapsed_s": [(7.0, False)],
+    "input_price": [(0.5, False)],
+    "output_price": [(1.5, False)],
+}
+_KEYED: dict[str, list[tuple[Any, bool]]] = {
+    "api_key": [("env:SOME_KEY", False)],
+    "adaptive": [(False, False)],
+    "requests_per_minute": [(100.0, False)],
+    "tokens_per_minute": [(1000.0, False)],
+    "give_up_after": [(7.0, False)],
+}
+_CHECKPOINT: dict[str, list[tuple[Any, bool]]] = {
+    "model_path": [("checkpoint_copy", True), ("checkpoint_other", False), ("org/name", False)],
+    "revision": [("abc", False)],
+    "dtype": [("float32", False)],
+    "max_model_len": [(512, False)],
+    "lora_path": [("adapter", False)],
+    "trust_remote_code": [(True, False)],
+    "add_bos_token": [(True, False)],
+    "prefix_token_id": [(0, False)],
+    "python": [("some/python", False)],
+    "start_timeout": [(7.0, False)],
+}
+_VLLM: dict[str, list[tuple[Any, bool]]] = {
+    **_CHECKPOINT,
+    "quantization": [("fp8", False)],
+    "gpu_memory_utilization": [(0.5, False)],
+    "tensor_parallel_size": [(2, False)],
+    "data_parallel_size": [(2, False)],
+    "replicas": [(2, False)],
+    "enforce_eager": [(True, False)],
+    "prefill_chunk": [(64, False)],
+    "env": [({"VLLM_CPU_KVCACHE_SPACE": "1"}, False)],
+}
+_TRANSFORMERS: dict[str, list[tuple[Any, bool]]] = {
+    **_COMMON,
+    **_CHECKPOINT,
+    "batch_size": [(3, False)],
+    "device": [("cpu", False)],
+    "threads": [(1, False)],
+}
+BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = {
+    "dummy": (
+        {"mode": "choice"},
+        {
+            **_COMMON,
+            "mode": [("fixed", False)],
+            "answer": [("4", False)],
+            "choices": [(["2", "4"], False)],
+            "seed": [(9, False)],
+            "latency_ms": [(1.0, False)],
+            "error_rate": [(1.0, False)],
+            "fail_sample_ids": [(["r1"], False)],
+        },
+    ),
+    "replay": (
+        {"path": "answers.jsonl", "answer_field": "text"},
+        {
+            **_COMMON,
+            "path": [("answers_copy.jsonl", True), ("more.jsonl", False)],
+            "format": [("jsonl", False)],
+            "records_path": [("rows", False)],
+            "match": [("row", False)],
+            "id_field": [("id", False)],
+            "sample_field": [("sample.id", False)],
+            "answer_field": [("wrong", False)],
+            "on_missing": [("skip", False)],
+        },
+    ),
+    "custom_script": (
+        {"file_path": "script.py", "class_name": "Model"},
+        {
+            **_COMMON,
+            "file_path": [("script_copy.py", True), ("script_other.py", False)],
+            "class_name": [("Other", False)],
+        },
+    ),
+    "openai_http": (
+        {"base_url": "http://127.0.0.1:9/v1", "model": "m"},
+        {
+            **_COMMON,
+            **_KEYED,
+            "base_url": [("http://127.0.0.1:10/v1", False)],
+            "model": [("n", False)],
+            "identity": [("rev-2", False)],
+            "freshness": [("2030-01-01", False)],
+            "max_tokens_field": [("max_completion_tokens", False)],
+            "reasoning_effort": [("low", False)],
+            "thinking_budget": [(64, False)],
+            "thinking_budget_field": [("budget", False)],
+            "think_start": [("<thought>", False)],
+            "think_end": [("</thought>", False)],
+            "stop_after_thinking": [(True, False)],
+            "stream": [(True, False)],
+            "echo_logprobs": [(True, False)],
+        },
+    ),
+    "llama_cpp": (
+        {"model_path": "model.gguf"},
+        {
+            **_COMMON,
+            "model_path": [("model_copy.gguf", True), ("other.gguf", False)],
+            "n_ctx": [(512, False)],
+            "n_gpu_layers": [(2, False)],
+            "n_parallel": [(2, False)],
+            "n_threads": [(2, False)],
+            "start_timeout": [(7.0, False)],
+        },
+    ),
+    "vllm": (
+        {"model_path": "checkpoint"},
+        {**_COMMON, **_VLLM, **{name: values for name, values in _KEYED.items() if name != "api_key"}},
+    ),
+    "vllm_native": ({"model_path": "checkpoint"}, {**_COMMON, **_VLLM}),
+    "transformers": ({"model_path": "checkpoint"}, _TRANSFORMERS),
+    "vlm_transformers": ({"model_path": "checkpoint"}, _TRANSFORMERS),
+}
+
+# The other way to configure a backend: a vLLM server that runs already.
+RUNNING: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = {
+    "vllm": (
+        {"base_url": "http://127.0.0.1:9/v1", "model": "m"},
+        {
+            "base_url": [("http://127.0.0.1:10/v1", False)],
+            "model": [("n", False)],
+            "identity": [("rev-2", False)],
+            "freshness": [("2030-01-01", False)],
+            "api_key": [("env:SOME_KEY", False)],
+            "adaptive": [(False, False)],
+        },
+    )
+}

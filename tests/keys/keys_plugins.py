@@ -1,0 +1,49 @@
+"""Plug-ins of a user, for tests of what is computed when one takes a built-in's place."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.dummy import Dummy, DummyConfig
+from gage_eval.datasets.jsonl import JsonlLoader
+from gage_eval.engine.types import Request
+from gage_eval.preprocess.base import Preprocessor
+from gage_eval.preprocess.default import default
+
+
+class OtherLoader(JsonlLoader):
+    """Reads the same lines."""
+
+
+class OtherModel(Dummy):
+    """Answers the same."""
+
+    def __init__(self, config: BackendConfig, context: BackendContext) -> None:
+        super().__init__(DummyConfig.model_validate(config.model_dump()), context)
+
+
+class Shouting:
+    """Puts the last question in capitals."""
+
+    def prepare(self, request: Request, context: Mapping[str, Any]) -> Request:
+        *before, last = request.messages or []
+        return replace(request, messages=[*before, {**last, "content": last["content"].upper()}])
+
+
+class Nothing:
+    """Has no hand in anything."""
+
+
+def other_preprocess() -> Preprocessor:
+    """Makes the same samples."""
+    return default()
+
+
+def words(sample: dict[str, object], **kwargs: object) -> str:
+    """The same question for all."""
+    return "How much is it?"
+
+
+def nothing(sample: dict[str, object], **kwargs: object) -> None:
+    """No media."""

@@ -1,0 +1,74 @@
+"""A judge's verdict is read as MT-bench reads it, and a verdict that is none is never a number."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from score_tables import judgments, responses, sample, samples
+from vector_differences import MT_BENCH
+from vectors import vector_rows
+
+from gage_eval.metrics import bind
+from gage_eval.metrics.filters.extract import rating
+from gage_eval.metrics.filters.verdict import pairwise_verdict
+
+
+def _judged(
+    metric: str, judgment: dict[str, Any], params: dict[str, Any] | None = None
+) -> tuple[str, dict[str, float]]:
+    table = bind(metric, params, on_missing_field="ignore").score_table(
+        samples([sample(0)]), responses([{"answer": "x"}]), judgments=judgments([judgment])
+    )
+    (row,) = table.to_pylist()
+    return row["status"], dict(row["values"])
+
+
+def test_every_rating_is_read_as_officially(shared: Path) -> None:
+    differing = set()
+    rows = [row for row in vector_rows(shared, "mt_bench_judge_parse") if row["kind"] == "single"]
+    for row in rows:
+        found, expected = rating(row["judgment"]), row["expected"]
+        status, values = _judged("judge_rating", {"text": row["judgment"]})
+        if isinstance(expected, dict):
+            assert found is None
+            differing.add(row["id"])
+        elif expected == -1:
+            assert (found, status, values) == (None, "unscored", {}), row["id"]
+        else:
+            assert float(found or "nan") == expected, row["id"]
+            assert (status, values) == ("scored", {"rating": expected}), row["id"]
+    assert len(rows) == 97
+    assert differing == set(MT_BENCH)
+
+
+def test_every_pairwise_verdict_is_read_as_officially(shared: Path) -> None:
+    rows = [row for row in vector_rows(shared, "mt_bench_judge_parse") if row["kind"] == "pair"]
+    for row in rows:
+        assert (pairwise_verdict(row["judgment"]) or "error") == row["expected"], row["id"]
+    assert len(rows) == 10
+
+
+@pytest.mark.parametrize(
+    ("score", "threshold", "value"),
+    [(0.5, None, 1.0), (0.49, None, 0.0), (7.0, 7, 1.0), (-1.0, None, 0.0), (0.69, 0.7, 0.0)],
+)
+def test_a_score_passes_at_its_threshold_and_the_default_works(
+    score: float, threshold: float | None, value: float
+) -> None:
+    params = {} if threshold is None else {"threshold": threshold}
+    assert _judged("judge_threshold", {"score": score}, params) == ("scored", {"score": value})
+
+
+@pytest.mark.parametrize(("parsed", "value"), [('{"s": "0.7"}', 1.0), ('{"s": true}', 1.0), ('{"s": false}', 0.0)])
+def test_a_score_may_be_text_or_a_flag(parsed: str, value: float) -> None:
+    assert _judged("judge_threshold", {"parsed": parsed}, {"judge_field": "judge_output.s"})[1] == {"score": value}
+
+
+@pytest.mark.parametrize("parsed", [None, "{}", '{"s": "8/10"}', '{"s": "NaN"}', '{"s": [1]}', '{"s": ""}'])
+def test_no_verdict_is_unscored_not_a_failure_of_the_model(parsed: str | None) -> None:
+    assert _judged("judge_threshold", {"parsed": parsed}, {"judge_field": "judge_output.s"}) == ("unscored", {})
+
+
+@pytest.mark.parametrize("text", ["[[" + "1" * 1_000_000, "[[1." * 250_000, "[" * 1_000_000])
+def test_a_megabyte_of_almost_ratings_takes_linear_time(text: str) -> None:
+    assert rating(text) is None

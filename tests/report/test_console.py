@@ -1,0 +1,96 @@
+"""Promises of the score table: the columns of the design, plain elsewhere, words for what is too much."""
+
+import io
+
+from run_summaries import metric_row, summary
+
+from gage_eval.report.console import COLUMNS, artifact_rows, plain_lines, print_scores, score_rows
+from gage_eval.report.shares import Limits, remarks, share_text
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _printed(stream: io.StringIO, **changes: object) -> str:
+    print_scores(summary(**changes), report="runs/quiet-otter/report.html", stream=stream)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def test_elsewhere_the_table_is_plain_aligned_lines() -> None:
+    lines = _printed(io.StringIO()).splitlines()
+    assert lines == [
+        "task   metric                    score              n  truncated  unparsed  error",
+        "gsm8k  exact_match,strict-match  0.842 ± 0.020  1,319      0.4 %     2.7 %      0",
+        "report  runs/quiet-otter/report.html      19 s · 1.31 M tokens · 268 reused",
+    ]
+
+
+def test_on_a_terminal_the_same_cells_are_there() -> None:
+    text = _printed(Terminal())
+    assert "\x1b[" in text
+    for cell in ("0.842 ± 0.020", "1,319", "0.4 %", "2.7 %"):
+        assert cell in text
+
+
+def test_plus_minus_is_half_of_the_interval() -> None:
+    ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.8, ci_high=0.9)]))
+    assert score == "0.842 ± 0.050"
+    ((_, _, large, *_),) = score_rows(summary([metric_row(value=1523.4, ci_low=1500.0, ci_high=1550.0)]))
+    assert large == "1,523.4 ± 25.0"
+
+
+def test_without_an_interval_there_is_no_plus_minus_and_without_a_value_a_dash() -> None:
+    rows = score_rows(summary([metric_row(ci_low=None, ci_high=None), metric_row(value=None, n=0)]))
+    assert [row[2] for row in rows] == ["0.842", "–"]
+
+
+def test_names_from_data_cannot_move_the_cursor_or_style_the_table() -> None:
+    rows = [metric_row(metric_id="x\x1b[2J\r\n[red]y[/red]")]
+    for stream in (io.StringIO(), Terminal()):
+        text = _printed(stream, rows=rows, task_id="t\x1b]0;title\x07")
+        assert "\x1b[2J" not in text
+        assert "\x1b]0" not in text
+        assert "[red]" in text
+
+
+def test_a_share_above_its_limit_is_said_in_words() -> None:
+    run = summary(
+        [metric_row(unparsed=300, n=1300, unscored=19)],
+        statuses={"ok": 1000, "truncated": 200, "refused": 119},
+        reject_count=2,
+    )
+    assert remarks(run) == [
+        "gsm8k: 2 of 1,321 (0.2 %) records are no samples and are in no score.",
+        "gsm8k: 200 of 1,319 (15.2 %) answers were cut at the token limit and are scored as they stand. "
+        "Raise max_new_tokens.",
+        "gsm8k: 119 of 1,319 (9.0 %) answers are refusals and are scored as they stand.",
+        "gsm8k: exact_match,strict-match could not read 300 of 1,319 (22.7 %) answers; they count as wrong.",
+        "gsm8k: exact_match,strict-match has no score for 19 of 1,319 (1.4 %) rows; they are left out.",
+    ]
+    lax = Limits(truncated=1, refused=1, unparsed=1, failed=1, rejected=1)
+    assert remarks(run, lax) == []
+    assert remarks(summary()) == []
+
+
+def test_shares_never_round_to_nothing() -> None:
+    assert [share_text(*pair) for pair in ((0, 10), (1, 100_000), (5, 1319), (10, 10), (3, 0))] == [
+        "0",
+        "<0.1 %",
+        "0.4 %",
+        "100.0 %",
+        "0",
+    ]
+
+
+def test_a_run_without_metrics_still_says_where_the_report_is() -> None:
+    assert _printed(io.StringIO(), rows=[]).startswith("report  runs/quiet-otter/report.html")
+
+
+def test_records_for_other_tables_have_the_same_cells() -> None:
+    run = summary()
+    assert artifact_rows(run) == [dict(zip(COLUMNS, score_rows(run)[0], strict=True))]
+    assert len(plain_lines(score_rows(run))) == 2

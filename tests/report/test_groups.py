@@ -1,0 +1,113 @@
+"""Promises of groups and slices: micro and macro agree with the tasks, unknown stays unknown, names stay text."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from run_summaries import Stage, metric_row
+
+from gage_eval.report import Summary, TaskSummary, group_summaries, run_summary, task_summary
+from gage_eval.report.console import group_lines, score_rows
+from gage_eval.report.html import report_html
+from gage_eval.report.summary import metric_name
+
+
+@dataclass(frozen=True)
+class Group:
+    group_id: str = "all"
+    tasks: list[str] = field(default_factory=lambda: ["a", "b"])
+    metrics: list[str] = field(default_factory=list)
+    description: str | None = None
+
+
+def task(task_id: str, *rows: dict[str, Any]) -> TaskSummary:
+    return task_summary(
+        task_id=task_id, dataset_id=task_id, metrics=rows, sample_count=100, statuses={"ok": 100}, model="m"
+    )
+
+
+def row(value: float | None, samples: int, stderr: float | None = 0.05, **more: Any) -> dict[str, Any]:
+    return metric_row(value=value, stderr=stderr, samples=samples, n=samples, filter=None, **more)
+
+
+def summary(tasks: list[TaskSummary], groups: list[Group]) -> Summary:
+    return run_summary(
+        run_id="r",
+        name="n",
+        tasks=tasks,
+        stages=[Stage("load")],
+        wall_s=1.0,
+        groups=group_summaries(groups, tasks),
+    )
+
+
+def test_micro_weighs_samples_and_macro_weighs_tasks() -> None:
+    (group,) = group_summaries([Group()], [task("a", row(0.9, 300, 0.01)), task("b", row(0.5, 100, 0.05))])
+    (metric,) = group.metrics
+    assert metric.samples == 400
+    assert metric.micro.value == pytest.approx(0.8)
+    assert metric.macro.value == pytest.approx(0.7)
+    pooled = ((299 * 300 * 0.01**2 + 99 * 100 * 0.05**2) / (400 - 2) / 400) ** 0.5
+    assert metric.micro.stderr == pytest.approx(pooled)
+    assert metric.macro.stderr == pytest.approx((0.01**2 + 0.05**2) ** 0.5 / 2)
+    for score in (metric.micro, metric.macro):
+        assert score.ci_low is not None
+        assert score.ci_high is not None
+        assert score.value is not None
+        assert score.ci_low < score.value < score.ci_high
+
+
+def test_a_task_without_a_score_leaves_the_group_unknown_and_not_smaller() -> None:
+    (group,) = group_summaries([Group()], [task("a", row(0.9, 300)), task("b", row(None, 0, None))])
+    assert (group.metrics[0].micro.value, group.metrics[0].macro.value) == (None, None)
+
+
+def test_only_numbers_that_all_tasks_have_and_that_are_means_are_put_together() -> None:
+    numbers = [row(0.5, 10), row(0.4, 10, metric_id="other"), row(3.0, 10, aggregation="median")]
+    tasks = [task("a", *numbers, row(0.1, 10, value_key="extra")), task("b", *numbers)]
+    found = group_summaries([Group(), Group("one", metrics=["other"])], tasks)
+    assert [[metric.metric_id for metric in group.metrics] for group in found] == [["exact_match", "other"], ["other"]]
+
+
+def test_slices_are_beside_the_numbers_and_never_among_them() -> None:
+    sliced = task("a", row(0.5, 10), row(1.0, 2, slice_field="data_tag.topic", slice_value="sums"))
+    assert ([m.value for m in sliced.metrics], [m.value for m in sliced.slices]) == ([0.5], [1.0])
+    assert sliced.slices[0].slice_name == "data_tag.topic = sums"
+    found = summary([sliced], [])
+    assert len(found.metrics) == len(score_rows(found)) == 1
+
+
+def test_the_page_shows_slices_and_groups_as_text_whatever_they_hold() -> None:
+    bad = "<script>alert(1)</script>"
+    sliced = [row(1.0, 2, slice_field=f"x.{bad}", slice_value=value) for value in (bad, None)]
+    tasks = [task("a", row(0.5, 10), *sliced), task("b", row(0.7, 10))]
+    page = report_html(summary(tasks, [Group(description=bad)]))
+    assert "<script" not in page
+    assert page.count("<details>") == 1
+    assert "&lt;script&gt;" in page
+    assert "(none)" in page
+    assert "exact_match, micro" in page
+    assert "exact_match, macro" in page
+
+
+def test_the_console_shows_a_line_for_each_number_of_a_group() -> None:
+    tasks = [task("a", row(0.5, 10)), task("b", row(0.7, 10))]
+    (line,) = group_lines(summary(tasks, [Group("\x1b[31mall")]))
+    assert "micro 0.600 ±" in line
+    assert "macro 0.600 ±" in line
+    assert line.endswith("20 samples of 2 tasks")
+    assert "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (("gsm8k", "strict-match", "score", "mean"), "gsm8k,strict-match"),
+        (("latency", None, "latency_ms", "p95"), "latency p95"),
+        (("bleu", None, "bleu", "corpus_bleu"), "bleu"),
+        (("code", None, "acc", "pass@5"), "code pass@5"),
+        (("ifeval", None, "inst_strict", "ratio"), "ifeval inst_strict"),
+    ],
+)
+def test_names_tell_numbers_of_one_metric_apart(parts: tuple[str, str | None, str, str], name: str) -> None:
+    assert metric_name(*parts) == name

@@ -1,0 +1,146 @@
+"""Stored responses under other metrics: nothing is asked, nothing is scored twice, and the result can be kept."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gage_eval.cli.main import main
+from gage_eval.errors import InputError
+from gage_eval.runs import RunOptions, RunOutcome, run_inline
+from gage_eval.runs.rescore import Rescored, rescore
+from gage_eval.runs.resume import resumed
+from gage_eval.runs.roots import find_roots
+from gage_eval.runs.stored import StoredRun
+from gage_eval.scoring import metric_spec
+from gage_eval.store import Store
+from tests.support.workspace import JUDGED, ROWS, write_config, write_rows
+
+TWO = [
+    {"dataset_id": "sums", "params": {"path": "rows.jsonl"}},
+    {"dataset_id": "more", "params": {"path": "more.jsonl"}},
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path)
+    write_rows(tmp_path, 3, name="more.jsonl", first=1)
+    return tmp_path
+
+
+def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
+    write_config(here, **changes)
+    return run_inline(RunOptions(config="mine.yaml", store="store", run_id=run_id))
+
+
+def again(*metrics: Any, run_id: str = "first", **options: Any) -> Rescored:
+    stored = StoredRun.open("store/runs", run_id)
+    return rescore(stored, Store.open("store"), [metric_spec(metric) for metric in metrics], **options)
+
+
+def values(found: Rescored) -> dict[str, float | None]:
+    return {f"{one.task_id}/{one.metric_id}": one.value for one in found.summary.metrics}
+
+
+def test_other_metrics_give_what_a_run_with_them_gives(here: Path) -> None:
+    run(here, datasets=TWO)
+    # Neither the data nor the model is looked at.
+    for name in ("rows.jsonl", "more.jsonl", "mine.yaml"):
+        (here / name).rename(here / f"away-{name}")
+    found = again("numeric_match", "contains")
+    for name in ("rows.jsonl", "more.jsonl", "mine.yaml"):
+        (here / f"away-{name}").rename(here / name)
+    whole = run(here, "whole", datasets=TWO, metrics=["numeric_match", "contains"])
+    assert values(found) == {f"{one.task_id}/{one.metric_id}": one.value for one in whole.summary.metrics}
+    assert [task.model_dump() for task in found.summary.tasks] == [task.model_dump() for task in whole.summary.tasks]
+    assert whole.results["sums", "auto_eval"].cached, "the run finds the scores that are there"
+
+
+def test_only_what_is_new_is_computed(here: Path) -> None:
+    run(here)
+    first = again("exact_match", "contains")
+    assert first.results["sums", "auto_eval"].counts["computed_metrics"] == 1
+    assert again("exact_match", "contains").results["sums", "auto_eval"].cached
+
+
+def test_one_task_of_several(here: Path) -> None:
+    run(here, datasets=TWO)
+    assert list(values(again("contains", tasks=["more"]))) == ["more/contains"]
+    with pytest.raises(InputError, match="Did you mean 'more'"):
+        again("contains", tasks=["mor"])
+
+
+def test_a_judges_verdicts_are_scored_where_there_are_some(here: Path) -> None:
+    run(here, "judged", **JUDGED)
+    assert values(again("judge_threshold(threshold=2)", run_id="judged")) == {"sums/judge_threshold": 1.0}
+    run(here)
+    with pytest.raises(InputError, match="has no judge"):
+        again("judge_threshold")
+
+
+def test_a_run_that_was_not_answered_is_refused(here: Path) -> None:
+    backends = [{"backend_id": "model", "type": "dummy", "config": {"error_rate": 1.0}}]
+    with pytest.raises(Exception, match="ended in an error"):
+        run(here, "failed", backends=backends)
+    table = again("contains", run_id="failed").summary.metrics[0]
+    assert (table.n, table.error) == (0, ROWS)
+    write_config(here, metrics=["exact_match"], datasets=[{"dataset_id": "x", "params": {"path": "none.jsonl"}}])
+    with pytest.raises(InputError):
+        run_inline(RunOptions(config="mine.yaml", store="store", run_id="empty"))
+    with pytest.raises(InputError, match="has not come to standardize"):
+        again("contains", run_id="empty")
+
+
+def test_two_metrics_of_one_name_are_refused(here: Path) -> None:
+    run(here)
+    with pytest.raises(InputError, match="two metrics are named 'contains'"):
+        again("contains", "contains(case_sensitive=True)")
+
+
+def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
+    run(here)
+    found = again("contains")
+    folder = found.save("store/runs", "second")
+    kept = StoredRun.open("store/runs", "second")
+    assert kept.standing == "completed"
+    assert kept.summary == found.summary
+    assert kept.summary.run.run_id == "second"
+    assert kept.record["rescored"] == {
+        "run_id": "first",
+        "metrics": [{"metric_id": "contains", "implementation": "contains"}],
+    }
+    assert folder.read("report.html")
+    ids = {*kept.outputs["sums", "auto_eval"].values(), *kept.outputs["sums", "infer"].values()}
+    assert ids <= find_roots(Store.open("store"), "store/runs").artifacts
+    assert values(again("exact_match", run_id="second")) == {"sums/exact_match": pytest.approx(1 / ROWS)}
+    with pytest.raises(InputError, match="resume that one"):
+        resumed("second", store="store")
+
+
+def test_the_command_prints_the_table_or_json_and_saves(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(here)
+    command = ["score", "first", "--store", "store", "--metric", "contains", "--metric", "numeric_match(tolerance=1)"]
+    assert _exit(command) == 0
+    shown = capsys.readouterr().out
+    assert "contains" in shown
+    assert "numeric_match" in shown
+    assert [path.name for path in (here / "store" / "runs").iterdir()] == ["first"]
+    assert _exit([*command, "--json", "--save", "--run-id", "kept"]) == 0
+    assert orjson.loads(capsys.readouterr().out)["run"]["run_id"] == "kept"
+    assert StoredRun.open("store/runs", "kept").status == "completed"
+    for wrong, said in (
+        (["score", "first", "--store", "store", "--metric", "contain"], "Did you mean 'contains'"),
+        (["score", "frist", "--store", "store", "--metric", "contains"], "Did you mean 'first'"),
+        ([*command, "--run-id", "x"], "add --save"),
+    ):
+        assert _exit(wrong) == 2
+        assert said in capsys.readouterr().err
+
+
+def _exit(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)

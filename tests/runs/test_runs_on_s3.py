@@ -1,0 +1,64 @@
+"""Whole runs with store and run folders on S3."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.endpoint import mock_endpoint
+from support.runs import write_config
+
+import gage_eval
+from gage_eval.errors import InputError, RunFailed
+from gage_eval.store import Store
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_run_on_s3_leaves_everything_there_and_hits_the_second_time(folder: Path, s3_url: str) -> None:
+    with mock_endpoint(accuracy=0.7) as endpoint:
+        config = write_config(folder, endpoint.url, rows=40, export=["samples_jsonl"])
+        first = gage_eval.run(str(config), store=s3_url, run_id="first")
+        second = gage_eval.run(str(config), store=s3_url, run_id="second")
+        local = gage_eval.run(str(config), store=str(folder / "local"), run_id="local")
+        assert endpoint.stats()["requests"] == 80
+
+    assert second.summary.run.sent == 0
+    assert first.scores().equals(second.scores())
+    objects = Store.open(s3_url).objects
+    found = {info.path.removeprefix("runs/first/") for info in objects.list("runs/first")}
+    assert found >= {"run.json", "summary.json", "events.jsonl", "report.html", "samples.jsonl"}
+    assert [event["type"] for event in map(json.loads, objects.get("runs/first/events.jsonl").splitlines())].count(
+        "stage_finished"
+    ) == 7
+    assert first.samples().num_rows == 40
+    assert first.samples().equals(local.samples())
+    assert not any(folder.glob(".gage*"))
+
+
+def test_a_run_id_is_taken_once_on_s3(folder: Path, s3_url: str) -> None:
+    with mock_endpoint() as endpoint:
+        config = write_config(folder, endpoint.url, rows=5)
+        gage_eval.run(str(config), store=s3_url, run_id="mine")
+        with pytest.raises(InputError, match="a run 'mine' is there already"):
+            gage_eval.run(str(config), store=s3_url, run_id="mine")
+
+
+def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:
+    from gage_eval.runs import run_inline
+    from gage_eval.runs.resume import resumed
+
+    with mock_endpoint(fault={"500": 0.3}) as endpoint:
+        port = endpoint.root.rsplit(":", 1)[1]
+        config = write_config(folder, endpoint.url, rows=30, backend={"max_attempts": 1})
+        with pytest.raises(RunFailed, match="ended in an error"):
+            gage_eval.run(str(config), store=s3_url, run_id="mended")
+    with mock_endpoint(port=port) as endpoint:
+        outcome = run_inline(resumed("mended", store=s3_url, only_errors=True))
+        asked = endpoint.stats()["requests"]
+
+    assert 0 < asked < 30
+    assert outcome.summary.tasks[0].responses["ok"] == 30

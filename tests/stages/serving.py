@@ -1,0 +1,13 @@
+"""Serves a model session in a process of its own: ``serving.py FILE`` prints the requests it sent."""
+
+import sys
+from pathlib import Path
+
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.session import ModelSession
+from gage_eval.stages.sharing import serve
+
+if __name__ == "__main__":
+    session = ModelSession.from_json(Path(sys.argv[1]).read_text())
+    with Runtime() as runtime:
+        sys.stdout.write(str(serve(session, runtime)))

@@ -1,0 +1,169 @@
+"""Roles: classes that have a hand in requests and answers, support answers in later prompts, pools, recorded tools."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from support.command import Command, command
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.runs import stage_outputs, write_config
+
+from gage_eval.store import Store
+
+ADAPTER = """
+from dataclasses import replace
+class Upper:
+    def prepare(self, request, context):
+        text = request.messages[-1]["content"]
+        return replace(request, messages=[{"role": "user", "content": f"{context['sample']['id']}: {text}"}])
+    def parse(self, response):
+        return replace(response, answer=response.answer.removeprefix("ANSWER: "))
+class Failing:
+    def parse(self, response):
+        raise ValueError("no number")
+"""
+
+
+@pytest.fixture
+def gage(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    (tmp_path / "adapters.py").write_text(ADAPTER)
+    return command(tmp_path, capsys, monkeypatch)
+
+
+def dut(**fields: Any) -> list[dict[str, Any]]:
+    return [{"adapter_id": "dut", "role_type": "dut_model", "backend_id": "mock", **fields}]
+
+
+def rows(folder: Path, run_id: str, stage: str = "infer", name: str = "responses") -> list[dict[str, Any]]:
+    outputs = stage_outputs(folder, run_id)[f"sums/{stage}"]
+    found: list[dict[str, Any]] = Store.open(str(folder / ".gage")).artifact(outputs[name]).table().to_pylist()
+    return found
+
+
+def test_an_adapters_class_prepares_requests_and_parses_answers(tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        write_config(tmp_path, endpoint.url, rows=5, role_adapters=dut(class_path="adapters.py:Upper"))
+        assert gage("run", "sums.yaml", "--run-id", "first").code == 0
+        sent = {body["messages"][0]["content"] for body in endpoint.stats()["bodies"]}
+        assert sent == {f"sum-{i}: What is {i} + {2 * i + 1}?" for i in range(5)}
+        assert [row["answer"] for row in rows(tmp_path, "first")] == [str(3 * i + 1) for i in range(5)]
+        received = rows(tmp_path, "first", name="received_responses")
+        assert [row["answer"] for row in received] == [f"ANSWER: {3 * i + 1}" for i in range(5)]
+
+        # Another parse reads the answers that are there.
+        (tmp_path / "adapters.py").write_text(ADAPTER.replace('removeprefix("ANSWER: ")', "lower()"))
+        endpoint.phase("again")
+        assert gage("run", "sums.yaml", "--run-id", "second").code == 0
+        assert "again" not in endpoint.stats()["phases"]
+    assert rows(tmp_path, "second")[0]["answer"] == "answer: 1"
+
+
+@pytest.mark.parametrize(
+    ("class_path", "said"),
+    [
+        ("adapters.py:Failing", "adapters.py:Failing: parse failed for sample 'sum-0': ValueError: no number."),
+        ("adapters.py:Nobody", "has no 'Nobody'"),
+    ],
+)
+def test_what_an_adapters_class_does_wrong_is_said_in_one_sentence(
+    class_path: str, said: str, tmp_path: Path, gage: Command
+) -> None:
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=2, role_adapters=dut(class_path=class_path))
+        ended = gage("run", "sums.yaml")
+    assert ended.code == 2
+    assert said in ended.sentence
+
+
+def helped(folder: Path, endpoint: MockEndpoint, *, own_prompt: bool) -> None:
+    """A support step, and a judge that is shown its answer; the model under test may have no prompt."""
+    fixed = {"type": "dummy", "config": {"answer": "a hint"}}
+    shown = "Hint: {{ payload.support_output.answer }}. "
+    adapters = [
+        {"adapter_id": "helper", "role_type": "helper", "backend": fixed},
+        dut(**({"prompt_id": "ask"} if own_prompt else {}))[0],
+        {"adapter_id": "grader", "role_type": "judge_model", "backend_id": "mock", "prompt_id": "grade"},
+    ]
+    prompts = [
+        {"prompt_id": "ask", "template": shown + "{{ sample.messages[0].content[0].text }}"},
+        {"prompt_id": "grade", "template": shown + "Is {{ model_answer }} right?"},
+    ]
+    write_config(folder, endpoint.url, rows=3, role_adapters=adapters, prompts=prompts)
+
+
+@pytest.mark.parametrize("own_prompt", [True, False])
+def test_a_support_answer_is_usable_in_every_later_prompt(own_prompt: bool, tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        helped(tmp_path, endpoint, own_prompt=own_prompt)
+        ended = gage("run", "sums.yaml", "--run-id", "helped")
+        assert ended.code == 0, ended.err
+        prompts = [body["messages"][0]["content"] for body in endpoint.stats()["bodies"]]
+        assert gage("plan", "sums.yaml").code == 0
+    assert len(prompts) == 6
+    assert sum(prompt.startswith("Hint: a hint.") for prompt in prompts) == (6 if own_prompt else 3)
+
+
+def test_a_pool_bounds_what_an_adapter_has_in_flight_over_all_tasks(tmp_path: Path, gage: Command) -> None:
+    tasks = [{"task_id": f"t{k}", "dataset_id": "sums", "sampling_params": {"seed": k}} for k in range(3)]
+    with mock_endpoint(latency_ms=10) as endpoint:
+        adapters = dut(resource_requirement={"pool_size": 3})
+        write_config(tmp_path, endpoint.url, rows=30, tasks=tasks, role_adapters=adapters)
+        assert gage("run", "sums.yaml").code == 0
+        stats = endpoint.stats()
+    assert (stats["answered"], stats["max_in_flight"]) == (90, 3)
+
+
+def tool_rows(folder: Path, outputs: Any) -> None:
+    tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
+    with (folder / "sums.jsonl").open("wb") as out:
+        for i in range(20):
+            record = {
+                "id": f"t{i}",
+                "messages": [{"role": "user", "content": f"What is {i} + 1?"}],
+                "tools": [tool],
+                "references": [str(i + 1)],
+                "label": str(i + 1),
+                **outputs(i),
+            }
+            out.write(orjson.dumps(record) + b"\n")
+
+
+def recorded(i: int) -> dict[str, Any]:
+    return {"metadata": {"tool_outputs": {"add": str(i + 1)}}}
+
+
+def golden(i: int) -> dict[str, Any]:
+    call = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"of": "x"}'}}
+    trajectory = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": str(i + 1)},
+    ]
+    return {"golden_trajectories": [trajectory]}
+
+
+@pytest.mark.parametrize("outputs", [recorded, golden])
+def test_tool_calls_are_answered_with_what_the_sample_records(outputs: Any, tmp_path: Path, gage: Command) -> None:
+    tool_rows(tmp_path, outputs)
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, role_adapters=dut(tool_rounds=2))
+        ended = gage("run", "sums.yaml", "--run-id", "tools")
+        assert ended.code == 0, ended.err
+        assert endpoint.stats()["requests"] == 40
+        # The same questions with other recorded outputs are other episodes.
+        tool_rows(tmp_path, lambda i: {"metadata": {"tool_outputs": {"add": "7"}}})
+        assert gage("run", "sums.yaml", "--run-id", "other").code == 0
+    found = rows(tmp_path, "tools")
+    assert [row["answer"] for row in found] == [f"ANSWER: {i + 1}" for i in range(20)]
+    assert all(len(row["turns"]) == 2 and "add" in row["turns"][0]["tool_calls"] for row in found)
+    assert {row["answer"] for row in rows(tmp_path, "other")} == {"ANSWER: 7"}
+
+
+def test_tools_that_a_backend_lacks_are_refused_before_anything_is_sent(tmp_path: Path, gage: Command) -> None:
+    tool_rows(tmp_path, recorded)
+    (tmp_path / "model.gguf").write_bytes(b"weights")
+    local = [{"backend_id": "mock", "type": "llama_cpp", "config": {"model_path": "model.gguf"}}]
+    write_config(tmp_path, "http://127.0.0.1:9/v1", backends=local)
+    refused = gage("preview", "sums.yaml")
+    assert refused.code == 2
+    assert "sends tools (sample 't0'), which backend 'llama_cpp' cannot answer" in refused.sentence

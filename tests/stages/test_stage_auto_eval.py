@@ -1,0 +1,166 @@
+"""auto_eval: one scores artifact a metric, each computed once."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from stages.calling import Bench
+
+from gage_eval import stages
+from gage_eval.errors import InputError, RunFailed
+from gage_eval.metrics import BoundMetric, bind
+from gage_eval.stages import StageResult
+from gage_eval.stages.specs import ScoreSpec
+
+RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"Q{row}" if row % 2 else "no"} for row in range(6)]
+MATCH = bind("exact_match")
+LENGTH = bind("text_length")
+
+
+def answered(bench: Bench, **model: object) -> dict[str, StageResult]:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples)
+    return {"samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo", **model))}
+
+
+def evaluated(bench: Bench, metrics: list[BoundMetric], inputs: dict[str, StageResult]) -> tuple[int, dict[str, str]]:
+    """Metrics that were computed, and the scores artifact of each."""
+    result = bench.auto_eval(metrics, **inputs)
+    rows = bench.rows(result, "metrics")
+    return result.counts.get("computed_metrics", 0), {row["metric_id"]: row["scores"] for row in rows}
+
+
+def test_a_new_metric_computes_itself_only(bench: Bench) -> None:
+    inputs = answered(bench)
+    computed, first = evaluated(bench, [MATCH], inputs)
+    assert computed == 1
+    computed, both = evaluated(bench, [LENGTH, MATCH], inputs)
+    assert computed == 1
+    assert both["exact_match"] == first["exact_match"] != both["text_length"]
+
+
+def test_another_aggregation_or_name_scores_no_row_again(bench: Bench) -> None:
+    inputs = answered(bench)
+    _, first = evaluated(bench, [MATCH], inputs)
+    named = bind("exact_match", metric_id="mine", aggregation="identity")
+    computed, second = evaluated(bench, [named], inputs)
+    assert (computed, second["mine"]) == (0, first["exact_match"])
+
+
+def test_another_parameter_scores_its_metric_again(bench: Bench) -> None:
+    inputs = answered(bench)
+    _, first = evaluated(bench, [MATCH], inputs)
+    computed, second = evaluated(bench, [bind("exact_match", {"case_sensitive": True})], inputs)
+    assert computed == 1
+    # Another question with the same result is the same artifact.
+    assert second == first
+
+
+def test_each_scores_artifact_has_the_rows_of_its_metric_alone(bench: Bench) -> None:
+    _, found = evaluated(bench, [MATCH, LENGTH], answered(bench))
+    values = {name: bench.store.artifact(id_).table()["values"].to_pylist() for name, id_ in found.items()}
+    assert [dict(value) for value in values["exact_match"]] == [{"score": float(row % 2)} for row in range(6)]
+    assert all(len(rows) == len(RECORDS) for rows in values.values())
+
+
+def test_error_rows_are_out_of_n_and_counted(bench: Bench) -> None:
+    inputs = answered(bench, fail_sample_ids=["s0", "s1", "s2"], max_error_share=1.0)
+    result = bench.auto_eval([MATCH], **inputs)
+    (row,) = bench.rows(result, "metrics")
+    assert (row["n"], row["error"], row["value"]) == (3, 3, pytest.approx(2 / 3))
+
+
+def test_a_metric_that_refuses_missing_fields_ends_the_stage_and_leaves_no_scores(bench: Bench) -> None:
+    inputs = answered(bench)
+    strict = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
+    with pytest.raises(InputError, match=r"sample\.metadata\.gold"):
+        bench.auto_eval([LENGTH, strict], **inputs)
+    assert list(bench.store.actions("scores")) == []
+    assert list(bench.store.objects.leftovers()) == []
+
+
+# What raises, and how much of it a run bears
+
+PLUGIN = """
+def picky(prediction: str, reference: str) -> float:
+    if prediction == "Q0":
+        raise ValueError("no Q0, please")
+    return 1.0
+"""
+
+
+@pytest.fixture
+def picky(tmp_path: Path) -> BoundMetric:
+    """A metric that raises on one row of six."""
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    return bind(f"{tmp_path}/plugin.py:picky", metric_id="picky")
+
+
+def limited(bench: Bench, metric: BoundMetric, share: float, inputs: dict[str, StageResult]) -> StageResult:
+    return stages.auto_eval(bench.env, ScoreSpec("t", (metric,), max_unscored_share=share), **inputs)
+
+
+def test_a_row_that_breaks_a_metric_is_unscored_and_counted(bench: Bench, picky: BoundMetric) -> None:
+    result = limited(bench, picky, 0.2, answered(bench))
+    (row,) = bench.rows(result, "metrics")
+    assert (row["n"], row["unscored"], row["value"]) == (5, 1, 1.0)
+    broken = bench.store.artifact(row["scores"]).table().to_pylist()[0]
+    assert (broken["status"], broken["explanation"]) == ("unscored", "ValueError: no Q0, please")
+
+
+def test_above_the_share_the_run_fails_and_keeps_the_scores(bench: Bench, picky: BoundMetric) -> None:
+    inputs = answered(bench)
+    for _ in range(2):  # computed, and then from the store
+        with pytest.raises(RunFailed, match=r"picky has no score for 1 of 6 answers.*ValueError: no Q0, please"):
+            limited(bench, picky, 0.05, inputs)
+    assert limited(bench, picky, 1 / 6, inputs).cached
+
+
+def test_missing_fields_and_answers_are_for_other_limits(bench: Bench) -> None:
+    inputs = answered(bench, fail_sample_ids=["s0"], max_error_share=1.0)
+    lacking = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="ignore")
+    for metric in (lacking, bind("exact_match"), bind("latency")):
+        limited(bench, metric, 0.0, {**inputs, "response_telemetry": inputs["responses"]})
+
+
+def test_a_judge_without_verdicts_fails_the_run(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples)
+    responses = bench.infer(prepared, bench.model(mode="echo"))
+    silent = bench.model("judge_model", "Right?", answer="I cannot say.")
+    judgments = bench.judge(silent, prepared=prepared, samples=samples, responses=responses)
+    inputs = {"samples": samples, "responses": responses, "judgments": judgments}
+    with pytest.raises(RunFailed, match=r"judge_output\.score is missing"):
+        limited(bench, bind("judge_threshold"), 0.05, inputs)
+
+
+# Processes
+
+
+def test_processes_give_the_same_artifacts_and_warnings(
+    bench: Bench, picky: BoundMetric, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
+    inputs = answered(bench)
+    assert len(bench.artifact(inputs["responses"], "responses").parts) > 1
+    metrics = [MATCH, LENGTH, picky]
+    bench.env = replace(bench.env, scoring_processes=2)
+    result = stages.auto_eval(bench.env, ScoreSpec("t", tuple(metrics), max_unscored_share=1.0), **inputs)
+    assert "no Q0, please" in caplog.text
+    many = {row["metric_id"]: row["scores"] for row in bench.rows(result, "metrics")}
+    for metric in metrics:
+        table = metric.score_table(
+            bench.artifact(inputs["samples"], "samples").table(),
+            bench.artifact(inputs["responses"], "responses").table(),
+        )
+        assert bench.store.artifact(many[metric.metric_id]).table().equals(table)
+
+
+def test_what_a_metric_refuses_in_a_process_is_the_same_sentence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
+    inputs = answered(bench)
+    bench.env = replace(bench.env, scoring_processes=2)
+    strict = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
+    with pytest.raises(InputError, match=r"sample\.metadata\.gold"):
+        bench.auto_eval([strict], **inputs)

@@ -1,0 +1,97 @@
+"""render: the requests of a role, from what was prepared and what the prompt asks for."""
+
+from typing import Any
+
+import pytest
+from stages.calling import Bench
+
+from gage_eval.backends.dummy import Dummy
+from gage_eval.engine.types import Request
+from gage_eval.errors import InputError
+from gage_eval.prompts.render import PromptError
+from gage_eval.stages import StageResult
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import GenerateSpec
+
+RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(3)]
+
+
+def requests(bench: Bench, spec: GenerateSpec, prepared: StageResult, **inputs: Any) -> list[Request]:
+    artifacts = {name: bench.artifact(result, output) for name, (result, output) in inputs.items()}
+    source = RoleSource(spec, bench.artifact(prepared, "prepared"), **artifacts)
+    return [request for part, _ in source.parts for request in source.render(source.read(part))]
+
+
+def said(request: Request) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"]) for message in request.messages or []]
+
+
+def test_without_a_prompt_the_samples_own_messages_are_sent(bench: Bench) -> None:
+    prepared = bench.preprocess(bench.samples(RECORDS))
+    found = requests(bench, bench.model(), prepared)
+    assert [said(request) for request in found] == [[("user", f"Q{row}")] for row in range(3)]
+    assert [(request.sample_id, request.row_index, request.kind) for request in found] == [
+        (f"s{row}", row, "chat") for row in range(3)
+    ]
+
+
+def test_a_prompt_sees_the_sample_but_never_its_raw_assets(bench: Bench) -> None:
+    samples = bench.samples([{**RECORDS[0], "raw_assets": {"key": "secret"}, "metadata": {"topic": "sums"}}])
+    prepared = bench.preprocess(samples)
+    spec = bench.model(prompt="{{ sample.metadata.topic }}: {{ sample.label }}", system="be brief")
+    (request,) = requests(bench, spec, prepared, samples=(samples, "samples"))
+    assert said(request) == [("system", "be brief"), ("user", "sums: A0")]
+    for template in ("{{ sample.raw_assets }}", "{{ payload.sample.raw_assets }}"):
+        with pytest.raises(PromptError, match="sample 's0'"):
+            requests(bench, bench.model(prompt=template), prepared, samples=(samples, "samples"))
+
+
+def test_the_rows_parameters_win_over_the_adapters(bench: Bench) -> None:
+    prepared = bench.preprocess(bench.samples(RECORDS[:1]), {"temperature": 0})
+    (request,) = requests(bench, bench.model(params={"temperature": 1, "top_p": 0.5}), prepared)
+    assert request.params == {"temperature": 0, "top_p": 0.5}
+
+
+def test_replicates_stand_side_by_side_and_have_seeds_of_their_own(bench: Bench) -> None:
+    prepared = bench.preprocess(bench.samples(RECORDS[:2]), {"seed": 10}, replicates=3)
+    found = requests(bench, bench.model(), prepared)
+    assert [(r.row_index, r.replicate, r.params["seed"]) for r in found] == [
+        (row, replicate, 10 + replicate) for row in range(2) for replicate in range(3)
+    ]
+    unseeded = bench.preprocess(bench.samples(RECORDS[:1]), replicates=2)
+    assert [r.params for r in requests(bench, bench.model(), unseeded)] == [{}, {}]
+
+
+def test_a_judge_sees_the_answer_of_the_same_row_and_replicate(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples, replicates=2)
+    answered = bench.infer(prepared, bench.model(mode="echo"))
+    judge = bench.model("judge_model", prompt="{{ model_answer }} against {{ sample.label }}")
+    found = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
+    assert [said(r)[-1][1] for r in found] == [f"Q{row} against A{row}" for row in range(3) for _ in range(2)]
+
+
+def test_chosen_samples_are_judged_against_their_own_sample(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples, sample_ids=("s2",))
+    answered = bench.infer(prepared, bench.model(mode="echo"))
+    judge = bench.model("judge_model", prompt="{{ model_answer }} against {{ sample.label }}")
+    (request,) = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
+    assert said(request)[-1][1] == "Q2 against A2"
+
+
+def test_a_row_the_model_did_not_answer_asks_its_judge_nothing(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples)
+    answered = bench.infer(prepared, bench.model(mode="echo", fail_sample_ids=["s1"], max_error_share=1.0))
+    judge = bench.model("judge_model", prompt="{{ model_answer }}")
+    found = requests(bench, judge, prepared, samples=(samples, "samples"), responses=(answered, "responses"))
+    assert [request.messages == [] for request in found] == [False, True, False]
+
+
+def test_a_kind_the_backend_cannot_answer_is_refused(bench: Bench) -> None:
+    prepared = bench.preprocess(bench.samples(RECORDS))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dummy, "capabilities", frozenset({"completion"}))
+        with pytest.raises(InputError, match=r"^task 't' sends chat requests, which backend 'dummy' cannot answer\. "):
+            requests(bench, bench.model(), prepared)

@@ -1,0 +1,94 @@
+"""Actions: the first to come stands, and a hit always has its artifacts."""
+
+import pytest
+
+from gage_eval.canonical import decode
+from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.store import Store
+from tests.store.small import commit, rows
+
+KEY = "a" * 64
+
+
+def test_a_committed_action_is_found_with_its_document(store: Store) -> None:
+    artifact = commit(store, rows(0, 3))
+
+    made = store.commit_action("infer", KEY, {"responses": artifact.id}, complete=False, document={"model": "m"})
+
+    found = store.find_action("infer", KEY)
+    assert found == made
+    assert found is not None
+    assert (found.stage, found.key, found.complete) == ("infer", KEY, False)
+    assert (found.outputs, found.document) == ({"responses": artifact.id}, {"model": "m"})
+    assert store.find_action("judge", KEY) is None
+    assert store.find_action("infer", "b" * 64) is None
+    assert list(store.actions("infer")) == [made]
+
+
+def test_the_first_to_come_stands(store: Store) -> None:
+    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+
+    store.commit_action("infer", KEY, {"responses": one.id}, document={})
+    second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
+
+    assert second.outputs == {"responses": one.id}
+
+
+def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
+    one, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
+    first = store.commit_action("infer", KEY, {"responses": one.id}, document={})
+
+    second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
+    late = store.commit_action("infer", KEY, {"responses": three.id}, document={}, replaces=first)
+
+    assert second.outputs == late.outputs == {"responses": two.id}
+    assert store.find_action("infer", KEY) == second
+
+
+def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) -> None:
+    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    store.commit_action("infer", KEY, {"responses": one.id}, document={})
+    store.objects.delete(f"artifacts/{one.id}/manifest.json")
+
+    assert store.find_action("infer", KEY) is None
+    made = store.commit_action("infer", KEY, {"responses": two.id}, document={})
+
+    assert made.outputs == {"responses": two.id}
+    assert store.find_action("infer", KEY) == made
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"stage":"infer"}'])
+def test_a_damaged_action_is_refused_by_name(store: Store, data: bytes) -> None:
+    store.objects.create(f"actions/infer/{KEY}.json", data)
+
+    with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is no action .*verify --remove"):
+        store.find_action("infer", KEY)
+
+
+def test_an_action_moved_to_another_key_is_refused(store: Store) -> None:
+    store.commit_action("infer", KEY, {}, document={})
+    store.objects.create(f"actions/infer/{'b' * 64}.json", store.objects.get(f"actions/infer/{KEY}.json"))
+
+    with pytest.raises(ArtifactDamaged, match="holds the action of"):
+        store.find_action("infer", "b" * 64)
+
+
+def test_an_action_cannot_name_a_path(store: Store) -> None:
+    with pytest.raises(ArtifactDamaged, match="no artifact id"):
+        store.commit_action("infer", KEY, {"responses": "../../secrets"}, document={})
+    with pytest.raises(StoreError, match="no action key"):
+        store.find_action("infer", "../x")
+    with pytest.raises(StoreError, match="cannot name an object"):
+        store.find_action("../infer", KEY)
+
+
+def test_two_racers_write_the_same_action(store: Store) -> None:
+    """Nothing of the moment or the machine is in it."""
+    artifact = commit(store, rows(0, 3))
+    store.commit_action("infer", KEY, {"responses": artifact.id}, document={"b": 1, "a": 2})
+    first = store.objects.get(f"actions/infer/{KEY}.json")
+    store.objects.delete(f"actions/infer/{KEY}.json")
+    store.commit_action("infer", KEY, {"responses": artifact.id}, document={"a": 2, "b": 1})
+
+    assert store.objects.get(f"actions/infer/{KEY}.json") == first
+    assert set(decode(first)) == {"format", "stage", "key", "outputs", "complete", "document", "created_by"}

@@ -1,0 +1,188 @@
+"""Artifacts: equal content is one artifact, and no read believes what was not committed."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.store import Store, content_hash
+from gage_eval.tables import ALL, TableSchema
+from tests.store.small import ROWS, commit, rows
+
+
+def part_file(store: Store, artifact_id: str, index: int = 0) -> Path:
+    assert store.objects.local_root is not None
+    return store.objects.local_root / f"artifacts/{artifact_id}/part-{index:05d}.parquet"
+
+
+def test_what_was_written_is_read_in_parts_and_whole(store: Store) -> None:
+    artifact = commit(store, rows(0, 5), rows(5, 5), rows(5, 9))
+
+    again = store.artifact(artifact.id)
+
+    assert [table.num_rows for table in again.tables()] == [5, 0, 4]
+    assert again.table().equals(rows(0, 9))
+    assert again.read(2, ["text"]).equals(rows(5, 9).select(["text"]))
+    assert again.read(2, ["text"]).column_names == ["text"]
+    assert (again.rows, again.complete, again.schema.name) == (9, True, "rows")
+    assert [part.content_hash for part in again.parts] == [content_hash(t) for t in again.tables()]
+
+
+def test_equal_content_has_one_id_whatever_the_order_and_chunking(store: Store) -> None:
+    first = commit(store, rows(0, 5), rows(5, 9))
+    with store.writer(ROWS) as writer:
+        writer.write(1, pa.concat_tables([rows(5, 6), rows(6, 9)]))
+        writer.write(0, rows(0, 5))
+        second = writer.commit()
+
+    assert second.id == first.id
+    assert second.manifest == first.manifest
+    assert commit(store, rows(0, 9)).id != first.id
+
+
+def test_counts_and_completeness_are_kept(store: Store) -> None:
+    with store.writer(ROWS) as writer:
+        writer.write(0, rows(0, 2))
+        artifact = writer.commit(complete=False, counts={"ok": 1, "error": 1})
+
+    assert not store.artifact(artifact.id).complete
+    assert store.artifact(artifact.id).counts == {"ok": 1, "error": 1}
+
+
+def test_an_artifact_without_parts_is_an_empty_table(store: Store) -> None:
+    assert store.artifact(commit(store).id).table().num_rows == 0
+
+
+def test_a_writer_takes_each_part_once_and_only_rows_of_its_schema(store: Store) -> None:
+    with store.writer(ROWS) as writer:
+        writer.write(0, rows(0, 1))
+        with pytest.raises(ValueError, match="written before"):
+            writer.write(0, rows(0, 1))
+        with pytest.raises(ValueError, match=r"columns missing: \['text'\]"):
+            writer.write(1, rows(0, 1).select(["row_index"]))
+        with pytest.raises(ValueError, match="column 'text' is int64 instead of string"):
+            writer.write(1, pa.table({"row_index": [1], "text": [1]}))
+
+
+def test_what_is_not_committed_leaves_nothing(store: Store) -> None:
+    with store.writer(ROWS) as writer:
+        writer.write(0, rows(0, 5))
+
+    assert store.ls() == []
+    assert list(store.objects.leftovers()) == []
+
+
+def test_a_missing_artifact_is_gone_and_a_bad_id_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="is gone from store"):
+        store.artifact("0" * 64)
+    with pytest.raises(StoreError, match="is no artifact id"):
+        store.artifact("../../etc/passwd")
+    with pytest.raises(StoreError, match="has no part 7"):
+        commit(store, rows(0, 1)).read(7)
+
+
+def test_a_truncated_part_is_named_with_the_remedy(local: Store) -> None:
+    artifact = commit(local, rows(0, 5), rows(5, 9))
+    file = part_file(local, artifact.id, 1)
+    file.write_bytes(file.read_bytes()[:-10])
+
+    with pytest.raises(ArtifactDamaged, match=rf"artifact {artifact.id}: part-00001.parquet has \d+ bytes instead.*"
+                       r"`gage cache verify --remove`"):  # fmt: skip
+        local.artifact(artifact.id).table()
+
+
+def test_an_edited_part_is_refused(local: Store) -> None:
+    artifact = commit(local, rows(0, 5))
+    file = part_file(local, artifact.id)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(ArtifactDamaged, match="sha256"):
+        local.artifact(artifact.id).read(0)
+
+
+def test_a_part_edited_after_it_was_read_is_refused(local: Store) -> None:
+    artifact = commit(local, rows(0, 5))
+    assert artifact.read(0).num_rows == artifact.read(0).num_rows == 5
+    file = part_file(local, artifact.id)
+    file.unlink()
+    pq.write_table(rows(0, 5, "forged"), file)
+
+    with pytest.raises(ArtifactDamaged, match=r"part-00000\.parquet"):
+        artifact.read(0)
+
+
+def test_a_missing_part_and_a_manifest_of_another_artifact_are_refused(local: Store) -> None:
+    artifact, other = commit(local, rows(0, 5)), commit(local, rows(0, 6))
+    part_file(local, artifact.id).unlink()
+    with pytest.raises(ArtifactDamaged, match=r"part-00000\.parquet is missing"):
+        local.artifact(artifact.id).read(0)
+
+    manifest = part_file(local, artifact.id).with_name("manifest.json")
+    manifest.write_bytes(part_file(local, other.id).with_name("manifest.json").read_bytes())
+    with pytest.raises(ArtifactDamaged, match="describes another artifact"):
+        local.artifact(artifact.id)
+    manifest.write_bytes(b"{")
+    with pytest.raises(ArtifactDamaged, match="is no manifest"):
+        local.artifact(artifact.id)
+
+
+def test_a_part_another_parquet_version_wrote_is_taken_as_it_is(store: Store, tmp_path: Path) -> None:
+    """A writer died after the part, before the manifest; its library writes the same rows in other bytes."""
+    artifact = commit(store, rows(0, 50))
+    path = f"artifacts/{artifact.id}/part-00000.parquet"
+    store.objects.delete(f"artifacts/{artifact.id}/manifest.json")
+    store.objects.delete(path)
+    pq.write_table(rows(0, 50), tmp_path / "other", compression="snappy", row_group_size=7)
+    assert store.objects.create(path, (tmp_path / "other").read_bytes())
+
+    mine = commit(store, rows(0, 50))
+
+    assert mine.id == artifact.id
+    assert mine.parts[0].sha256 != artifact.parts[0].sha256
+    assert store.artifact(mine.id).table().equals(rows(0, 50))
+
+
+def test_a_standing_part_with_other_rows_is_refused(store: Store, tmp_path: Path) -> None:
+    artifact = commit(store, rows(0, 50))
+    path = f"artifacts/{artifact.id}/part-00000.parquet"
+    store.objects.delete(f"artifacts/{artifact.id}/manifest.json")
+    store.objects.delete(path)
+    pq.write_table(rows(0, 50, "other"), tmp_path / "other")
+    store.objects.create(path, (tmp_path / "other").read_bytes())
+
+    with pytest.raises(ArtifactDamaged, match=r"part-00000\.parquet has content"):
+        commit(store, rows(0, 50))
+
+
+def test_a_lost_part_is_put_back_by_the_next_commit(store: Store) -> None:
+    artifact = commit(store, rows(0, 50))
+    store.objects.delete(f"artifacts/{artifact.id}/part-00000.parquet")
+
+    commit(store, rows(0, 50))
+
+    assert store.artifact(artifact.id).table().num_rows == 50
+
+
+def test_a_table_of_an_unknown_version_describes_itself(store: Store) -> None:
+    artifact = commit(store, rows(0, 2))
+
+    assert store.artifact(artifact.id).schema.arrow.equals(ROWS.arrow)
+
+
+@pytest.mark.parametrize("schema", ALL.values(), ids=ALL)
+def test_every_table_comes_back_with_its_types(local: Store, schema: TableSchema) -> None:
+    table = pa.table([pa.nulls(3, field.type) for field in schema.arrow], schema=schema.arrow)
+    with local.writer(schema) as writer:
+        writer.write(0, table)
+        artifact = writer.commit()
+
+    again = local.artifact(artifact.id)
+
+    assert again.table().schema.equals(schema.arrow)
+    assert again.table().equals(table)
+    assert again.read(0, schema.arrow.names[-1:]).column_names == schema.arrow.names[-1:]
+    assert local.verify() == []

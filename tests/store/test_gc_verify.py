@@ -1,0 +1,158 @@
+"""Collecting keeps what is referred to; verifying finds whatever was planted."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gage_eval.canonical import canonical_json, decode, sha256_hex
+from gage_eval.store import Artifact, Store
+from gage_eval.store.manifest import Manifest, PartInfo
+from tests.store.small import ROWS, commit, rows
+
+KEYS = ["a" * 64, "b" * 64]
+
+
+@pytest.fixture
+def two(store: Store) -> tuple[Artifact, Artifact]:
+    """Two artifacts with an action, an index file and a medium each."""
+    artifacts = []
+    for key in KEYS:
+        url = store.media.put(key.encode())
+        artifact = commit(store, pa.table({"row_index": [0], "text": [f"see {url}"]}, ROWS.arrow))
+        store.commit_action("infer", key, {"responses": artifact.id}, document={})
+        store.responses.add("model", artifact.id, [sha256_hex(key.encode())], [(0, 0)])
+        artifacts.append(artifact)
+    return artifacts[0], artifacts[1]
+
+
+def test_gc_keeps_roots_and_all_that_belongs_to_them(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    kept, gone = two
+    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    (store.scratch("key") / "writer.log").write_bytes(b"answer")
+
+    report = store.gc([kept.id], min_age_s=-60)
+
+    assert [listed.id for listed in store.ls()] == [kept.id]
+    assert store.find_action("infer", KEYS[0]) is not None
+    assert store.find_action("infer", KEYS[1]) is None
+    assert store.media.get(f"media://sha256/{sha256_hex(KEYS[0].encode())}") == KEYS[0].encode()
+    # part, manifest, action, index file, medium of the other; chunk and log of the unfinished work
+    assert (report.objects, report.kept, report.dry_run) == (7, 1, False)
+    assert store.wips() == []
+    assert not any(gone.id in item.path for item in store.objects.list())
+    assert store.verify() == []
+    assert store.gc([kept.id], min_age_s=-60).objects == 0
+
+
+def test_a_dry_run_names_the_same_and_removes_nothing(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    before = [item.path for item in store.objects.list()]
+
+    dry = store.gc([two[0].id], min_age_s=-60, dry_run=True)
+
+    assert [item.path for item in store.objects.list()] == before
+    done = store.gc([two[0].id], min_age_s=-60)
+    assert (dry.paths, dry.bytes, dry.objects) == (done.paths, done.bytes, done.objects)
+
+
+def test_gc_removes_nothing_young(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    report = store.gc([])
+
+    assert (report.objects, report.kept) == (0, 2)
+    assert store.find_action("infer", KEYS[1]) is not None
+
+
+def test_gc_judges_unfinished_work_by_its_newest_file(local: Store) -> None:
+    for key in ("old", "going-on"):
+        local.wip(key).put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+        (file,) = Path(local.url, "wip", key).rglob("*.chunk")
+        os.utime(file, (0, 0))
+    (local.scratch("going-on") / "writer.log").write_bytes(b"answer")
+
+    local.gc([])
+
+    assert [wip.key for wip in local.wips()] == ["going-on"]
+    assert len(local.wip("going-on").chunks(0)) == 1
+
+
+def test_a_sound_store_has_no_findings(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+
+    assert store.verify() == []
+
+
+def overwrite(store: Store, path: str, data: bytes) -> None:
+    store.objects.delete(path)
+    assert store.objects.create(path, data)
+
+
+def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    sound, bad = two
+    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    part = f"artifacts/{bad.id}/part-00000.parquet"
+    planted = [part, "wip/key/chunks/00000/0-5.chunk"]
+    planted += [item.path for item in store.objects.list("media") if sha256_hex(KEYS[1].encode()) in item.path]
+    planted += [item.path for item in store.objects.list("index") if bad.id in item.path]
+    for path in planted:
+        overwrite(store, path, store.objects.get(path)[:-3] + b"bad")
+
+    found = store.verify()
+
+    # The action that points to the damaged artifact is a finding of its own.
+    assert [finding.path for finding in found] == sorted([*planted, f"actions/infer/{KEYS[1]}.json"])
+    assert store.verify(remove=True) == found
+    assert store.verify() == []
+    assert store.find_action("infer", KEYS[0]) is not None
+    assert store.find_action("infer", KEYS[1]) is None
+    assert store.artifact(sound.id).table().num_rows == 1
+    text = bad.id  # the same rows can be committed again
+    again = pa.table({"row_index": [0], "text": [f"see media://sha256/{sha256_hex(KEYS[1].encode())}"]}, ROWS.arrow)
+    assert commit(store, again).id == text
+
+
+def test_verify_finds_rows_that_were_forged_with_a_fitting_sha256(store: Store, tmp_path: Path) -> None:
+    artifact = commit(store, rows(0, 5))
+    pq.write_table(rows(0, 5, "forged"), tmp_path / "forged")
+    data = (tmp_path / "forged").read_bytes()
+    overwrite(store, f"artifacts/{artifact.id}/part-00000.parquet", data)
+    manifest = artifact.manifest
+    part = PartInfo(0, 5, manifest.parts[0].content_hash, len(data), sha256_hex(data))
+    forged = Manifest(manifest.table, manifest.schema_version, (part,), True, {})  # noqa: FBT003
+    overwrite(store, f"artifacts/{artifact.id}/manifest.json", forged.to_bytes())
+
+    (finding,) = store.verify()
+
+    assert finding.path == f"artifacts/{artifact.id}/part-00000.parquet"
+    assert "has content" in finding.problem
+
+
+def test_verify_finds_manifests_and_actions_that_were_edited(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    manifest = f"artifacts/{two[0].id}/manifest.json"
+    value = decode(store.objects.get(manifest))
+    value["parts"][0]["content_hash"] = "0" * 64
+    overwrite(store, manifest, canonical_json(value))
+    overwrite(store, f"actions/infer/{KEYS[1]}.json", b"{}")
+
+    paths = [finding.path for finding in store.verify()]
+
+    assert paths == [f"actions/infer/{KEYS[0]}.json", f"actions/infer/{KEYS[1]}.json", manifest]
+
+
+def test_an_index_that_names_rows_nobody_has_is_found(store: Store) -> None:
+    artifact = commit(store, rows(0, 5))
+    store.responses.add("model", artifact.id, ["0" * 64, "1" * 64], [(0, 4), (0, 5)])
+
+    (finding,) = store.verify()
+
+    assert "names rows that artifact" in finding.problem
+
+
+def test_a_listing_names_each_artifact_with_its_actions(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    listed = {entry.id: entry for entry in store.ls()}
+
+    assert set(listed) == {artifact.id for artifact in two}
+    entry = listed[two[0].id]
+    assert (entry.table, entry.rows, entry.complete, entry.actions) == ("rows", 1, True, (f"infer/{KEYS[0]}",))
+    assert entry.bytes > 0

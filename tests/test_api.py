@@ -1,0 +1,148 @@
+"""The Python API: run a config from a script or a notebook, and get its numbers and rows."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+import gage_eval
+from gage_eval.errors import ConfigError, InputError, RunFailed
+from gage_eval.runs.export import EXPORTED
+from tests.support.workspace import ROWS, config, write_config, write_rows
+
+COLUMNS = [
+    "task_id", "metric_id", "filter", "value_key", "value", "stderr", "ci_low", "ci_high", "n", "truncated",
+    "unparsed", "unscored", "error",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path)
+    write_config(tmp_path)
+    return tmp_path
+
+
+def test_scores_are_a_frame_with_one_row_a_metric() -> None:
+    run = gage_eval.run("mine.yaml", store="store", run_id="first")
+    scores = run.scores()
+    assert list(scores.columns) == COLUMNS
+    (row,) = scores.to_dict("records")
+    assert (row["task_id"], row["metric_id"], row["n"]) == ("sums", "exact_match", ROWS)
+    assert row["value"] == pytest.approx(1 / ROWS)
+    assert row["ci_low"] < row["value"] < row["ci_high"]
+
+
+def test_samples_come_with_their_responses_and_scores() -> None:
+    run = gage_eval.run("mine.yaml", store="store")
+    table = run.samples()
+    assert table.schema == EXPORTED
+    second = table.to_pylist()[1]
+    assert second["id"] == "s1"
+    assert orjson.loads(second["predict_result"])[0]["answer"] == "2"
+    assert orjson.loads(second["eval_result"])["exact_match"][0]["values"] == {"score": 1}
+    assert run.samples("sums") == table
+    assert run.responses().num_rows == ROWS
+
+
+def test_options_reach_the_run() -> None:
+    run = gage_eval.run(
+        "mine.yaml", store="store", max_samples=2, overrides=["metrics=[contains]"], concurrency=1, run_id="few"
+    )
+    assert (run.run_id, run.samples().num_rows) == ("few", 2)
+    assert list(run.scores()["metric_id"]) == ["contains"]
+
+
+def test_a_mapping_is_a_config_that_can_be_resumed(here: Path) -> None:
+    run = gage_eval.run(config(), store="store")
+    assert run.summary.name == "small"
+    record = orjson.loads((here / "store" / "runs" / run.run_id / "run.json").read_bytes())
+    assert Path(record["options"]["config"]).is_file()
+    gage_eval.run(config(), store="store")
+    assert len(list(here.glob("gage-*.yaml"))) == 1
+
+
+def test_a_mapping_with_mistakes_leaves_no_file(here: Path) -> None:
+    with pytest.raises(ConfigError, match="no metric 'exact_mach'"):
+        gage_eval.run(config(metrics=["exact_mach"]))
+    with pytest.raises(InputError, match="YAML has no form"):
+        gage_eval.run(config(metadata={"name": object()}))
+    assert list(here.glob("gage-*.yaml")) == []
+    assert not (here / ".gage").exists()
+
+
+def test_a_second_run_is_cached_unless_a_stage_is_refreshed() -> None:
+    gage_eval.run("mine.yaml", store="store")
+    again = gage_eval.run("mine.yaml", store="store")
+    assert "infer" in again.summary.run.cached_stages
+    fresh = gage_eval.run("mine.yaml", store="store", refresh=["infer"])
+    assert "infer" not in fresh.summary.run.cached_stages
+
+
+def test_it_works_where_an_event_loop_runs() -> None:
+    async def notebook() -> gage_eval.Run:
+        return gage_eval.run("mine.yaml", store="store")
+
+    assert asyncio.run(notebook()).status == "completed"
+
+
+def test_nothing_is_printed_unless_progress_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    gage_eval.run("mine.yaml", store="store")
+    assert capsys.readouterr() == ("", "")
+    gage_eval.run("mine.yaml", store="store", progress=True)
+    assert "infer" in capsys.readouterr().out
+
+
+def test_an_earlier_run_is_opened_by_its_name() -> None:
+    gage_eval.run("mine.yaml", store="store", run_id="first")
+    opened = gage_eval.open_run("first", store="store")
+    assert (opened.tasks, opened.status) == (("sums",), "completed")
+    assert opened.samples().num_rows == ROWS
+    with pytest.raises(InputError, match="no run 'frist'"):
+        gage_eval.open_run("frist", store="store")
+
+
+def test_a_failed_run_says_what_is_missing() -> None:
+    with pytest.raises(RunFailed):
+        gage_eval.run("mine.yaml", store="store", run_id="bad", overrides=["backends[0].config.fail_sample_ids=[s1]"])
+    bad = gage_eval.open_run("bad", store="store")
+    assert bad.status == "failed"
+    with pytest.raises(InputError, match="gage resume bad"):
+        bad.scores()
+    with pytest.raises(InputError, match="has not come to auto_eval"):
+        bad.samples()
+    assert bad.responses().num_rows == ROWS
+
+
+def test_a_wrong_task_is_named_with_the_closest() -> None:
+    run = gage_eval.run("mine.yaml", store="store")
+    with pytest.raises(InputError, match="Did you mean 'sums'"):
+        run.samples("sum")
+
+
+def test_what_the_package_does_not_have_is_said() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gage_eval.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "first", ["import gage_eval", "import gage_eval.runs", "from gage_eval.runs import RunOptions"]
+)
+def test_importing_is_light_and_in_any_order(first: str) -> None:
+    program = (
+        f"{first}\nimport sys, gage_eval\n"
+        "assert callable(gage_eval.run) and callable(gage_eval.open_run)\n"
+        "from gage_eval import Run, run\nassert callable(run)\n"
+        "assert not {'prefect', 'pandas', 's3fs', 'aiohttp'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_alone_loads_no_arrow() -> None:
+    program = "import gage_eval, sys; assert not {'pyarrow', 'numpy', 'pydantic'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

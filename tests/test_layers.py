@@ -1,0 +1,178 @@
+"""The architecture holds: who may import whom, what start-up loads, how long files are, what none names."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("gage_eval", "tasks", "blocks", "flows")
+MAX_LINES = 500
+
+# Inner layers first. A module imports from its own layer and from those before it, lazily or not.
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"errors", "canonical", "marks", "tables", "registry", "paths", "hashing", "packaged", "processes"}),
+    frozenset({"sample", "sample_record", "sample_rules", "sample_table", "store", "stats"}),
+    frozenset(
+        {
+            *("datasets", "preprocess", "prompts", "metrics", "contract", "engine", "backends"),
+            *("observability", "report"),
+        }
+    ),
+    frozenset({"stages"}),
+    frozenset({"config", "settings", "scoring"}),
+    frozenset({"planning", "runs", "server"}),
+    frozenset({"api", "cli", "codelock", "__main__"}),
+)
+LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# What each top-level package may import of the others. The command line starts flows, lazily.
+OUTER: dict[str, frozenset[str]] = {
+    "gage_eval": frozenset(),
+    "tasks": frozenset({"gage_eval"}),
+    "blocks": frozenset({"gage_eval"}),
+    "flows": frozenset({"gage_eval", "tasks", "blocks"}),
+}
+
+HTTP_CLIENTS = ("aiohttp", "httpx", "requests", "urllib3", "urllib.request", "http.client")
+LATE = ("prefect", "pandas", "s3fs")
+
+# Package indexes, and folders of one person's or one machine's.
+NOT_FOR_OTHERS = re.compile(
+    r"pypi\.org|pythonhosted\.org|--(?:extra-)?index-url|/simple[/]"
+    r"|(?<![\w./])/(?:work|root|home/\w+|Users/\w+)/"
+)
+
+
+def python_files(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def imports_of(path: Path) -> tuple[tuple[str, int, bool], ...]:
+    """(module, line, at module level) of every import of a file; ``from a import b`` counts as ``a.b``."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return tuple(_imports(tree, at_top=True))
+
+
+def _imports(node: ast.AST, *, at_top: bool) -> Iterator[tuple[str, int, bool]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import):
+            for alias in child.names:
+                yield alias.name, child.lineno, at_top
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            for alias in child.names:
+                yield f"{child.module}.{alias.name}", child.lineno, at_top
+        else:
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from _imports(child, at_top=at_top and not inside)
+
+
+def imports(*folders: str) -> Iterator[tuple[str, str, str, bool]]:
+    """(importing module, imported module, ``file:line``, at module level) of whole folders."""
+    for path in python_files(*folders):
+        for name, line, at_top in imports_of(path):
+            yield module_of(path), name, f"{path.relative_to(ROOT)}:{line}", at_top
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def part_of_gage_eval(module: str) -> str | None:
+    """``store`` for ``gage_eval.store.wip``; None for the package itself and its names."""
+    parts = module.split(".")
+    if parts[0] != "gage_eval" or len(parts) < 2:
+        return None
+    folder = ROOT / "gage_eval" / parts[1]
+    return parts[1] if folder.is_dir() or folder.with_suffix(".py").is_file() else None
+
+
+def test_every_module_of_the_domain_has_a_layer() -> None:
+    parts = {part_of_gage_eval(module_of(path)) for path in python_files("gage_eval")} - {None}
+    assert parts - LAYER_OF.keys() == set(), "name its layer in LAYERS and in docs/dev/kernel.md"
+
+
+def test_inner_layers_never_import_outer_ones() -> None:
+    wrong = []
+    for module, name, place, _ in imports("gage_eval"):
+        own, other = part_of_gage_eval(module), part_of_gage_eval(name)
+        if own is not None and other is not None and LAYER_OF[other] > LAYER_OF[own]:
+            wrong.append(f"{place}: {own} imports {other}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_top_level_packages_import_inwards_only(package: str) -> None:
+    wrong = []
+    for module, name, place, at_top in imports(package):
+        other = name.split(".")[0]
+        if other == package or other not in PACKAGES or other in OUTER[package]:
+            continue
+        if within(module, "gage_eval.cli") and other == "flows" and not at_top:
+            continue
+        wrong.append(f"{place}: {package} imports {other}")
+    assert wrong == []
+
+
+def test_the_domain_never_imports_prefect() -> None:
+    wrong = [place for _, name, place, _ in imports("gage_eval") if within(name, "prefect")]
+    assert wrong == []
+
+
+def test_only_engine_and_backends_have_an_http_client() -> None:
+    wrong = []
+    for module, name, place, _ in imports(*PACKAGES):
+        if within(module, "gage_eval.engine") or within(module, "gage_eval.backends"):
+            continue
+        if any(within(name, client) for client in HTTP_CLIENTS):
+            wrong.append(f"{place}: {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ["cli", "stages"])
+def test_start_up_loads_nothing_heavy(package: str) -> None:
+    modules = ", ".join(module_of(path) for path in python_files(f"gage_eval/{package}"))
+    assert modules
+    program = f"import sys, {modules}; print(*sorted(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert [name for name in LATE if name in done.stdout.split()] == []
+
+
+def test_no_file_is_longer_than_one_can_read() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in python_files(*PACKAGES, "tests", "bench", "deployments")
+    }
+    assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+def test_no_tracked_file_names_a_package_index_or_a_folder_of_one_machine() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, cwd=ROOT, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: there is no list of tracked files")
+    wrong = []
+    for name in filter(None, listed.stdout.split("\0")):
+        path = ROOT / name
+        if not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # pictures and other binary data
+        wrong += [f"{name}: {found.group()}" for found in NOT_FOR_OTHERS.finditer(text)]
+    assert wrong == []

@@ -1,0 +1,63 @@
+"""The second environment and its small model; tests that need them are skipped, with the reason, where they are not."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_engines import CHATS, MODEL, PAIRS, PYTHON, ROOT, Opener, Session, config_of
+
+from gage_eval.backends.base import BackendContext
+from gage_eval.engine.runtime import Runtime
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engines() -> None:
+    """Skips without the second environment."""
+    if not (PYTHON.is_file() and (MODEL / "config.json").is_file()):
+        pytest.skip("needs the second environment and its model: make test-vllm")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
+    """Opens backends once a module, and closes them at its end."""
+    sessions: dict[tuple[str, str], Session] = {}
+
+    def open_(type_: str, dtype: str = "float32") -> Session:
+        if (type_, dtype) not in sessions:
+            runtime = Runtime(log_folder=tmp_path_factory.mktemp("engines"))
+            try:
+                backend = runtime.backend(type_, config_of(type_, dtype), BackendContext(ROOT))
+            except BaseException:
+                runtime.close()
+                raise
+            sessions[type_, dtype] = Session(runtime, backend)
+        return sessions[type_, dtype]
+
+    yield open_
+    for session in sessions.values():
+        session.runtime.close()
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], dict[str, Any]]:
+    """Log probabilities and greedy answers of a plain forward pass, by dtype."""
+    known: dict[str, dict[str, Any]] = {}
+
+    def compute(dtype: str) -> dict[str, Any]:
+        if dtype not in known:
+            asked = {"model": str(MODEL), "dtype": dtype, "pairs": PAIRS, "chats": CHATS}
+            done = subprocess.run(
+                [str(PYTHON), str(Path(__file__).with_name("reference.py"))],
+                input=json.dumps(asked),
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=280,
+            )
+            known[dtype] = json.loads(done.stdout)
+        return known[dtype]
+
+    return compute
