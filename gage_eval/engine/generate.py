@@ -9,7 +9,7 @@ memory; a part whose chunks are all there is put together in row order.
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -51,6 +51,7 @@ class Generate:
         self._open: set[Chunk] = set()
         self._parts_left: dict[int, int] = {}
         self._lock = asyncio.Lock()
+        self._commits: set[asyncio.Future[None]] = set()
         self._began = time.monotonic()
         # Chunks with errors stay here: one in the store would stand in the way of the next try.
         self._held: dict[tuple[int, int], Tables] = {}
@@ -89,6 +90,9 @@ class Generate:
             raise _first(group) from None
         finally:
             ticker.cancel()
+            # A thread that writes a finished chunk outlives its task: nothing is written once this has returned.
+            if self._commits:
+                await asyncio.wait(self._commits)
             self._log.close()
             if job.claims is not None:
                 job.claims.close()
@@ -295,8 +299,15 @@ class Generate:
 
     # --- chunks and parts go out
 
-    async def _finish_chunk(self, chunk: Chunk) -> None:
-        await asyncio.to_thread(self._commit_chunk, chunk)
+    def _finish_chunk(self, chunk: Chunk) -> Coroutine[None, None, None]:
+        """Start the commit at once, so that it is waited for even when the step ends before the task does."""
+        commit = asyncio.get_running_loop().run_in_executor(None, self._commit_chunk, chunk)
+        self._commits.add(commit)
+        commit.add_done_callback(self._commits.discard)
+        return self._finished(chunk, commit)
+
+    async def _finished(self, chunk: Chunk, commit: asyncio.Future[None]) -> None:
+        await asyncio.shield(commit)
         self._open.discard(chunk)
         self._room.set()
         await self._count_chunk(chunk)

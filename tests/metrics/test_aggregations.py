@@ -20,32 +20,33 @@ from gage_eval.stats import clustered_stderr, pass_at_k, pass_hat_k, t_interval
 NO_STATUSES: dict[str, int] = {}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _forget_the_metrics_of_this_module() -> Iterator[None]:
-    """Other tests list what is registered."""
-    yield
-    for name in ("test_counted", "test_nats", "test_odd"):
-        del registry.metrics._plugins[name]
-
-
-@metric("test_counted", value="inst", aggregate={"inst": "ratio"})
 def counted(prediction: str) -> Score:
     """Followed and given instructions, as ``2/3``."""
     followed, given_ = (int(part) for part in prediction.split("/"))
     return Score({"inst": followed / given_, "all": float(followed == given_)}, components={"inst": [followed, given_]})
 
 
-@metric("test_nats", value="ppl", aggregate="perplexity")
 def nats(prediction: str) -> Score:
     """A log-likelihood and a length, as ``-2.5/3``."""
     likelihood, length = prediction.split("/")
     return Score(1.0, components={"ppl": [float(likelihood), float(length)]})
 
 
-@metric("test_odd", value="odd", aggregate="ratio")
 def odd(prediction: str) -> Score:
     """Components as the answer has them."""
     return Score(1.0, components={"odd": [1.0] * len(prediction)} if prediction.islower() else {"odd": prediction})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _metrics_of_this_module() -> Iterator[None]:
+    """Known while this module runs only, not from its import on: other tests list what is registered."""
+    registry.metrics.names()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry.metrics, "_plugins", dict(registry.metrics._plugins))
+        metric("test_counted", value="inst", aggregate={"inst": "ratio"})(counted)
+        metric("test_nats", value="ppl", aggregate="perplexity")(nats)
+        metric("test_odd", value="odd", aggregate="ratio")(odd)
+        yield
 
 
 def aggregated(
