@@ -169,7 +169,7 @@ RESPONSE_TELEMETRY = TableSchema(
             ("attempts", pa.int32()),
             ("errors", pa.list_(pa.string())),
             ("model_fingerprint", pa.string()),
-            ("source", pa.string()),  # sent, log, or reused
+            ("source", pa.string()),  # sent, log, reused, or repeated
         ]
     ),
 )

@@ -29,7 +29,8 @@ class Outcome:
     Attributes:
         response: the last response; its status is the row's.
         turns: every response in order, where there were several.
-        source: ``sent``, ``log`` (answered by an earlier process of the same action) or ``reused`` (by another run).
+        source: ``sent``, ``log`` (answered by an earlier process of the same action), ``reused`` (by another run) or
+            ``repeated`` (to another row that asks the same).
     """
 
     response: Response

@@ -1,15 +1,16 @@
 """generate: the answers to all requests of a stage, each asked once whatever happens.
 
 Rows are worked in chunks. A chunk is rendered in a thread; what earlier processes of the same action logged and what
-other runs already hold is taken from there; the rest is asked by as many workers as the endpoint takes. An answer is
-in the write-ahead log before its slot is freed; a finished chunk is committed to the store (first wins) and leaves
-memory; a part whose chunks are all there is put together in row order.
+other runs already hold is taken from there; the rest is asked by as many workers as the endpoint takes. Rows that ask
+the same are asked once. An answer is in the write-ahead log before its slot is freed; a finished chunk is committed to
+the store (first wins) and leaves memory; a part whose chunks are all there is put together in row order.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -52,7 +53,11 @@ class Generate:
         self._parts_left: dict[int, int] = {}
         self._lock = asyncio.Lock()
         self._commits: set[asyncio.Future[None]] = set()
+        # Calls under way by response key: an equal one waits for the answer instead of asking for it.
+        self._asking: dict[str, asyncio.Future[None]] = {}
         self._began = time.monotonic()
+        # Rows that were not there from the start.
+        self._settled = 0
         # Chunks with errors stay here: one in the store would stand in the way of the next try.
         self._held: dict[tuple[int, int], Tables] = {}
         self.statuses: Counter[str] = Counter()
@@ -199,9 +204,12 @@ class Generate:
             for request, body in zip(chunk.requests, bodies, strict=True)
         ]
         chunk.outcomes = self._stored(chunk.keys, finished)
-        missing = [i for i, outcome in enumerate(chunk.outcomes) if outcome is None]
-        chunk.left = len(missing)
-        return [Item(chunk, i, chunk.requests[i], bodies[i], chunk.keys[i]) for i in missing]
+        firsts: dict[str, int] = {}
+        for i, key in enumerate(chunk.keys):
+            if chunk.outcomes[i] is None and (first := firsts.setdefault(key, i)) != i:
+                chunk.repeats.append((i, first))
+        chunk.left = len(firsts)
+        return [Item(chunk, i, chunk.requests[i], bodies[i], key) for key, i in firsts.items()]
 
     def _stored(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:
         """Outcomes this action committed or logged (single calls), and those other runs hold."""
@@ -236,7 +244,7 @@ class Generate:
             episode = EPISODES.get(item.request.kind)
             try:
                 if episode is None:
-                    outcome = Outcome(await self._ask(item.request, item.body, item.key))
+                    outcome = await self._answer(item.request, item.body, item.key)
                 else:
                     outcome = await episode(_EpisodeCalls(self), item.request)
             except _Spent:
@@ -263,7 +271,22 @@ class Generate:
         if payload is not None:
             self.tally.replayed += 1
             return Response.from_bytes(payload)
-        return await self._ask(request, body, key)
+        return (await self._answer(request, body, key)).response
+
+    async def _answer(self, request: Request, body: bytes, key: str) -> Outcome:
+        """The answer to a call: that of an equal one of this step, or else the model's."""
+        while (same := self._asking.get(key)) is not None:
+            await asyncio.wait((same,))
+        payload = self._log.get(key)
+        if payload is not None:
+            self.tally.reused += 1
+            return Outcome(Response.from_bytes(payload), source="repeated")
+        settled = self._asking[key] = asyncio.get_running_loop().create_future()
+        try:
+            return Outcome(await self._ask(request, body, key))
+        finally:
+            del self._asking[key]
+            settled.set_result(None)
 
     async def _ask(self, request: Request, body: bytes, key: str) -> Response:
         """The model's answer, in the log before its slot is freed."""
@@ -291,11 +314,23 @@ class Generate:
         chunk = item.chunk
         chunk.outcomes[item.position] = outcome
         chunk.left -= 1
+        self._settled += 1
         self.tally.done += 1
         self.tally.errors += outcome.response.status == "error"
         if chunk.left == 0:
+            self._repeat(chunk)
             # The worker goes on to its next request; the group waits for the commit.
             self._group.create_task(self._finish_chunk(chunk))
+
+    def _repeat(self, chunk: Chunk) -> None:
+        """Give the rows of a chunk that ask the same as an earlier one its outcome."""
+        for position, first in chunk.repeats:
+            outcome = chunk.outcomes[first]
+            assert outcome is not None
+            chunk.outcomes[position] = replace(outcome, source="repeated")
+            self.tally.errors += outcome.response.status == "error"
+        self.tally.done += len(chunk.repeats)
+        self.tally.reused += len(chunk.repeats)
 
     # --- chunks and parts go out
 
@@ -368,11 +403,10 @@ class Generate:
     def _report(self) -> None:
         tally = self.tally
         elapsed = time.monotonic() - self._began
-        fresh = tally.done - tally.reused - tally.replayed
         self.job.progress(
             tally.done,
             tally.total,
-            rows_per_s=round(fresh / elapsed, 1) if elapsed > 0 else 0.0,
+            rows_per_s=round(self._settled / elapsed, 1) if elapsed > 0 else 0.0,
             in_flight=tally.in_flight,
             retried=tally.retried,
             reused=tally.reused + tally.replayed,

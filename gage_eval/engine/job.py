@@ -98,7 +98,12 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Rows start…stop of a part and their outcomes, in order."""
+    """Rows start…stop of a part and their outcomes, in order.
+
+    Attributes:
+        repeats: (position, first) of requests that are the same as an earlier one of the chunk.
+        left: requests whose outcome is awaited, repeats left out.
+    """
 
     part: int
     start: int
@@ -106,6 +111,7 @@ class Chunk:
     requests: list[Request] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     outcomes: list[Outcome | None] = field(default_factory=list)
+    repeats: list[tuple[int, int]] = field(default_factory=list)
     left: int = 0
 
     @property

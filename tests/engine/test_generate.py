@@ -243,6 +243,57 @@ def test_mending_asks_for_the_error_rows_alone_and_takes_no_older_answer_for_the
     assert done.telemetry.table()["attempts"].to_pylist() == [1] * len(PROMPTS)
 
 
+def mingled(rows: int) -> list[str]:
+    """Every prompt several times, side by side and far apart."""
+    return [f"prompt {row // 2 % 50}" for row in range(rows)]
+
+
+@pytest.mark.parametrize("workers", [1, 5])
+@pytest.mark.parametrize(("kind", "turns"), [("chat", 1), ("turns", 2)])
+def test_rows_that_ask_the_same_are_asked_once(store: Store, workers: int, kind: str, turns: int) -> None:
+    prompts = mingled(400)
+    source = Prompts(prompts[:300], prompts[300:], kind=kind, turns=turns, replicates=2)
+    done = generate(store, source, backend := Scripted(echo), workers=workers)
+    assert len(backend.asked) == 2 * turns * len(set(prompts)) == done.engine.tally.sent
+    assert done.engine.tally.done == done.engine.tally.total == 800
+    asked_last = [f"{prompt}{'?' * (turns - 1)}" for prompt in prompts for _ in range(2)]
+    assert done.column("answer") == [f"re: {prompt}" for prompt in asked_last]
+    told = done.telemetry.table()["source"].to_pylist()
+    assert set(told) == {"sent", "repeated"} if kind == "chat" else set(told) >= {"sent", "repeated"}
+
+
+def test_a_row_that_asks_what_is_under_way_waits_for_that_answer(store: Store) -> None:
+    async def slow(request: Request) -> Response:
+        await asyncio.sleep(0.01)
+        return await echo(request)
+
+    # A chunk ends in the prompt that the next one begins with: both rows are due at once.
+    prompts = [f"prompt {row - (row >= 16)}" for row in range(32)]
+    done = generate(store, Prompts(prompts), backend := Scripted(slow, width=32), workers=2)
+    assert asked(backend) == sorted(set(prompts))
+    assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
+
+
+def test_an_interrupted_step_with_repeated_rows_asks_only_what_is_missing(store: Store) -> None:
+    prompts = mingled(400)
+    with pytest.raises(EndpointFailed):
+        generate(store, Prompts(prompts), first := ending_at(30), workers=5)
+    done = generate(store, Prompts(prompts), second := Scripted(echo), workers=5)
+    assert len(first.asked) - 1 + len(second.asked) == len(set(prompts))
+    assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
+
+
+def test_a_row_repeats_the_error_of_its_chunk_and_both_are_mended_by_one_request(store: Store) -> None:
+    prompts = [*PROMPTS[: MIN_CHUNK_ROWS - 1], PROMPTS[3]]
+    ill = generate(store, Prompts(prompts), backend := failing(PROMPTS[3]))
+    assert len(backend.asked) == len(prompts) - 1
+    assert (ill.engine.statuses["error"], ill.engine.tally.errors) == (2, 2)
+    incomplete = (ill.responses, ill.telemetry)
+    done = generate(store, Prompts(prompts), backend := Scripted(echo), key=digest("mend"), mended=incomplete)
+    assert asked(backend) == [PROMPTS[3]]
+    assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
+
+
 def test_replicates_of_a_row_are_distinct_requests(store: Store) -> None:
     done = generate(store, Prompts(PROMPTS, replicates=3), backend := Scripted(echo))
     assert len(backend.asked) == 3 * len(PROMPTS) == len(set(done.column("response_key")))

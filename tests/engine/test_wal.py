@@ -157,6 +157,19 @@ def test_the_index_answers_like_the_log_and_the_first_record_of_a_key_counts(tmp
     assert index.get(key_of(1000)) is None
 
 
+def test_a_writer_gives_back_what_it_wrote_whatever_the_segment(tmp_path: Path) -> None:
+    with LogWriter(tmp_path, segment_bytes=300) as log:
+        assert log.get(key_of(1)) is None
+        for number in range(50):
+            log.append(key_of(number), b"answer %d" % number)
+        assert [log.get(key_of(number)) for number in range(50)] == [b"answer %d" % number for number in range(50)]
+        assert log.get(key_of(50)) is None
+        # A key that only begins like one that is there.
+        assert log.get(key_of(7)[:16] + key_of(8)[16:]) is None
+    assert log.get(key_of(7)) == b"answer 7"
+    assert len(segments(tmp_path)) > 1
+
+
 def test_a_log_changed_behind_the_index_is_refused(tmp_path: Path) -> None:
     write(tmp_path, 2)
     index = index_logs(tmp_path)
