@@ -1,13 +1,14 @@
 """Reading everything again: is every object what was committed?"""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store.actions import Actions
-from gage_eval.store.artifacts import Artifact, find_artifact, open_artifact
+from gage_eval.store.artifacts import Artifact, find_artifact
 from gage_eval.store.content import content_hash
 from gage_eval.store.gc import artifact_files
 from gage_eval.store.manifest import folder, manifest_path, part_name
@@ -35,19 +36,20 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
             the next run computes it again.
 
     Returns:
-        The findings, by path; parts without a manifest are an unfinished commit and no finding.
+        The findings, by path; parts without a manifest are an unfinished commit and no finding. Nor is what a run
+        commits or clears away meanwhile.
     """
     findings: list[Finding] = []
-    whole: set[str] = set()
+    damaged: set[str] = set()
     for artifact_id, files in artifact_files(objects).items():
         found = list(_artifact(objects, artifact_id))
         findings.extend(found)
-        if not found and objects.exists(manifest_path(artifact_id)):
-            whole.add(artifact_id)
+        if found:
+            damaged.add(artifact_id)
         if found and remove:
             for file in sorted(files, key=lambda file: not file.path.endswith("/manifest.json")):
                 objects.delete(file.path)
-    others = [*_actions(objects, whole), *_index(objects, whole), *_chunks(objects), *_media(objects)]
+    others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_media(objects)]
     if remove:
         for finding in others:
             objects.delete(finding.path)
@@ -76,30 +78,36 @@ def _part(artifact: Artifact, index: int, expected: str) -> str | None:
     return None if found == expected else f"has content {found} instead of {expected}"
 
 
-def _actions(objects: Objects, whole: set[str]) -> Iterator[Finding]:
+def _actions(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
     actions = Actions(objects)
     for item in objects.list("actions"):
         try:
             action = actions.read(item.path)
+        except FileNotFoundError:
+            continue  # collected since the listing
         except ArtifactDamaged as error:
             yield Finding(item.path, str(error))
             continue
         for name, artifact_id in action.outputs.items():
-            if artifact_id not in whole:
+            # Asked now: a run may have committed both since the artifacts were looked through.
+            if artifact_id in damaged or not objects.exists(manifest_path(artifact_id)):
                 yield Finding(item.path, f"its {name}, artifact {artifact_id}, is damaged or gone")
                 break
 
 
-def _index(objects: Objects, whole: set[str]) -> Iterator[Finding]:
+def _index(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
     for item in objects.list(RESPONSES):
         try:
             index = parse_index(objects.get(item.path), item.path)
+        except FileNotFoundError:
+            continue  # collected since the listing
         except ArtifactDamaged as error:
             yield Finding(item.path, str(error))
             continue
-        if index.artifact not in whole:
+        artifact = None if index.artifact in damaged else find_artifact(objects, index.artifact)
+        if artifact is None:
             continue  # The artifact is the finding, or was collected: then readers pass over its index.
-        rows = {part.index: part.rows for part in open_artifact(objects, index.artifact).parts}
+        rows = {part.index: part.rows for part in artifact.parts}
         highest = {part: index.rows[index.parts == part].max() for part in np.unique(index.parts).tolist()}
         if any(row >= rows.get(part, 0) for part, row in highest.items()):
             yield Finding(item.path, f"names rows that artifact {index.artifact} does not have")
@@ -109,7 +117,8 @@ def _chunks(objects: Objects) -> Iterator[Finding]:
     for item in objects.list(WIP):
         if item.path.endswith(".chunk"):
             try:
-                parse_chunk(objects.get(item.path), item.path)
+                with suppress(FileNotFoundError):  # its action was committed since the listing
+                    parse_chunk(objects.get(item.path), item.path)
             except ArtifactDamaged as error:
                 yield Finding(item.path, str(error))
 
@@ -124,4 +133,5 @@ def _media(objects: Objects) -> Iterator[Finding]:
         try:
             media.get(f"media://sha256/{name}")
         except StoreError as error:
-            yield Finding(item.path, str(error))
+            if objects.exists(item.path):  # else collected since the listing
+                yield Finding(item.path, str(error))

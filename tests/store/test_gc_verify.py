@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.store import Artifact, Store
+from gage_eval.store import Artifact, ObjectInfo, Store
 from gage_eval.store.manifest import Manifest, PartInfo
 from tests.store.small import ROWS, commit, rows
 
@@ -110,6 +110,41 @@ def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Art
     text = bad.id  # the same rows can be committed again
     again = pa.table({"row_index": [0], "text": [f"see media://sha256/{sha256_hex(KEYS[1].encode())}"]}, ROWS.arrow)
     assert commit(store, again).id == text
+
+
+@pytest.mark.parametrize("below", ["actions", "index/responses", "wip", "media"])
+def test_verify_passes_over_what_goes_while_it_reads(
+    store: Store, two: tuple[Artifact, Artifact], below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    listing = store.objects.list
+
+    def listed(prefix: str = "") -> list[ObjectInfo]:
+        found = list(listing(prefix))
+        if prefix == below:
+            store.objects.delete(found[-1].path)
+        return found
+
+    monkeypatch.setattr(store.objects, "list", listed)
+
+    assert store.verify(remove=True) == []
+
+
+def test_verify_never_takes_what_is_committed_while_it_reads_for_damage(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = local.objects.list
+
+    def listed(prefix: str = "") -> list[ObjectInfo]:
+        found = list(listing(prefix))
+        if prefix == "artifacts":
+            local.commit_action("infer", KEYS[0], {"responses": commit(local, rows(0, 5)).id}, document={})
+        return found
+
+    monkeypatch.setattr(local.objects, "list", listed)
+
+    assert local.verify(remove=True) == []
+    assert local.find_action("infer", KEYS[0]) is not None
 
 
 def test_verify_finds_rows_that_were_forged_with_a_fitting_sha256(store: Store, tmp_path: Path) -> None:
