@@ -16,7 +16,7 @@ from gage_eval.metrics.bind import UNANSWERED, missing
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
 from gage_eval.stages.specs import ScoreSpec
-from gage_eval.store import Artifact, ArtifactWriter
+from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
 
 SCORES_VERSION = 1
@@ -24,11 +24,12 @@ SCORES_VERSION = 1
 
 @dataclass(frozen=True)
 class _Asked:
-    """One metric's scores action that is not there yet."""
+    """One metric's scores that are to be computed, and the action they replace."""
 
     metric: BoundMetric
     document: dict[str, JsonValue]
     writer: ArtifactWriter
+    standing: Action | None = None
 
 
 def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
@@ -119,17 +120,20 @@ def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterato
 
 
 def scores(run: StageRun, metrics: Sequence[BoundMetric]) -> list[Artifact]:
-    """The scores artifact of each metric; those that are not there are computed in one pass over the rows."""
+    """The scores artifact of each metric; those that are not there are computed in one pass over the rows.
+
+    A refresh computes all of them.
+    """
     store = run.env.store
     found: dict[int, Artifact] = {}
     asked: dict[int, _Asked] = {}
     for index, metric in enumerate(metrics):
         document = scores_document(run, metric)
         action = store.find_action("scores", digest(document))
-        if action is not None:
+        if action is not None and not run.refreshing:
             found[index] = store.artifact(action.outputs["scores"])
         else:
-            asked[index] = _Asked(metric, document, store.writer(SCORES))
+            asked[index] = _Asked(metric, document, store.writer(SCORES), action)
     try:
         _score(run, list(asked.values()))
     except BaseException:
@@ -138,7 +142,9 @@ def scores(run: StageRun, metrics: Sequence[BoundMetric]) -> list[Artifact]:
         raise
     for index, one in asked.items():
         outputs = {"scores": one.writer.commit().id}
-        action = store.commit_action("scores", digest(one.document), outputs, document=one.document)
+        action = store.commit_action(
+            "scores", digest(one.document), outputs, document=one.document, replaces=one.standing
+        )
         found[index] = store.artifact(action.outputs["scores"])
     run.counts["computed_metrics"] = len(asked)
     return [found[index] for index in range(len(metrics))]

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from stages.calling import Bench
 
@@ -38,6 +39,26 @@ def test_a_new_metric_computes_itself_only(bench: Bench) -> None:
     computed, both = evaluated(bench, [LENGTH, MATCH], inputs)
     assert computed == 1
     assert both["exact_match"] == first["exact_match"] != both["text_length"]
+
+
+def test_a_refresh_scores_every_row_again_and_its_scores_stand(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = answered(bench)
+    _, first = evaluated(bench, [MATCH], inputs)
+    bench.env.refresh = frozenset({("t", "auto_eval")})
+    score_table = BoundMetric.score_table
+
+    def explained(metric: BoundMetric, **tables: pa.Table) -> pa.Table:
+        """Other scores under the same key, as of a metric that asks a service."""
+        scored = score_table(metric, **tables)
+        column = scored.schema.get_field_index("explanation")
+        return scored.set_column(column, "explanation", [["anew"] * scored.num_rows])
+
+    monkeypatch.setattr(BoundMetric, "score_table", explained)
+    computed, again = evaluated(bench, [MATCH], inputs)
+    assert computed == 1
+    assert again != first
+    bench.env.refresh = frozenset()
+    assert evaluated(bench, [MATCH, LENGTH], inputs)[1]["exact_match"] == again["exact_match"]
 
 
 def test_another_aggregation_or_name_scores_no_row_again(bench: Bench) -> None:
