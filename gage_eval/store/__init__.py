@@ -159,7 +159,10 @@ def open_objects(url: str, *, read_only: bool = False) -> Objects:
         raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
     if not url:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
-    root = Path(unquote(urlsplit(url).path) if found else url).expanduser().absolute()
+    parts = urlsplit(url)
+    if found and parts.netloc not in ("", "localhost"):
+        raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
+    root = Path(unquote(parts.path) if found else url).expanduser().absolute()
     if read_only and not root.is_dir():
         raise StoreError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
     if root.exists() and not root.is_dir():

@@ -59,7 +59,8 @@ class Actions:
         document: JsonValue,
         replaces: Action | None = None,
     ) -> Action:
-        """Record what came out. The first to come stands; an action whose artifacts are gone gives way.
+        """Record what came out. The first to come stands; one whose artifacts are gone gives way, and an incomplete one
+        to a complete one.
 
         Args:
             replaces: put ours in the place of this one, if it still stands (a refreshed or mended stage).
@@ -90,7 +91,7 @@ class Actions:
             standing = self._standing(stage, key)
             if standing is None:
                 expected = None
-            elif standing.outputs == ours.outputs or self._usable(standing):
+            elif standing.outputs == ours.outputs or (self._usable(standing) and standing.complete >= complete):
                 return standing
             else:
                 expected = standing.raw

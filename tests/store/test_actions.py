@@ -34,6 +34,17 @@ def test_the_first_to_come_stands(store: Store) -> None:
     assert second.outputs == {"responses": one.id}
 
 
+def test_a_complete_action_takes_the_place_of_an_incomplete_one_and_never_the_other_way(store: Store) -> None:
+    one, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
+    store.commit_action("infer", KEY, {"responses": one.id}, complete=False, document={})
+
+    second = store.commit_action("infer", KEY, {"responses": two.id}, document={})
+    third = store.commit_action("infer", KEY, {"responses": three.id}, complete=False, document={})
+
+    assert second.outputs == third.outputs == {"responses": two.id}
+    assert store.find_action("infer", KEY) == second
+
+
 def test_an_action_is_replaced_only_while_it_stands(store: Store) -> None:
     one, two, three = (commit(store, rows(0, count)) for count in (3, 4, 5))
     first = store.commit_action("infer", KEY, {"responses": one.id}, document={})

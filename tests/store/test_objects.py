@@ -106,6 +106,9 @@ def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="no store speaks 'ftp://'"):
         Store.open("ftp://host/x")
+    for machine in ("file://store", "file://host/store"):
+        with pytest.raises(InputError, match="names a machine: write file:///folder"):
+            Store.open(machine)
     with pytest.raises(InputError, match="is empty"):
         Store.open("")
     with pytest.raises(InputError, match="is a file: give a folder"):
