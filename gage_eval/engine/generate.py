@@ -31,6 +31,8 @@ Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
 MAX_OPEN_CHUNKS = 8
 # So many requests are ready before the next chunk is rendered: as many as a fast endpoint takes meanwhile.
 READY_ROWS = 1024
+# How often progress is told and the budget looked at.
+TICK_S = 0.25
 # How often a chunk that another process works on is looked at.
 POLL_S = 0.2
 _NOT_AN_ANSWER = frozenset({"error", "skipped"})
@@ -65,7 +67,7 @@ class Generate:
         self._logged: LogIndex
         limiter = job.backend.limiter
         self._slot = limiter if job.pool is None else Both(job.pool, limiter)
-        # What the run's budget says once nothing more is sent.
+        # What the run's budget says once it has kept a row from being sent.
         self._spent: str | None = None
         limits = [job.backend.max_concurrency, self.tally.total or 1]
         limits += [job.max_inflight] if job.max_inflight else []
@@ -117,8 +119,6 @@ class Generate:
             if not rows:
                 await self._finish_chunk(Chunk(part, 0, 0))
             left += await self._feed_chunks(chunks)
-            if self._spent is not None:
-                break
         # What others claimed: whoever puts the parts together waits for it, or does it when a claim ended undone.
         while left and self._spent is None and self.job.responses is not None:
             await asyncio.sleep(POLL_S)
@@ -143,12 +143,12 @@ class Generate:
                 if again:
                     # Whoever had it is gone; what it was told is in its log.
                     self._logged = await asyncio.to_thread(index_logs, self.job.log_folder)
-            if opened != chunk.part:
-                opened = chunk.part
-                table, finished = await asyncio.to_thread(self._open_part, opened)
             await self._until_room()
             if self._spent is not None:
                 return taken
+            if opened != chunk.part:
+                opened = chunk.part
+                table, finished = await asyncio.to_thread(self._open_part, opened)
             items = await asyncio.to_thread(self._prepare, chunk, table, finished)
             self._count_taken(chunk)
             if not items:
@@ -247,9 +247,17 @@ class Generate:
                     outcome = await self._answer(item.request, item.body, item.key)
                 else:
                     outcome = await episode(_EpisodeCalls(self), item.request)
-            except _Spent:
+            except BudgetSpent as error:
+                self._stop(str(error))
                 return
             await self._settle(item, outcome)
+
+    def _stop(self, reason: str) -> None:
+        """Send nothing more: what is under way is answered, and what waits to be sent again is dropped."""
+        self._spent = reason
+        self.job.backend.limiter.stop(reason)
+        self._room.set()
+        self._wake()
 
     async def _next(self) -> Item | None:
         while not self._ready:
@@ -294,10 +302,7 @@ class Generate:
         async with self._slot:
             spent = job.budget.spent()
             if spent is not None:
-                self._spent = spent
-                self._room.set()
-                self._wake()
-                raise _Spent
+                raise BudgetSpent(spent)
             tally.in_flight += 1
             try:
                 response = await job.backend.call(request, body)
@@ -398,7 +403,11 @@ class Generate:
     async def _tick(self) -> None:
         while True:
             self._report()
-            await asyncio.sleep(0.25)
+            spent = self.job.budget.spent()
+            if spent is not None:
+                # Those who wait to send again would else find out when their time has come.
+                self.job.backend.limiter.stop(spent)
+            await asyncio.sleep(TICK_S)
 
     def _report(self) -> None:
         tally = self.tally
@@ -412,10 +421,6 @@ class Generate:
             reused=tally.reused + tally.replayed,
             errors=tally.errors,
         )
-
-
-class _Spent(Exception):
-    """Nothing more is sent: the run's budget is reached."""
 
 
 class _EpisodeCalls:

@@ -138,15 +138,18 @@ class HTTPEndpoint:
 
         Raises:
             EndpointFailed: no call can succeed: the key or the model is refused, or nothing answers at all.
+            BudgetSpent: the run's limits were reached while the call waited to be sent.
         """
         started = time.monotonic()
         errors: list[str] = []
         reserved = 0.0
         while True:
             if self._rates.limited:
-                waiting = time.monotonic()
-                reserved = await self._rates.turn(body)
-                started += time.monotonic() - waiting
+                turn, reserved = self._rates.turn(body)
+                if turn > 0:
+                    waiting = time.monotonic()
+                    await self._limiter.wait(turn)
+                    started += time.monotonic() - waiting
             result = await self._attempt(path, body, read, stream)
             if isinstance(result, Response):
                 self._went_through()

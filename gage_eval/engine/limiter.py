@@ -3,6 +3,8 @@
 import asyncio
 from collections import deque
 
+from gage_eval.errors import BudgetSpent
+
 # An adaptive limit judges so many attempts together; fewer say nothing.
 _MIN_WINDOW = 10
 # A window with a larger share of refusals is overload; a smaller one is how a shared endpoint always is.
@@ -29,13 +31,16 @@ class Limiter:
     """
 
     __slots__ = (
-        "_bad", "_cap", "_good", "_patience", "_safe", "_too_much", "_waiting", "active", "adaptive", "limit",
+        "_bad", "_cap", "_good", "_patience", "_safe", "_stopped", "_timers", "_too_much", "_waiting", "active",
+        "adaptive", "limit",
     )  # fmt: skip
 
     def __init__(self, limit: int, *, adaptive: bool = False) -> None:
         self.adaptive = adaptive
         self.active = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timers: set[asyncio.Future[None]] = set()
+        self._stopped: str | None = None
         self._set(limit)
 
     @property
@@ -63,16 +68,45 @@ class Limiter:
             if self._good + self._bad >= max(min(self.limit, self.active), _MIN_WINDOW):
                 self._judge()
 
+    async def wait(self, seconds: float) -> None:
+        """Wait with the slot held.
+
+        Raises:
+            BudgetSpent: nothing more is sent (`stop`).
+        """
+        if self._stopped is None:
+            loop = asyncio.get_running_loop()
+            timer = loop.create_future()
+            handle = loop.call_later(seconds, _fire, timer)
+            self._timers.add(timer)
+            try:
+                await timer
+            finally:
+                self._timers.discard(timer)
+                handle.cancel()
+        self._go_on()
+
     async def pause(self, seconds: float) -> None:
-        """Lend the holder's slot to others for a while, then wait for one again."""
+        """Lend the holder's slot to others for a while, then wait for one again.
+
+        Raises:
+            BudgetSpent: nothing more is sent (`stop`).
+        """
         self._release()
         try:
-            await asyncio.sleep(seconds)
+            await self.wait(seconds)
             await self.__aenter__()
         except BaseException:
             # The holder gives back what it holds when it leaves.
             self.active += 1
             raise
+        self._go_on()
+
+    def stop(self, reason: str) -> None:
+        """Have nothing sent again: who waits to do so gets `BudgetSpent` with this reason, now and from here on."""
+        self._stopped = reason
+        for timer in self._timers:
+            _fire(timer)
 
     async def __aenter__(self) -> None:
         if self.active < self.limit and not self._waiting:
@@ -92,6 +126,10 @@ class Limiter:
 
     async def __aexit__(self, *_: object) -> None:
         self._release()
+
+    def _go_on(self) -> None:
+        if self._stopped is not None:
+            raise BudgetSpent(self._stopped)
 
     def _set(self, limit: int) -> None:
         if limit < 1:
@@ -126,6 +164,11 @@ class Limiter:
             if not turn.done():
                 self.active += 1
                 turn.set_result(None)
+
+
+def _fire(timer: asyncio.Future[None]) -> None:
+    if not timer.done():
+        timer.set_result(None)
 
 
 class Both:

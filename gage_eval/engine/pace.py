@@ -1,6 +1,5 @@
 """How much an endpoint gets a minute, and when it counts as gone."""
 
-import asyncio
 import time
 from collections.abc import Callable
 
@@ -53,16 +52,14 @@ class Rates:
         """Whether there is any limit."""
         return self._requests is not None or self._tokens is not None
 
-    async def turn(self, body: bytes) -> float:
-        """Wait until a request may be sent; returns the tokens that were set aside for it."""
+    def turn(self, body: bytes) -> tuple[float, float]:
+        """Take a request's turn; returns the seconds to wait for it and the tokens that were set aside."""
         wait = 0.0 if self._requests is None else self._requests.take(1)
         estimate = 0.0
         if self._tokens is not None:
             estimate = self._used / self._answers if self._answers else len(body) / _BYTES_PER_TOKEN
             wait = max(wait, self._tokens.take(estimate))
-        if wait > 0:
-            await asyncio.sleep(wait)
-        return estimate
+        return wait, estimate
 
     def used(self, estimate: float, tokens: int | None) -> None:
         """A request that was given its turn used so many tokens; None where the endpoint does not count."""

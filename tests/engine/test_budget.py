@@ -79,6 +79,27 @@ def test_a_run_stops_at_its_limit_keeps_all_it_paid_for_and_goes_on_when_told(
     assert (last["requests"], last["resent_after_answer"]) == (ROWS, 0)
 
 
+@pytest.mark.parametrize("why", ["refused", "paced"])
+def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(why: str, tmp_path: Path, gage: Command) -> None:
+    """Waiting rows would be tried for an hour: only a prompt end comes before the test's timeout."""
+    slow = {"requests_per_minute": 1} if why == "paced" else {}
+    fault = {"429": 0.5} if why == "refused" else {}
+    with mock_endpoint(fault=fault, retry_after=3600) as endpoint:
+        limits = {"tokens": 350, "wall_s": 1.0}
+        backend = {"max_concurrency": 16, "max_elapsed_s": 7200, **slow}
+        write_config(tmp_path, endpoint.url, rows=ROWS, limits=limits, backend=backend)
+        stopped = gage("run", "sums.yaml", "--run-id", "thrifty")
+        answered = endpoint.stats()["answered"]
+    assert stopped.code == 1
+    assert stopped.sentence.startswith("infer stopped: limits.")
+    assert 0 < answered < ROWS
+    assert f"{answered} of {ROWS} responses are kept" in stopped.sentence
+    with mock_endpoint(port=int(endpoint.root.rpartition(":")[2])) as mended:
+        write_config(tmp_path, mended.url, rows=ROWS)
+        assert gage("run", "sums.yaml").code == 0
+        assert mended.stats()["requests"] == ROWS - answered
+
+
 def test_answers_that_are_there_cost_nothing(tmp_path: Path, gage: Command) -> None:
     with mock_endpoint() as endpoint:
         write_config(tmp_path, endpoint.url, rows=50)

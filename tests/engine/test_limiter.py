@@ -175,6 +175,23 @@ async def test_a_call_cancelled_while_it_lends_its_slot_leaves_none_behind(momen
         assert limiter.active == 1
 
 
+@pytest.mark.parametrize("waits", ["wait", "pause"])
+async def test_a_stop_ends_every_wait_now_and_later_and_leaves_no_slot_behind(waits: str) -> None:
+    limiter = Limiter(2)
+
+    async def waiting() -> None:
+        async with limiter:
+            await getattr(limiter, waits)(3600)
+
+    tasks = [asyncio.create_task(waiting()) for _ in range(3)]
+    await settle()
+    limiter.stop("limits.tokens (1) is reached")
+    tasks.append(asyncio.create_task(waiting()))
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert {str(error) for error in ended} == {"limits.tokens (1) is reached"}
+    assert limiter.active == 0
+
+
 async def test_a_slot_of_two_limits_counts_in_both_and_holds_neither_while_it_waits() -> None:
     pool, endpoint = Limiter(2), Limiter(1)
     both = Both(pool, endpoint)
