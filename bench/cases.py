@@ -162,7 +162,8 @@ def front(folder: Path, repeats: int) -> list[Figure]:
 
 def front_1m(folder: Path, repeats: int) -> list[Figure]:
     """load + standardize + preprocess of a million rows."""
-    return _front(folder, 1_000_000, repeats, most_mib=600.0)
+    # 400 MB.
+    return _front(folder, 1_000_000, repeats, most_mib=381.0)
 
 
 def rows_1m(folder: Path, repeats: int) -> list[Figure]:

@@ -1,10 +1,7 @@
 """standardize: raw records → samples of one contract; what is no sample goes to rejects, with the reason."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -16,6 +13,7 @@ from gage_eval.sample_rules import normalise_sample
 from gage_eval.sample_table import samples_to_table
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.rejects import refuse_rejects, rejects_table
+from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.stages.specs import StandardizeSpec
 from gage_eval.store.media import Media
 from gage_eval.tables import REJECTS, SAMPLES
@@ -54,7 +52,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
         to_sample = spec.text.before(to_sample)
     raw = run.input("raw")
     samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
-    ids = _Ids()
+    ids = SampleIds()
     media = 0
     for part in raw.parts:
         table = raw.read(part.index)
@@ -63,6 +61,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
         good: list[dict[str, Any]] = []
         good_rows: list[int] = []
         good_lines: list[int] = []
+        unnamed: list[dict[str, Any]] = []
         bad: list[tuple[int, int, str, str, str]] = []
         for row, line, text in zip(rows, lines, table["record"].to_pylist(), strict=True):
             try:
@@ -72,10 +71,12 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
                 bad.append((row, line, "standardize", error.reason, text))
                 continue
             if not named:
-                sample["id"] = ids.of_content(sample["id"])
+                unnamed.append(sample)
             good.append(sample)
             good_rows.append(row)
             good_lines.append(line)
+        for sample, name in zip(unnamed, ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
+            sample["id"] = name
         ids.add([sample["id"] for sample in good], good_lines)
         ready = samples_to_table(good, good_rows)
         samples.write(part.index, ready)
@@ -117,35 +118,3 @@ def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: 
             cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
             sample["few_shot_examples"] = cleaned
     return attach(sample, spec.callables, store)
-
-
-class _Ids:
-    """Watches over the ids of a dataset: 8 bytes a row for explicit ones."""
-
-    def __init__(self) -> None:
-        self._contents: Counter[str] = Counter()
-        self._hashes: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-        self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-
-    def of_content(self, content: str) -> str:
-        """Id of a record without one: its content's hash, and which occurrence it is from the second on."""
-        self._contents[content] += 1
-        count = self._contents[content]
-        return content if count == 1 else f"{content}-{count}"
-
-    def add(self, ids: list[str], lines: list[int]) -> None:
-        self._hashes.append(np.fromiter((hash(i) for i in ids), np.int64, len(ids)))
-        self._lines.append(np.asarray(lines, np.int64))
-
-    def clash(self) -> tuple[int, int] | None:
-        """Two source lines with the same id, or None. 64-bit hashes: a false alarm once in 10**7 sets of 1 M rows."""
-        if not self._hashes:
-            return None
-        hashes, lines = np.concatenate(self._hashes), np.concatenate(self._lines)
-        order = np.argsort(hashes, kind="stable")
-        same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
-        if not len(same):
-            return None
-        pairs = sorted((int(lines[order[i]]), int(lines[order[i + 1]])) for i in same)
-        first, second = pairs[0]
-        return (first, second) if first < second else (second, first)

@@ -10,7 +10,8 @@ from stages.calling import Bench
 from gage_eval.errors import InputError
 from gage_eval.sample_record import RecordRejected, content_id
 from gage_eval.stages.load import PART_ROWS
-from gage_eval.stages.standardize import _Ids, to_standard
+from gage_eval.stages.sample_ids import SampleIds
+from gage_eval.stages.standardize import to_standard
 
 
 def question(row: int, **fields: object) -> dict[str, object]:
@@ -93,7 +94,7 @@ def test_equal_ids_are_refused_by_their_lines_also_far_apart(bench: Bench) -> No
 
 @given(st.lists(st.integers(0, 50), max_size=60))
 def test_a_clash_is_found_exactly_when_there_is_one(numbers: list[int]) -> None:
-    ids = _Ids()
+    ids = SampleIds()
     half = len(numbers) // 2
     ids.add([str(n) for n in numbers[:half]], list(range(half)))
     ids.add([str(n) for n in numbers[half:]], list(range(half, len(numbers))))
@@ -103,6 +104,15 @@ def test_a_clash_is_found_exactly_when_there_is_one(numbers: list[int]) -> None:
         first, second = clash
         assert first < second
         assert numbers[first] == numbers[second]
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=9))
+def test_an_occurrence_is_counted_over_all_parts(parts: list[list[int]]) -> None:
+    ids = SampleIds()
+    named = [name for part in parts for name in ids.of_contents([f"{n:016x}" for n in part])]
+    contents = [f"{n:016x}" for part in parts for n in part]
+    counts = [contents[: place + 1].count(content) for place, content in enumerate(contents)]
+    assert named == [c if count == 1 else f"{c}-{count}" for c, count in zip(contents, counts, strict=True)]
 
 
 @given(st.text(max_size=80))
