@@ -16,6 +16,7 @@ from gage_eval.metrics.base import Status
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.rows import in_form
 from gage_eval.paths import MISSING, Path, walk
+from gage_eval.sample_rules import normalise_sample
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ def score(
 
     Args:
         metric: as in a config: a name, ``name(key='value')``, ``{name: {…}}``, the full form, a class path or file.
-        sample: the sample's fields.
+        sample: the fields of a Sample that the metric reads, in the forms that data may have.
         model_output: the response's fields, ``answer`` and others; a text is the answer.
         judge_output: the judgment's fields.
         params: the metric's parameters, beside those the metric brings along.
         filters: the filters of one pipeline, one after the other.
 
     Raises:
-        InputError: unknown metric or parameter, or several pipelines of filters.
+        InputError: unknown metric or parameter, several pipelines of filters, or a field of another kind.
     """
     spec = metric_spec(metric)
     if params:
@@ -69,8 +70,9 @@ def score(
     if len(ready.filters) > 1:
         raise InputError(f"metric {ready.metric_id} has {len(ready.filters)} pipelines of filters; one row takes one.")
     output = {"answer": model_output} if isinstance(model_output, str) else dict(model_output or {})
-    args = _arguments(ready, sample or {}, output, judge_output or {})
-    (row,) = ready.score_row(args, str(output.get("status", "ok")), str((sample or {}).get("id", "sample")))
+    given = _normalised(sample or {})
+    args = _arguments(ready, given, output, judge_output or {})
+    (row,) = ready.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata["explanation"] = row["explanation"]
     if row["components"] is not None:
@@ -95,6 +97,12 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricSpec:
     except ValidationError as error:
         found = plain_words(error, given, MetricSpec)
         raise InputError(f"metric {metric!r}: {' '.join(item.message for item in found)}") from error
+
+
+def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are given in the Sample's own form; what every Sample must have may be missing."""
+    known = {"messages": [], **({} if "label" in sample else {"references": []}), **sample}
+    return normalise_sample(known, default_id="sample")
 
 
 def _arguments(

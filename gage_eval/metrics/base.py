@@ -43,7 +43,9 @@ DEFAULT_PATHS: dict[str, str] = {
 PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
     "prediction": ("prediction_field", "pred_field"),
     "reference": ("label_field", "reference_field"),
+    "answers": ("answers_field", "label_field"),
     "options": ("option_map_field",),
+    "judge": ("judge_field", "score_field", "verdict_field"),
 }
 
 
@@ -87,6 +89,7 @@ def metric(
     fields: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
     normalized: bool = False,
+    chosen_by: str | None = None,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
 
@@ -101,6 +104,8 @@ def metric(
         libraries: distributions whose version is part of the metric's identity.
         normalized: it compares texts by a plain rule, so that a scoring profile's normalisation goes before it. Metrics
             with an official rule keep to that.
+        chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
+            without braces: ``hit@k`` for ``hit@{k}``.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
     return metrics.register(
@@ -111,6 +116,7 @@ def metric(
         fields=dict(fields or {}),
         libraries=tuple(libraries),
         normalized=normalized,
+        chosen_by=chosen_by,
     )
 
 
@@ -216,6 +222,16 @@ class Definition:
     values: tuple[str, ...] = ("score",)
     aggregate: str | Mapping[str, str] = "mean"
     path_parameters: Mapping[str, str] = field(default_factory=dict)
+    chosen_by: str | None = None
+
+    def keys(self, params: Mapping[str, Any]) -> dict[str, str]:
+        """The keys of its numbers under these parameters, by the keys it declares."""
+        chosen = params.get(self.chosen_by) if self.chosen_by is not None else None
+        return {
+            key: key.format_map(params)
+            for key in self.values
+            if chosen is None or key.replace("{", "").replace("}", "") == chosen
+        }
 
     @cached_property
     def filtered_field(self) -> int | None:
@@ -261,6 +277,7 @@ def define(plugin: Plugin[Any]) -> Definition:
         tuple(plugin.info.get("values", ("score",))),
         plugin.info.get("aggregate", "mean"),
         spelled,
+        plugin.info.get("chosen_by"),
     )
 
 

@@ -45,6 +45,7 @@ class BoundMetric:
     aggregations: Aggregations
     value_keys: tuple[str, ...]
     grouping: Grouping
+    renamed: Mapping[str, str] = field(default_factory=dict)
     on_missing_field: OnMissing = "warn"
     default: float | None = None
     normalization: NormalizationConfig | None = None
@@ -136,7 +137,7 @@ class BoundMetric:
         rows = Rows(samples, responses, judgments, telemetry, self.schema)
         fields = self.definition.fields
         columns = [rows.values(path, item.kind) for path, item in zip(self.paths, fields, strict=True)]
-        out = ScoreRows(self.value_keys)
+        out = ScoreRows(self.value_keys, self.renamed)
         statuses = responses.column("status").to_pylist()
         arguments = self._with_defaults(columns)
         kept = self._kept(responses, statuses, columns) if any(item.per_sample for item in self.filters) else {}
@@ -168,7 +169,7 @@ class BoundMetric:
             raise InputError(
                 f"metric {self.metric_id}: a filter over replicates has nothing to choose from in one row."
             )
-        out = ScoreRows(self.value_keys)
+        out = ScoreRows(self.value_keys, self.renamed)
         (full,) = self._with_defaults([[arg] for arg in args]) or [()]
         if status in _UNANSWERED:
             self._add_all(out, 0, Score.unscored(f"{UNANSWERED} {status}"))
@@ -339,11 +340,14 @@ def bind(
     pipelines = read_pipelines(filters or [])
     if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
         raise InputError(f"{definition.plugin.name} reads no text of the model: it takes no filters.")
-    if value_key is not None and len(definition.values) != 1:
-        raise InputError(
-            f"{definition.plugin.name} gives {', '.join(definition.values)}: value_key cannot rename several."
-        )
     values = definition.signature.validate(given)
+    keys = definition.keys(values)
+    renamed: dict[str, str] = {}
+    if value_key is not None:
+        if len(keys) != 1:
+            raise InputError(f"{definition.plugin.name} gives {', '.join(keys)}: value_key cannot rename several.")
+        renamed = dict.fromkeys(keys.values(), value_key)
+        keys = dict.fromkeys(keys, value_key)
     by = grouping(metric_id or implementation, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
     return BoundMetric(
         metric_id=metric_id or implementation,
@@ -351,8 +355,9 @@ def bind(
         params=values,
         paths=paths,
         filters=pipelines,
-        aggregations=_aggregations(definition, aggregation, values, value_key, by),
-        value_keys=_value_keys(definition, values) if value_key is None else (value_key,),
+        aggregations=_aggregations(definition, aggregation, keys, renamed, by),
+        value_keys=tuple(keys.values()),
+        renamed=renamed,
         grouping=by,
         on_missing_field=on_missing_field,
         default=None if default is None else float(default),
@@ -386,17 +391,17 @@ def missing(path: Path) -> str:
 def _aggregations(
     definition: Definition,
     chosen: str | Sequence[str] | None,
-    params: Mapping[str, Any],
-    value_key: str | None,
+    keys: Mapping[str, str],
+    renamed: Mapping[str, str],
     by: Grouping,
 ) -> Aggregations:
-    """What the config chose, else what the metric declares."""
+    """What the config chose, else what the metric declares for the keys it gives."""
     own = definition.aggregate
-    component_keys = {} if value_key is None else {value_key: definition.values[0]}
+    component_keys = {shown: given for given, shown in renamed.items()}
     by_key: Mapping[str, str] = {}
     if chosen is None:
         chosen, by_key = (own, {}) if isinstance(own, str) else ("mean", own)
-        by_key = {value_key or key.format_map(params): name for key, name in by_key.items()}
+        by_key = {keys[key]: name for key, name in by_key.items() if key in keys}
         if by.weight is not None and chosen == "mean" and not by_key:
             chosen = "weighted_mean"
     return read_aggregations([chosen] if isinstance(chosen, str) else chosen, by_key, by, component_keys=component_keys)
@@ -422,11 +427,6 @@ def _paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSch
     for path in compiled:
         check_path(path, name, () if schema is None else schema.names)
     return compiled
-
-
-def _value_keys(definition: Definition, params: Mapping[str, Any]) -> tuple[str, ...]:
-    """The declared keys, with parameters where they name them."""
-    return tuple(key.format_map(params) for key in definition.values)
 
 
 def _unanswered(responses: pa.Table, place: int, status: str) -> str:

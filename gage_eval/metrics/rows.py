@@ -137,8 +137,13 @@ class Rows:
 class ScoreRows:
     """Collects score rows as flat lists and makes the table of `tables.SCORES`."""
 
-    def __init__(self, value_keys: Sequence[str]) -> None:
+    def __init__(self, value_keys: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
+        """Args:
+        value_keys: of the metric's numbers, in order; a plain number is the first.
+        renamed: keys that the metric gives, and what they are called here.
+        """
         self._value_keys = value_keys
+        self._renamed = renamed or {}
         self._places: list[int] = []
         self._filters: list[str | None] = []
         self._statuses: list[str] = []
@@ -212,7 +217,7 @@ class ScoreRows:
 
     def _values(self, score: Score) -> dict[str, float]:
         if isinstance(score.value, Mapping):
-            return {str(key): float(value) for key, value in score.value.items()}
+            return {self._renamed.get(key, str(key)): float(value) for key, value in score.value.items()}
         keys = self._value_keys if score.status == "unparsed" else self._value_keys[:1]
         return dict.fromkeys(keys, float(score.value))
 

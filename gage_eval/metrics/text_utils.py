@@ -16,6 +16,11 @@ def as_text(value: JsonValue) -> str:
     return str(value)
 
 
+def lowered(value: JsonValue) -> JsonValue:
+    """A text in lower case, for parameters that are written in any; anything else as it is."""
+    return value.lower() if isinstance(value, str) else value
+
+
 def normalise_text(
     text: str, *, case_sensitive: bool = False, strip: bool = True, collapse_whitespace: bool = False
 ) -> str:

@@ -28,7 +28,6 @@ def _texts(value: Any) -> list[str]:
 def _first_version(row: dict[str, Any]) -> tuple[float | None, str]:
     """The number for a row and the explanation; None where the metric is refused or the row is unscored."""
     name, params = row["metric"], {**ITS_DEFAULTS.get(row["metric"], {}), **row["params"]}
-    kind = str(params.pop("metric_type", "")).lower()
     fields: dict[str, Any] = {"metadata": row["sample"].get("metadata") or {}}
     response: dict[str, Any] = {}
     answer = row["model_output"].get("candidates" if name == "ranking" else "answer")
@@ -49,12 +48,8 @@ def _first_version(row: dict[str, Any]) -> tuple[float | None, str]:
         samples([sample(0, None, **fields)]), responses([response]), judgments=judgments([judgment])
     ).to_pylist()
     values = dict(scored["values"])
-    # The first version named every likelihood nll and every rank hit.
-    key = {
-        "likelihood": "ppl" if kind == "ppl" else "nll",
-        "ranking": f"hit@{params.get('k', 3)}" if kind == "hit@k" else "mrr",
-    }.get(name, next(iter(values), ""))
-    return values.get(key), scored["explanation"] or ""
+    # One number of a kind; without metric_type the first version gave the first.
+    return next(iter(values.values()), None), scored["explanation"] or ""
 
 
 def test_the_first_versions_numbers_are_kept_but_for_listed_rows(shared: Path) -> None:

@@ -113,6 +113,7 @@ MT_BENCH: dict[str, str] = {
 _OFFICIAL_LETTERS = "officially only a capital letter between spaces or in brackets is a choice"
 _OFFICIAL_THINKING = "officially letters in thinking count; the filter strip_thinking removes them"
 _OFFICIAL_LENGTHS = "officially the lengths are those of the strings before stripping"
+_KIND = "an unknown metric_type is refused"
 
 GAGE_INITIAL_BENCHMARKS: dict[str, str] = {
     "gage_initial-5734a53bd5": _OFFICIAL_LETTERS,
@@ -138,10 +139,14 @@ GAGE_INITIAL_BENCHMARKS: dict[str, str] = {
     "gage_initial-8521eb0f11": "officially an empty gold answer is in every answer",
     "gage_initial-9b9e69fa28": "officially a number within underscores is text",
     "gage_initial-00a8e91767": "officially the digit 5 within 3.14159 is not the number 5",
-    "gage_initial-11c016208f": "officially case never counts, and no parameter says otherwise",
-    "gage_initial-765c5f003c": "answers are a list, not one text to be split",
     "gage_initial-07418ec35e": "the default threshold works",
     "gage_initial-662f8a28cf": "k of 0 is refused",
+    "gage_initial-a415632c53": _KIND,
+    "gage_initial-a2d60d987e": _KIND,
+    "gage_initial-d24e42f690": _KIND,
+    "gage_initial-daca0cbae9": _KIND,
+    "gage_initial-2975a2f5ec": _KIND,
+    "gage_initial-cd6a732110": _KIND,
 }
 
 # What is no fault of the model is unscored; the first version gave 0, or passed over what is no number.

@@ -16,24 +16,30 @@ def docvqa_anls(
     *,
     threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5,
     strip_thinking: bool = False,
+    case_sensitive: bool = False,
+    separator: Annotated[str, Field(min_length=1)] | None = None,
 ) -> Score:
     """Average normalised Levenshtein similarity in 0..1 (ANLS), the best over the accepted answers.
 
     After Biten et al. 2019 (arXiv:1905.13648) and the official script of the Robust Reading Competition: both
     sides stripped, lowered, white space collapsed; their Levenshtein distance is divided by the longer of the two
     *original* strings in upper case. A similarity below ``threshold`` is 0. Nothing else is stripped unless
-    ``strip_thinking`` is set; then thinking that never ended is unparsed.
+    ``strip_thinking`` is set; then thinking that never ended is unparsed. Beyond the official rule,
+    ``case_sensitive`` keeps the case of both sides, and each accepted answer is several where it holds the
+    ``separator``.
     """
+    if separator is not None:
+        answers = [part for answer in answers for part in answer.split(separator)]
     if not answers:
         return Score.unscored("there is no accepted answer")
     text = without_thinking(prediction) if strip_thinking else prediction
     if text is None:
         return Score.unparsed("the thinking never ended")
-    similarity = 1.0 - min([_ratio(text, answer, threshold) for answer in answers])
+    similarity = 1.0 - min([_ratio(text, answer, threshold, case_sensitive=case_sensitive) for answer in answers])
     return Score(similarity if similarity >= threshold else 0.0)
 
 
-def _ratio(prediction: str, answer: str, threshold: float) -> float:
+def _ratio(prediction: str, answer: str, threshold: float, *, case_sensitive: bool) -> float:
     """Levenshtein distance of the normalised strings by the length of the longer original; 0 for two empty ones."""
     from rapidfuzz.distance import Levenshtein
 
@@ -42,8 +48,5 @@ def _ratio(prediction: str, answer: str, threshold: float) -> float:
         return 0.0
     # Beyond the distance that the threshold lets count, a lower bound is enough: long answers cost little.
     enough = int(longest * (1.0 - threshold)) + 1
-    return Levenshtein.distance(_folded(prediction), _folded(answer), score_cutoff=enough) / longest
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.strip().lower().split())
+    sides = (" ".join((text if case_sensitive else text.lower()).split()) for text in (prediction, answer))
+    return Levenshtein.distance(*sides, score_cutoff=enough) / longest

@@ -1,11 +1,14 @@
 """Metrics on numbers in text."""
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.numbers import exact, first_number, last_number
+
+Bounds: TypeAlias = Annotated[Sequence[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=2, max_length=2)]
 
 
 @metric("numeric_match", value="score", aggregate="mean", version=1, normalized=True)
@@ -18,6 +21,7 @@ def numeric_match(
     mode: Literal["eq", "ge", "le"] = "eq",
     take: Literal["last", "first"] = "last",
     percent: bool = False,
+    range: Bounds | None = None,  # noqa: A002  # as configs call it
     fallback: float = 0.0,
 ) -> Score:
     """1 when the answer's number equals the reference's, compared exactly or within a tolerance.
@@ -25,8 +29,8 @@ def numeric_match(
     The number is the last of the text unless ``take: first``. ``60%`` is 0.6; with ``percent: true`` all
     numbers are percentages and the sign means nothing. The difference may be ``tolerance``, or
     ``relative_tolerance`` times the reference, whichever is larger. ``mode: ge`` and ``le`` ask for at
-    least and at most the reference, with the same leeway. An answer without a number is unparsed and gets
-    ``fallback``.
+    least and at most the reference, with the same leeway. A number outside of ``range`` (lowest, highest) is
+    wrong whatever the reference. An answer without a number is unparsed and gets ``fallback``.
     """
     pick = last_number if take == "last" else first_number
     wanted = pick(reference)
@@ -38,7 +42,9 @@ def numeric_match(
     target = wanted.resolved(percent=percent)
     value = found.resolved(percent=percent)
     leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target)) if tolerance or relative_tolerance else 0
-    if mode == "ge":
+    if range is not None and not exact(range[0]) <= value <= exact(range[1]):
+        right = False
+    elif mode == "ge":
         right = value >= target - leeway
     elif mode == "le":
         right = value <= target + leeway

@@ -3,10 +3,14 @@
 import math
 import re
 from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
 
 from gage_eval.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.likelihoods import read_likelihoods
+from gage_eval.metrics.text_utils import lowered
 
 _FIELDS = {"logprobs": "model_output.logprobs"}
 _SPACE = re.compile(r"\s+")
@@ -14,21 +18,35 @@ _SPACE = re.compile(r"\s+")
 _MOST_NATS = 709.0
 
 
-@metric("likelihood", value=("nll", "ppl"), aggregate={"nll": "ratio", "ppl": "perplexity"}, version=1, fields=_FIELDS)
-def likelihood(logprobs: JsonValue) -> Score:
+@metric(
+    "likelihood",
+    value=("nll", "ppl"),
+    chosen_by="metric_type",
+    aggregate={"nll": "ratio", "ppl": "perplexity"},
+    version=1,
+    fields=_FIELDS,
+)
+def likelihood(
+    logprobs: JsonValue, *, metric_type: Annotated[Literal["nll", "ppl"], BeforeValidator(lowered)] | None = None
+) -> Score:
     """Negative log-likelihood per token in nats (``nll``) and its exponential, the perplexity (``ppl``).
 
     Read from the response's ``logprobs``: a ``loss`` (the mean over tokens, which then weighs as one token),
     ``token_logprobs`` (nested lists are joined, nulls passed over), the log probabilities of a chat completion
     (``content``), or one choice with ``ll`` and ``tokens`` (`gage_eval.metrics.likelihoods`). A response without any is
-    unscored: 0 would read as perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that.
+    unscored: 0 would read as perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that. ``metric_type``
+    leaves one of the two.
     """
     try:
         nats, tokens = _total(logprobs)
     except ValueError as error:
         return Score.unscored(str(error))
     mean = nats / tokens
-    return Score({"nll": mean, "ppl": _capped_exp(mean)}, components={"nll": [nats, tokens], "ppl": [-nats, tokens]})
+    values = {"nll": mean, "ppl": _capped_exp(mean)}
+    components: dict[str, JsonValue] = {"nll": [nats, tokens], "ppl": [-nats, tokens]}
+    if metric_type is not None:
+        values, components = {metric_type: values[metric_type]}, {metric_type: components[metric_type]}
+    return Score(values, components=components)
 
 
 @metric("word_perplexity", value="word_perplexity", aggregate="perplexity", version=1, fields=_FIELDS)

@@ -2,43 +2,52 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
-from gage_eval.metrics.text_utils import as_text
+from gage_eval.metrics.text_utils import as_text, lowered
 
 _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
 
 
-@metric("ranking", value=("mrr", "hit@{k}"), aggregate="mean", version=1, fields={"targets": "sample.targets"})
+@metric(
+    "ranking",
+    value=("mrr", "hit@{k}"),
+    chosen_by="metric_type",
+    aggregate="mean",
+    version=1,
+    fields={"targets": "sample.targets"},
+)
 def ranking(
     prediction: str,
     targets: Sequence[str],
     *,
     k: Annotated[int, Field(ge=1)] = 3,
     candidate_field: str | None = None,
+    metric_type: Annotated[Literal["mrr", "hit@k"], BeforeValidator(lowered)] | None = None,
 ) -> Score:
     """Mean reciprocal rank of the first right candidate, and whether it is among the first ``k``.
 
     The answer is a JSON list of candidates, best first, or one candidate a line (list marks are dropped). An
     object stands for its ``candidate_field``. Candidates and targets are compared as stripped texts. An answer
-    without candidates is unparsed.
+    without candidates is unparsed. ``metric_type`` leaves one of the two numbers.
     """
     wanted = {target.strip() for target in targets}
     if not wanted:
         return Score.unscored("there is no target")
     candidates = _candidates(prediction, candidate_field)
-    if not candidates:
-        return Score.unparsed("the answer holds no candidates", value={"mrr": 0.0, f"hit@{k}": 0.0})
     rank = next((place for place, candidate in enumerate(candidates, 1) if candidate in wanted), None)
-    found = None if rank is None else candidates[rank - 1]
-    return Score(
-        {"mrr": 0.0 if rank is None else 1 / rank, f"hit@{k}": float(rank is not None and rank <= k)}, extracted=found
-    )
+    values = {"mrr": 0.0 if rank is None else 1 / rank, f"hit@{k}": float(rank is not None and rank <= k)}
+    if metric_type is not None:
+        key = f"hit@{k}" if metric_type == "hit@k" else metric_type
+        values = {key: values[key]}
+    if not candidates:
+        return Score.unparsed("the answer holds no candidates", value=values)
+    return Score(values, extracted=None if rank is None else candidates[rank - 1])
 
 
 def _candidates(answer: str, candidate_field: str | None) -> list[str]:
