@@ -111,7 +111,7 @@ def gc(
     roots = find_roots(opened, places.runs)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
-    report = opened.gc(roots.artifacts, dry_run=dry_run, min_age_s=age)
+    report = opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age)
     if json:
         print_json(
             {

@@ -22,12 +22,14 @@ class Roots:
     Attributes:
         artifacts: ids that runs and baselines refer to.
         runs: number of runs.
+        unfinished: runs that may be gone on with, whose answers so far are kept.
         under_way: runs that go on now.
         since: when the oldest of those began, seconds since the epoch; everything younger stays. None without any.
     """
 
     artifacts: frozenset[str]
     runs: int
+    unfinished: frozenset[str]
     under_way: tuple[str, ...]
     since: float | None
 
@@ -39,6 +41,7 @@ def find_roots(store: Store, runs_root: str) -> Roots:
         StoreError: a run's record cannot be read, so that nobody knows what it needs.
     """
     artifacts: set[str] = set()
+    unfinished: set[str] = set()
     under_way: list[str] = []
     began: list[float] = []
     count = 0
@@ -50,11 +53,13 @@ def find_roots(store: Store, runs_root: str) -> Roots:
             raise StoreError(
                 f"{error} Nothing is collected while it is so: mend or remove that run's folder."
             ) from error
+        if stored.status != "completed":
+            unfinished.add(stored.run_id)
         if stored.standing == "running" or (stored.standing == "silent" and stored.silent_s() < _ALIVE_S):
             under_way.append(stored.run_id)
             began.append(datetime.fromisoformat(stored.record["created"]).timestamp())
     artifacts.update(_of_baselines(store))
-    return Roots(frozenset(artifacts), count, tuple(under_way), min(began, default=None))
+    return Roots(frozenset(artifacts), count, frozenset(unfinished), tuple(under_way), min(began, default=None))
 
 
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:

@@ -297,9 +297,10 @@ def _compute(info: StageInfo, spec: Spec, run: StageRun, document: JsonValue) ->
 
 
 def _hit(env: Env, stage_name: str, task_id: str, key: str) -> StageResult | None:
-    action = env.store.find_action(stage_name, key)
+    action = env.store.find_action(stage_name, key, renew=True)
     if action is None or not action.complete:
         return None
+    env.store.wip(key).clear_leftovers()
     return StageResult(stage_name, task_id, key, dict(action.outputs), cached=True, counts=_counts(env.store, action))
 
 

@@ -37,8 +37,9 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
             f"{run.stage} of task '{spec.task_id}' never came to its end, so there are no rows to ask again; "
             f"go on with the whole run: gage resume {env.run_id}"
         )
-    wip = env.store.wip(run.work_key)
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    wip = env.store.wip(run.work_key)
+    wip.begun_by(env.run_id)
     engine = Generate(
         Job(
             source=source,

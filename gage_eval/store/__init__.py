@@ -72,13 +72,16 @@ class Store:
         """
         return cls(open_objects(url, read_only=read_only), locks=locks)
 
-    def find_action(self, stage: str, key: str) -> Action | None:
+    def find_action(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
         """The finished action of a key, None when there is none or one of its artifacts is gone.
+
+        Args:
+            renew: the caller builds on it: a collection takes its artifacts for as young as if they were made now.
 
         Raises:
             ArtifactDamaged: its file is no action.
         """
-        return self._actions.find(stage, key)
+        return self._actions.find(stage, key, renew=renew)
 
     def commit_action(
         self,
@@ -142,9 +145,17 @@ class Store:
         """Read everything again and say what is not as committed; ``remove`` deletes it."""
         return verify(self.objects, remove=remove)
 
-    def gc(self, roots: Collection[str], *, dry_run: bool = False, min_age_s: float = DAY_S) -> GcReport:
-        """Remove what is old and not kept by ``roots``, artifact ids of runs and baselines (`gc.collect`)."""
-        return collect(self.objects, self._actions, roots, dry_run=dry_run, min_age_s=min_age_s)
+    def gc(
+        self,
+        roots: Collection[str],
+        *,
+        unfinished: Collection[str] = (),
+        dry_run: bool = False,
+        min_age_s: float = DAY_S,
+    ) -> GcReport:
+        """Remove what is old and neither in ``roots``, artifact ids of runs and baselines, nor work of an
+        ``unfinished`` run (`gc.collect`)."""
+        return collect(self.objects, self._actions, roots, unfinished=unfinished, dry_run=dry_run, min_age_s=min_age_s)
 
 
 def open_objects(url: str, *, read_only: bool = False) -> Objects:

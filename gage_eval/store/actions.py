@@ -40,14 +40,17 @@ class Actions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def find(self, stage: str, key: str) -> Action | None:
+    def find(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
         """The action of that key whose artifacts are all there, else None.
+
+        Args:
+            renew: something is built on them: a collection takes them for as young as if they were made now.
 
         Raises:
             ArtifactDamaged: its file is no action.
         """
         action = self._standing(stage, key)
-        return action if action is not None and self._usable(action) else None
+        return action if action is not None and self._usable(action, renew=renew) else None
 
     def commit(
         self,
@@ -123,8 +126,9 @@ class Actions:
         except FileNotFoundError:
             return None
 
-    def _usable(self, action: Action) -> bool:
-        return all(self._objects.exists(manifest_path(artifact)) for artifact in action.outputs.values())
+    def _usable(self, action: Action, *, renew: bool = False) -> bool:
+        look = self._objects.renew if renew else self._objects.exists
+        return all(look(manifest_path(artifact)) for artifact in action.outputs.values())
 
 
 def action_path(stage: str, key: str) -> str:

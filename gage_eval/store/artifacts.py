@@ -221,18 +221,17 @@ class ArtifactWriter:
                 self._schema.version,
                 {item.info.index: item.info.content_hash for item in staged},
             )
-            standing = find_artifact(self._objects, identity)
-            if self._objects.local_root is None:
-                with ThreadPoolExecutor(_UPLOADS) as pool:
-                    parts = list(pool.map(lambda item: self._place(identity, item, standing), staged))
-            else:
-                parts = [self._place(identity, item, standing) for item in staged]
-            if standing is not None:
-                return standing
-            manifest = Manifest(self._schema.name, self._schema.version, tuple(parts), complete, dict(counts or {}))
-            if self._objects.create(manifest_path(identity), manifest.to_bytes()):
-                return Artifact(self._objects, manifest)
-            return open_artifact(self._objects, identity)
+            while True:
+                standing = find_artifact(self._objects, identity)
+                parts = self._place_all(identity, staged, standing)
+                # Else another committed it meanwhile, or a collection took it away: look again.
+                if standing is not None:
+                    if self._objects.renew(manifest_path(identity)):
+                        return standing
+                    continue
+                manifest = Manifest(self._schema.name, self._schema.version, tuple(parts), complete, dict(counts or {}))
+                if self._objects.create(manifest_path(identity), manifest.to_bytes()):
+                    return Artifact(self._objects, manifest)
         finally:
             self.abort()
 
@@ -241,10 +240,20 @@ class ArtifactWriter:
         self._staged.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _place_all(self, identity: str, staged: Sequence[_Staged], standing: Artifact | None) -> list[PartInfo]:
+        if self._objects.local_root is not None:
+            return [self._place(identity, item, standing) for item in staged]
+        with ThreadPoolExecutor(_UPLOADS) as pool:
+            return list(pool.map(lambda item: self._place(identity, item, standing), staged))
+
     def _place(self, identity: str, item: _Staged, standing: Artifact | None) -> PartInfo:
         """Put a part where it belongs, or take the one that stands there with the same rows."""
         path = f"{folder(identity)}/{part_name(item.info.index)}"
-        if self._objects.create_file(path, item.file):
+        while not self._objects.create_file(path, item.file):
+            # Made young before it is relied on: a collection may be on its way to it.
+            if self._objects.renew(path):
+                break
+        else:
             return item.info
         if standing is not None:
             return item.info  # Its manifest vouches for the part; a read checks it.

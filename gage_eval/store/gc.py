@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,10 +11,11 @@ from gage_eval.errors import ArtifactDamaged
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
 from gage_eval.store.media import MEDIA_URL, media_path
-from gage_eval.store.objects import ObjectInfo, Objects, is_digest
+from gage_eval.store.manifest import manifest_path
+from gage_eval.store.objects import STAGING, ObjectInfo, Objects, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
 from gage_eval.store.wip import ROOT as WIP
-from gage_eval.store.wip import discard_scratch, spooled
+from gage_eval.store.wip import Wip, begun_by, spooled
 
 DAY_S = 86_400.0
 
@@ -103,21 +104,25 @@ def collect(
     actions: Actions,
     roots: Collection[str],
     *,
+    unfinished: Collection[str] = (),
     dry_run: bool = False,
     min_age_s: float = DAY_S,
 ) -> GcReport:
     """Remove what is older than ``min_age_s`` and not kept by ``roots``.
 
     Kept are the artifacts named by ``roots`` and all younger ones, actions with all outputs kept, the
-    response index of kept artifacts and the media their rows name. Unfinished work and what killed writers
-    left behind is judged by its age alone. Nothing younger than ``min_age_s`` is ever removed; that is what
-    protects a run that goes on at the same time, so it should exceed the longest run.
+    response index of kept artifacts and the media their rows name; the work of ``unfinished`` runs, and what
+    killed writers left behind while it is young. A run renews what it finds and builds on, and everything is
+    looked at once more before it is removed: so a run that goes on at the same time loses nothing it used
+    within ``min_age_s``, which should exceed the longest run.
 
     Args:
         roots: artifact ids that runs and baselines refer to.
+        unfinished: ids of runs that may be gone on with: the answers they have are kept.
         dry_run: only say what would be removed.
     """
     before = time.time() - min_age_s
+    removal = _Removal(objects, before, dry_run=dry_run)
     artifacts = artifact_files(objects)
     kept = {
         artifact_id
@@ -126,49 +131,92 @@ def collect(
     }
     # Pointers go before what they point to, a manifest before its parts: whatever stops this half way, no
     # reader finds an artifact that lacks a part.
-    doomed = [
-        *_old(_pointers(objects, actions, kept), before),
-        *_old(_index_files(objects, kept), before),
-        *(
-            file
-            for artifact_id, files in artifacts.items()
-            if artifact_id not in kept
-            for file in _manifest_first(files)
-        ),
-        *_old(_unnamed_media(objects, kept), before),
-        *_abandoned_wip(objects.list(WIP), before),
-        *_old(objects.leftovers(), before),
-    ]
-    logs = list(_abandoned_wip(spooled(objects), before))
-    if not dry_run:
-        for item in doomed:
-            objects.delete(item.path)
-        for key in {item.path.split("/")[1] for item in logs}:
-            discard_scratch(objects, key)
-    removed = [*doomed, *logs]
+    for item, gone in _pointers(objects, actions, kept):
+        removal.of(item, unless_young=map(manifest_path, gone))
+    for item, artifact_id in _index_files(objects, kept):
+        removal.of(item, unless_young=[manifest_path(artifact_id)])
+    for artifact_id in sorted(artifacts.keys() - kept):
+        files = _manifest_first(artifacts[artifact_id])
+        if not all(removal.of(file, unless_young=[manifest_path(artifact_id)]) for file in files):
+            kept.add(artifact_id)
+    for item in _unnamed_media(objects, kept):
+        removal.of(item)
+    for files in _abandoned(objects.leftovers(), before).values():
+        removal.of_all(files)
+    for key, files in _abandoned([*objects.list(WIP), *spooled(objects)], before, unfinished).items():
+        removal.of_all(files, by=Wip(objects, key).discard)
     return GcReport(
-        len(removed),
-        sum(item.size for item in removed),
+        len(removal.removed),
+        sum(item.size for item in removal.removed),
         len(kept),
-        tuple(item.path for item in removed),
+        tuple(item.path for item in removal.removed),
         dry_run,
     )
 
 
-def _old(items: Iterator[ObjectInfo], before: float) -> Iterator[ObjectInfo]:
-    return (item for item in items if item.mtime < before)
+class _Removal:
+    """Removes objects, or in a dry run only notes them."""
+
+    def __init__(self, objects: Objects, before: float, *, dry_run: bool) -> None:
+        self.removed: list[ObjectInfo] = []
+        self._objects = objects
+        self._before = before
+        self._dry_run = dry_run
+
+    def of(self, item: ObjectInfo, *, unless_young: Iterable[str] = ()) -> bool:
+        """Remove an old object, unless it or one of the others became young since they were listed."""
+        if item.mtime >= self._before:
+            return False
+        if not self._dry_run:
+            if any(map(self._is_young, {item.path, *unless_young})):
+                return False
+            self._objects.delete(item.path)
+        self.removed.append(item)
+        return True
+
+    def of_all(self, items: Collection[ObjectInfo], *, by: Callable[[], None] | None = None) -> None:
+        """Remove objects that were judged together, one by one unless ``by`` does it."""
+        self.removed += items
+        if self._dry_run:
+            return
+        if by is not None:
+            by()
+            return
+        for item in items:
+            self._objects.delete(item.path)
+
+    def _is_young(self, path: str) -> bool:
+        info = self._objects.info(path)
+        return info is not None and info.mtime >= self._before
+
+
+def _abandoned(
+    items: Iterable[ObjectInfo], before: float, unfinished: Collection[str] = ()
+) -> dict[str, list[ObjectInfo]]:
+    """The files of the folders below `STAGING` and `WIP` that nobody writes to or needs, and other files, by name."""
+    folders: dict[str, list[ObjectInfo]] = defaultdict(list)
+    for item in items:
+        top, _, rest = item.path.partition("/")
+        folders[rest.partition("/")[0] if top in (STAGING, WIP) else item.path].append(item)
+    return {
+        name: files
+        for name, files in folders.items()
+        if max(file.mtime for file in files) < before and not any(begun_by(file.path) in unfinished for file in files)
+    }
 
 
 def _manifest_first(files: list[ObjectInfo]) -> list[ObjectInfo]:
     return sorted(files, key=lambda file: (not file.path.endswith("/manifest.json"), file.path))
 
 
-def _pointers(objects: Objects, actions: Actions, kept: Collection[str]) -> Iterator[ObjectInfo]:
-    """Actions that point to an artifact that is not kept."""
+def _pointers(
+    objects: Objects, actions: Actions, kept: Collection[str]
+) -> Iterator[tuple[ObjectInfo, Collection[str]]]:
+    """Actions that point to artifacts that are not kept, each with those."""
     for item in objects.list("actions"):
         action = _action(actions, item)
-        if action is not None and not set(action.outputs.values()) <= set(kept):
-            yield item
+        if action is not None and (gone := set(action.outputs.values()) - set(kept)):
+            yield item, gone
 
 
 def _action(actions: Actions, item: ObjectInfo) -> Action | None:
@@ -178,10 +226,12 @@ def _action(actions: Actions, item: ObjectInfo) -> Action | None:
         return None  # damage is for `verify` to name; a collection removes only what it understands
 
 
-def _index_files(objects: Objects, kept: Collection[str]) -> Iterator[ObjectInfo]:
+def _index_files(objects: Objects, kept: Collection[str]) -> Iterator[tuple[ObjectInfo, str]]:
+    """Index files of artifacts that are not kept, each with its artifact."""
     for item in objects.list(RESPONSES):
-        if item.path.rpartition("/")[2].partition(".")[0] not in kept:
-            yield item
+        artifact_id = item.path.rpartition("/")[2].partition(".")[0]
+        if artifact_id not in kept:
+            yield item, artifact_id
 
 
 def _unnamed_media(objects: Objects, kept: Collection[str]) -> Iterator[ObjectInfo]:
@@ -209,13 +259,3 @@ def _named_media(artifact: Artifact) -> Iterator[str]:
 def _buffers(array: pa.Array) -> list[pa.Buffer]:
     """The buffers of an array and its children; a URL means the same wherever it stands."""
     return [buffer for buffer in array.buffers() if buffer is not None]
-
-
-def _abandoned_wip(items: Iterator[ObjectInfo], before: float) -> Iterator[ObjectInfo]:
-    """The files of unfinished work of which none changed lately."""
-    folders: dict[str, list[ObjectInfo]] = defaultdict(list)
-    for item in items:
-        folders[item.path.split("/")[1]].append(item)
-    for files in folders.values():
-        if max(file.mtime for file in files) < before:
-            yield from files

@@ -22,7 +22,9 @@ class Media:
             Their URL, ``media://sha256/<64 hex digits>``.
         """
         name = sha256_hex(data)
-        self._objects.create(media_path(name), data)
+        path = media_path(name)
+        while not self._objects.create(path, data) and not self._objects.renew(path):
+            continue  # collected in between
         return f"media://sha256/{name}"
 
     def get(self, url: str) -> bytes:

@@ -5,14 +5,16 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import StoreError
+
+T = TypeVar("T")
 
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=+-]*")
 _TEMPORARY = ".tmp-"
@@ -46,6 +48,12 @@ class Objects(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether the object is there."""
+
+    def info(self, path: str) -> ObjectInfo | None:
+        """Size and age of an object, None when it is not there."""
+
+    def renew(self, path: str) -> bool:
+        """Make an object as young as one created now, so that a collection spares it. False: it is not there."""
 
     def create(self, path: str, data: bytes) -> bool:
         """Create an object, whole or not at all. False: there is one already, which stays as it is."""
@@ -123,6 +131,24 @@ class LocalObjects:
         with self._explained(path):
             return self._place(path).is_file()
 
+    def info(self, path: str) -> ObjectInfo | None:
+        with self._explained(path):
+            return next(self._info(self._place(path)), None)
+
+    def renew(self, path: str) -> bool:
+        place = self._place(path)
+        with self._writing(path):
+            try:
+                os.utime(place)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                # Another user's file, or a disk that cannot be written: its age is not ours to change.
+                if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
+                    raise
+                return place.is_file()
+            return True
+
     def create(self, path: str, data: bytes) -> bool:
         place = self._place(path)
         with self._writing(path):
@@ -136,10 +162,11 @@ class LocalObjects:
         with self._writing(path):
             if place.exists():
                 return False
-            place.parent.mkdir(parents=True, exist_ok=True)
+            # It may have been staged long ago, and is as young as its commit.
+            os.utime(local)
             _sync(local)
             try:
-                return _link(local, place)
+                return _in_folder(place.parent, lambda: _link(local, place))
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.EPERM):
                     raise
@@ -269,20 +296,23 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _write(file: Path, data: bytes) -> None:
-    """Write and sync a new file; a folder that another process just removed as empty is made again."""
+    """Write and sync a new file."""
+    with _in_folder(file.parent, lambda: file.open("xb")) as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _in_folder(folder: Path, work: Callable[[], T]) -> T:
+    """Do what needs a folder; one that another process just removed as empty is made again."""
     for last in (False, False, True):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         try:
-            stream = file.open("xb")
+            return work()
         except FileNotFoundError:
             if last:
                 raise
-            continue
-        with stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        return
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _sync(file: Path) -> None:

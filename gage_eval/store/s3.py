@@ -6,7 +6,7 @@ Credentials, region and endpoint come from the environment and the usual AWS fil
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,8 @@ T = TypeVar("T")
 # botocore tries this often, with pauses of its own; what it gives up we try again.
 _CLIENT_ATTEMPTS = 6
 _ATTEMPTS = 3
+# An object younger than this needs no renewal: no sensible collection removes what is an hour old.
+_YOUNG_S = 3_600.0
 _PROBE = "probe"
 _PROBE_TEXT = b"If-None-Match and If-Match are honoured here.\n"
 _LOST = frozenset({"PreconditionFailed", "412"})
@@ -85,7 +87,25 @@ class S3Objects:
         return data
 
     def exists(self, path: str) -> bool:
-        return self._etag(path) is not None
+        return self._head(path) is not None
+
+    def info(self, path: str) -> ObjectInfo | None:
+        head = self._head(path)
+        return None if head is None else ObjectInfo(path, int(head["ContentLength"]), head["LastModified"].timestamp())
+
+    def renew(self, path: str) -> bool:
+        self._writable()
+        found = self.info(path)
+        if found is None or found.mtime > time.time() - _YOUNG_S:
+            return found is not None
+        # Only a copy onto itself makes an object of S3 younger.
+        place = {"Bucket": self._bucket, "Key": self._key(path)}
+        request = {**place, "CopySource": place, "MetadataDirective": "REPLACE"}
+        try:
+            self._call(path, lambda: self._fs.call_s3("copy_object", **request))
+        except FileNotFoundError:
+            return False
+        return True
 
     def create(self, path: str, data: bytes) -> bool:
         return self._put(path, data, IfNoneMatch="*")
@@ -101,11 +121,11 @@ class S3Objects:
         if expected is None:
             return self.create(path, data) or self._find(path) == data
         while True:
-            etag = self._etag(path)
-            if etag is None or self._find(path) != expected:
+            head = self._head(path)
+            if head is None or self._find(path) != expected:
                 return False
             # Refused all the same: another write came between, or our first try arrived and its answer did not.
-            if self._put(path, data, IfMatch=etag) or self._find(path) == data:
+            if self._put(path, data, IfMatch=str(head["ETag"])) or self._find(path) == data:
                 return True
 
     def replace(self, path: str, data: bytes) -> None:
@@ -149,12 +169,14 @@ class S3Objects:
         if self.read_only:
             raise refuse_write(self.url)
 
-    def _etag(self, path: str) -> str | None:
+    def _head(self, path: str) -> Mapping[str, Any] | None:
         try:
-            head = self._call(path, lambda: self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._key(path)))
+            head: Mapping[str, Any] = self._call(
+                path, lambda: self._fs.call_s3("head_object", Bucket=self._bucket, Key=self._key(path))
+            )
         except FileNotFoundError:
             return None
-        return str(head["ETag"])
+        return head
 
     def _put(self, path: str, data: bytes, **condition: str) -> bool:
         self._writable()

@@ -1,4 +1,4 @@
-"""Work in progress of a generate action: finished chunks, labels, and the folder of its write-ahead logs.
+"""Work in progress of a generate action: finished chunks, who works on it, and the folder of its write-ahead logs.
 
 All of it can be lost without harm: what is missing is asked again.
 """
@@ -20,6 +20,7 @@ from gage_eval.store.parquet import UNREADABLE, parquet_bytes, read_parquet
 
 ROOT = "wip"
 _MAGIC = b"gage-eval chunk 1\n"
+_RUN = re.compile(r"wip/[^/]+/runs/([^/]+)")
 _CHUNK = re.compile(r"wip/[^/]+/chunks/(\d+)/(\d+)-(\d+)\.chunk")
 
 
@@ -69,29 +70,21 @@ class Wip:
                 found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
         return sorted(found, key=lambda chunk: (chunk.start, chunk.stop))
 
-    def write_label(self, name: str, text: str) -> None:
-        """Set a small text that says something of this work (which model it asks); the last one counts."""
-        path, data = self._label(name), text.encode()
-        while not self._objects.create(path, data):
-            try:
-                standing = self._objects.get(path)
-            except FileNotFoundError:
-                continue
-            if standing == data or self._objects.swap(path, data, expected=standing):
-                return
-
-    def read_label(self, name: str) -> str | None:
-        """A label's text, None when it was not set."""
-        try:
-            return self._objects.get(self._label(name)).decode()
-        except FileNotFoundError:
-            return None
+    def begun_by(self, run_id: str) -> None:
+        """Note that a run works on it: it is kept for as long as that run may be gone on with."""
+        self._objects.create(f"{self._folder}/runs/{safe_name(run_id)}", b"")
 
     def discard(self) -> None:
-        """Remove chunks, labels and logs: the action is committed."""
+        """Remove all of it: the action is committed."""
         for item in list(self._objects.list(self._folder)):
             self._objects.delete(item.path)
+        # The logs last: their folder is what `clear_leftovers` goes by.
         discard_scratch(self._objects, self.key)
+
+    def clear_leftovers(self) -> None:
+        """`discard` for a committed action, if a process of this machine was killed before it could."""
+        if _scratch_path(self._objects, self.key).is_dir():
+            self.discard()
 
     def scratch(self) -> Path:
         """A folder on this machine for write-ahead logs.
@@ -105,9 +98,6 @@ class Wip:
         with explain_os_errors(self._objects.url, f"{self._folder}/log"):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-    def _label(self, name: str) -> str:
-        return f"{self._folder}/labels/{safe_name(name)}"
 
 
 def list_wips(objects: Objects) -> list[Wip]:
@@ -123,6 +113,12 @@ def spool_folder(objects: Objects) -> Path | None:
     cache = os.environ.get("XDG_CACHE_HOME")
     base = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
     return base / "gage-eval" / "wip" / sha256_hex(objects.url.rstrip("/").encode())[:16]
+
+
+def begun_by(path: str) -> str | None:
+    """The run that an object of ``wip/`` names (`Wip.begun_by`), None for any other object."""
+    match = _RUN.fullmatch(path)
+    return match[1] if match else None
 
 
 def spooled(objects: Objects) -> Iterator[ObjectInfo]:
@@ -161,8 +157,11 @@ def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
 
 def discard_scratch(objects: Objects, key: str) -> None:
     """Remove the logs of an action from this machine."""
+    folder = _scratch_path(objects, key)
     with explain_os_errors(objects.url, f"{ROOT}/{key}/log"), suppress(FileNotFoundError):
-        shutil.rmtree(_scratch_path(objects, key))
+        shutil.rmtree(folder)
+    with suppress(OSError):  # not empty, or gone
+        folder.parent.rmdir()
 
 
 def _scratch_path(objects: Objects, key: str) -> Path:

@@ -1,6 +1,7 @@
 """Collecting keeps what is referred to; verifying finds whatever was planted."""
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.store import Artifact, ObjectInfo, Store
+from gage_eval.store import Artifact, GcReport, ObjectInfo, Store
 from gage_eval.store.manifest import Manifest, PartInfo
 from tests.store.small import ROWS, commit, rows
 
@@ -17,6 +18,11 @@ KEYS = ["a" * 64, "b" * 64]
 
 @pytest.fixture
 def two(store: Store) -> tuple[Artifact, Artifact]:
+    """Two artifacts in a store of each kind."""
+    return two_of(store)
+
+
+def two_of(store: Store) -> tuple[Artifact, Artifact]:
     """Two artifacts with an action, an index file and a medium each."""
     artifacts = []
     for key in KEYS:
@@ -75,6 +81,93 @@ def test_gc_judges_unfinished_work_by_its_newest_file(local: Store) -> None:
 
     assert [wip.key for wip in local.wips()] == ["going-on"]
     assert len(local.wip("going-on").chunks(0)) == 1
+
+
+def test_gc_keeps_the_answers_of_runs_that_may_be_gone_on_with(store: Store) -> None:
+    for key, run in (("stopped", "otter"), ("removed", "heron")):
+        store.wip(key).begun_by(run)
+        store.wip(key).put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+        (store.scratch(key) / "writer.log").write_bytes(b"answer")
+
+    report = store.gc([], unfinished=["otter"], min_age_s=-60)
+
+    assert [wip.key for wip in store.wips()] == ["stopped"]
+    assert (store.scratch("stopped") / "writer.log").read_bytes() == b"answer"
+    assert len(report.paths) == 3
+
+
+def test_gc_judges_what_is_staged_by_its_newest_file(local: Store) -> None:
+    writer = local.writer(ROWS)
+    writer.write(0, rows(0, 5))
+    (staged,) = Path(local.url, "staging").rglob("*.parquet")
+    os.utime(staged, (0, 0))
+    writer.write(1, rows(5, 10))
+
+    assert local.gc([]).objects == 0
+    assert writer.commit().rows == 10
+
+
+def age(store: Store) -> None:
+    """Have every file of a local store look as if it had not changed for years."""
+    for file in Path(store.url).rglob("*"):
+        if file.is_file():
+            os.utime(file, (0, 0))
+
+
+def during_gc(store: Store, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> GcReport:
+    """A collection of everything old, beside a run that does ``work`` once all of it was looked at."""
+    listing = store.objects.list
+
+    def listed(prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from listing(prefix)
+        if prefix == "artifacts":
+            work()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.objects, "list", listed)
+        return store.gc([])
+
+
+def test_gc_spares_what_a_run_builds_on_meanwhile(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, _ = two_of(local)
+    age(local)
+
+    during_gc(local, lambda: local.find_action("infer", KEYS[0], renew=True), monkeypatch)
+
+    assert local.find_action("infer", KEYS[0]) is not None
+    assert [listed.id for listed in local.ls()] == [used.id]
+    assert local.media.get(f"media://sha256/{sha256_hex(KEYS[0].encode())}")
+    assert local.responses.find("model", [sha256_hex(KEYS[0].encode())])
+    assert local.verify() == []
+
+
+def test_gc_spares_what_is_committed_again_meanwhile(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"see {local.media.put(b'image')}"
+    table = pa.table({"row_index": [0], "text": [text]}, ROWS.arrow)
+    commit(local, table, rows(1, 5))
+    age(local)
+
+    def again() -> None:
+        local.media.put(b"image")
+        commit(local, table, rows(1, 5))
+
+    assert during_gc(local, again, monkeypatch).objects == 0
+    assert local.verify() == []
+
+
+def test_parts_of_a_slow_writer_are_as_young_as_their_commit(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = local.writer(ROWS)
+    writer.write(0, rows(0, 5))
+    age(local)
+    create = local.objects.create
+
+    def collected_before(path: str, data: bytes) -> bool:
+        local.gc([])
+        return create(path, data)
+
+    monkeypatch.setattr(local.objects, "create", collected_before)
+
+    assert writer.commit().table().num_rows == 5
 
 
 def test_a_sound_store_has_no_findings(store: Store, two: tuple[Artifact, Artifact]) -> None:

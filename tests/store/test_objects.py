@@ -1,5 +1,6 @@
 """The primitives: created once, swapped only on a match, never outside the store."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,23 @@ def test_folders_of_deleted_objects_go(tmp_path: Path) -> None:
     objects.delete("a/b/c")
 
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["d"]
+
+
+def test_a_renewed_object_is_young_and_otherwise_as_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gage_eval.store.s3._YOUNG_S", -60.0)
+    objects = store.objects
+    objects.create("a/b", b"one")
+    before = objects.info("a/b")
+    if objects.local_root is not None:
+        os.utime(objects.local_root / "a" / "b", (0, 0))
+
+    assert objects.renew("a/b")
+
+    after = objects.info("a/b")
+    assert before is not None
+    assert after is not None
+    assert after.mtime >= before.mtime
+    assert (after.size, objects.get("a/b")) == (3, b"one")
+    assert objects.swap("a/b", b"two", expected=b"one")
+    assert not objects.renew("a/none")
+    assert objects.info("a/none") is None

@@ -47,23 +47,10 @@ def test_a_damaged_chunk_is_refused(store: Store) -> None:
             chunk.tables()
 
 
-def test_labels_keep_the_last_text(store: Store) -> None:
-    wip = store.wip("key")
-
-    assert wip.read_label("identity") is None
-    wip.write_label("identity", "one")
-    wip.write_label("identity", "two")
-    wip.write_label("identity", "two")
-
-    assert store.wip("key").read_label("identity") == "two"
-    with pytest.raises(StoreError, match="cannot name an object"):
-        wip.write_label("../identity", "x")
-
-
 def test_logs_lie_on_this_machine_and_other_actions_can_find_them(store: Store, tmp_path: Path) -> None:
     folder = store.scratch("key")
     (folder / "writer.log").write_bytes(b"answer")
-    store.wip("other").write_label("identity", "m")
+    store.wip("other").begun_by("a-run")
 
     assert folder.is_dir()
     assert folder.is_relative_to(tmp_path)
@@ -77,7 +64,8 @@ def test_logs_lie_on_this_machine_and_other_actions_can_find_them(store: Store, 
 def test_discarded_work_leaves_nothing(store: Store) -> None:
     wip = store.wip("key")
     wip.put_chunk(0, 0, 5, {"responses": rows(0, 5)})
-    wip.write_label("identity", "m")
+    wip.begun_by("a-run")
+    wip.begun_by("a-run")
     (store.scratch("key") / "writer.log").write_bytes(b"answer")
     store.wip("keys").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
 
@@ -87,3 +75,17 @@ def test_discarded_work_leaves_nothing(store: Store) -> None:
     assert [other.key for other in store.wips()] == ["keys"]
     assert wip.chunks(0) == []
     assert len(store.wip("keys").chunks(0)) == 1
+
+
+def test_what_a_process_killed_after_its_commit_left_is_cleared_once(local: Store) -> None:
+    wip = local.wip("key")
+    wip.put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    local.scratch("key")
+
+    wip.clear_leftovers()
+
+    assert not list(Path(local.url, "wip").iterdir())
+    # What no process of this machine began is another's to clear.
+    wip.put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    wip.clear_leftovers()
+    assert len(wip.chunks(0)) == 1
