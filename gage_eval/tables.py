@@ -110,7 +110,7 @@ PREPARED = TableSchema(
         [
             ("row_index", pa.int64()),
             ("sample_id", pa.string()),
-            ("kind", pa.string()),  # chat, completion, likelihood
+            ("kind", pa.string()),  # chat, completion, likelihood, chat_likelihood
             ("replicates", pa.int32()),
             ("messages", MESSAGES),
             ("prompt", pa.string()),

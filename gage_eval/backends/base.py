@@ -196,7 +196,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request in plain form: messages or prompt, parameters over the defaults, tools."""
         if request.kind == "likelihood":
-            return likelihood_body(request)
+            return likelihood_body(request, self.config.default_params)
         body: dict[str, JsonValue] = {**self.config.default_params, **request.params}
         if request.kind == "chat":
             body["messages"] = request.messages
@@ -252,9 +252,14 @@ def is_empty(request: Request) -> bool:
     return not any(message.get("role") != "system" and _says_something(message) for message in request.messages or ())
 
 
-def likelihood_body(request: Request) -> dict[str, JsonValue]:
-    """What a likelihood depends on: no sampling parameter has a part in it."""
-    body: dict[str, JsonValue] = {"prompt": request.prompt, "choices": list(request.choices or [])}
+def likelihood_body(request: Request, defaults: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """What a likelihood depends on: no sampling parameter has a part in it, but variables of a chat's template do."""
+    body: dict[str, JsonValue] = {"prompt": request.prompt}
+    if request.prompt is None:
+        body = {"messages": request.messages}
+        if template := {**defaults, **request.params}.get("chat_template_kwargs"):
+            body["chat_template_kwargs"] = template
+    body["choices"] = list(request.choices or [])
     if request.unconditioned is not None:
         body["unconditioned"] = request.unconditioned
     return body

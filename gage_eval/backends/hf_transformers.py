@@ -57,7 +57,7 @@ class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 
     type = "transformers"
-    capabilities = frozenset({"chat", "completion", "likelihood"})
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood"})
 
     def identity(self) -> dict[str, JsonValue]:
         """The checkpoint's content, the adapter's, and every semantic value.
@@ -117,4 +117,4 @@ class VLMTransformers(Transformers):
     """A model that sees, run by transformers: chat with images, completions, log-likelihoods of texts."""
 
     type = "vlm_transformers"
-    capabilities = frozenset({"chat", "completion", "likelihood", "images"})
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images"})

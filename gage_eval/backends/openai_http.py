@@ -119,7 +119,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if request.kind == "chat":
             body["messages"] = request.messages
         elif request.kind == "likelihood":
-            return {"model": self.config.model, **likelihood_body(request)}
+            return {"model": self.config.model, **likelihood_body(request, self.config.default_params)}
         else:
             body["prompt"] = request.prompt
         if request.tools:

@@ -88,7 +88,7 @@ class VLLM(BaseBackend[VLLMConfig]):
     """A vLLM server, running already or started for the run: chat, completions, log-likelihoods, images."""
 
     type = "vllm"
-    capabilities = frozenset({"chat", "completion", "likelihood", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "tools", "images"})
 
     def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
         super().__init__(config, context)
@@ -115,7 +115,9 @@ class VLLM(BaseBackend[VLLMConfig]):
         Raises:
             InputError: a parameter would change what is asked of whom.
         """
-        return likelihood_body(request) if request.kind == "likelihood" else self._format.body(request)
+        if request.kind == "likelihood":
+            return likelihood_body(request, self.config.default_params)
+        return self._format.body(request)
 
     async def open(self, runtime: Runtime) -> None:
         """Start the servers and wait until their models are loaded, or find the running one.
@@ -218,7 +220,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         server.active += 1
         try:
             if request.kind == "likelihood":
-                return await server.likelihoods.answer(request)
+                return await server.likelihoods.answer(self.body(request))
             return await server.client.call(request, body)
         except EndpointFailed as error:
             if server.child is None or server.child.is_alive():

@@ -1,13 +1,19 @@
 """Log-likelihoods through vLLM's HTTP API: tokens by ``/tokenize``, their probabilities by ``prompt_logprobs``."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gage_eval.backends.worker.likelihood import Scored, entry, place, split
 from gage_eval.canonical import encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.types import Request, Response
+from gage_eval.engine.types import Response
+
+# What is read of an answer, by path.
+_ANSWERS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
+    "tokenize": {"tokens": list[int], "max_model_len": int},
+    "detokenize": {"prompt": str},
+}
 
 
 class _GivenUp(Exception):
@@ -36,14 +42,21 @@ class Likelihoods:
         self._prefix = prefix
         self._special = special
 
-    async def answer(self, request: Request) -> Response:
-        """The likelihoods of a request's choices; an error row where the server or the tokens do not allow it."""
-        choices = request.choices or []
-        contexts = [request.prompt or ""] * len(choices)
-        if request.unconditioned is not None:
-            contexts += [request.unconditioned] * len(choices)
+    async def answer(self, asked: Mapping[str, Any]) -> Response:
+        """The likelihoods of a request's choices; an error row where the server or the tokens do not allow it.
+
+        Args:
+            asked: as `gage_eval.backends.base.likelihood_body` gives it.
+        """
+        choices = asked["choices"]
         try:
-            scored = await self._tokens(contexts, [*choices, *choices][: len(contexts)])
+            if "messages" in asked:
+                # The template writes the special tokens itself.
+                scored = await self._tokens(await self._rendered(asked), choices, special=False)
+            else:
+                scored = await self._tokens(asked["prompt"], choices, special=self._special)
+            if "unconditioned" in asked:
+                scored += await self._tokens(asked["unconditioned"], choices, special=self._special)
             passes = [one for one in scored if one is not None]
             if len(passes) < len(scored):
                 return Response(
@@ -55,18 +68,32 @@ class Likelihoods:
         except _GivenUp as given_up:
             return given_up.response
         result = {"choices": found[: len(choices)]}
-        if request.unconditioned is not None:
+        if "unconditioned" in asked:
             result["unconditioned"] = found[len(choices) :]
         told.logprobs = encode(result).decode()
         return told
 
-    async def _tokens(self, contexts: Sequence[str], continuations: Sequence[str]) -> list[Scored | None]:
-        pairs = [split(context, rest) for context, rest in zip(contexts, continuations, strict=True)]
+    async def _rendered(self, asked: Mapping[str, Any]) -> str:
+        """The text that the model's chat template makes of messages; a last one of the assistant is left open."""
+        begun = asked["messages"][-1]["role"] == "assistant"
+        chat = {
+            "messages": asked["messages"],
+            "chat_template_kwargs": asked.get("chat_template_kwargs"),
+            "add_generation_prompt": not begun,
+            "continue_final_message": begun,
+        }
+        tokens, _ = await self._tokenise(chat, special=False)
+        value = await self._ask("detokenize", {"tokens": tokens})
+        return str(value["prompt"])
+
+    async def _tokens(self, context: str, continuations: Sequence[str], *, special: bool) -> list[Scored | None]:
+        pairs = [split(context, rest) for rest in continuations]
         texts = {text for bare, rest in pairs for text in (bare, bare + rest) if text}
-        tokenised = dict(zip(texts, await asyncio.gather(*map(self._tokenise, texts)), strict=True))
+        found = await asyncio.gather(*(self._tokenise({"prompt": text}, special=special) for text in texts))
+        tokenised = dict(zip(texts, found, strict=True))
         prefix = self._prefix
         if prefix is None and any(not bare for bare, _ in pairs):
-            begun, _ = await self._tokenise("", special=True)
+            begun, _ = await self._tokenise({"prompt": ""}, special=True)
             prefix = begun[0] if begun else None
         scored = []
         for bare, rest in pairs:
@@ -74,25 +101,28 @@ class Likelihoods:
             scored.append(place(tokenised[bare][0] if bare else [], whole, prefix, longest))
         return scored
 
-    async def _tokenise(self, text: str, special: bool | None = None) -> tuple[list[int], int]:
-        """The tokens of a text, and how many the model takes."""
-        found: tuple[list[int], int] = ([], 0)
+    async def _tokenise(self, what: Mapping[str, Any], *, special: bool) -> tuple[list[int], int]:
+        """The tokens of a text or a chat, and how many the model takes."""
+        value = await self._ask("tokenize", {**what, "add_special_tokens": special})
+        return value["tokens"], value["max_model_len"]
+
+    async def _ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the server says at a path of its own.
+
+        Raises:
+            _GivenUp: it says nothing that is of use.
+        """
+        found: dict[str, Any] = {}
 
         def read(reply: bytes) -> Response:
-            nonlocal found
             value = parse_json(reply)
             try:
-                found = [int(token) for token in value["tokens"]], int(value["max_model_len"])
+                found.update({name: kind(value[name]) for name, kind in _ANSWERS[path].items()})
             except (TypeError, KeyError, ValueError):
-                raise Malformed("the answer has no tokens") from None
+                raise Malformed(f"the answer has no {' and '.join(_ANSWERS[path])}") from None
             return Response("ok")
 
-        body = {
-            "model": self._model,
-            "prompt": text,
-            "add_special_tokens": self._special if special is None else special,
-        }
-        response = await self._root.call("tokenize", encode(body), read)
+        response = await self._root.call(path, encode({"model": self._model, **body}), read)
         if response.status != "ok":
             raise _GivenUp(response)
         return found

@@ -90,10 +90,11 @@ def _few_shot(task: ResolvedTask) -> FewShotRules | None:
         k=given.k,
         pool=given.dataset_id,
         own_dataset=examples is not None and _source(examples) == _source(task.dataset),
+        match=given.match,
         strategy=given.strategy,
         seed=given.seed,
         ids=tuple(given.ids),
-        form=given.form or ("chat" if task.task.mode == "chat" else "text"),
+        form=given.form or ("chat" if task.task.mode in ("chat", "chat_likelihood") else "text"),
         delimiter=given.delimiter,
     )
 

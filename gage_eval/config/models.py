@@ -332,7 +332,7 @@ class TaskSpec(Spec):
     sampling_params: dict[str, JsonValue] = semantic("preprocess", {})
     replicates: int = semantic("preprocess", 1, ge=1, le=10_000)
     few_shot: FewShotSpec | None = nested(None)
-    mode: Literal["chat", "completion", "likelihood"] = semantic("preprocess", "chat")
+    mode: Literal["chat", "completion", "likelihood", "chat_likelihood"] = semantic("preprocess", "chat")
     # What likelihood compares, and what stands between a question and its answer where both are text.
     choices: Literal["content", "id"] = semantic("preprocess", "content")
     target_delimiter: str = semantic("preprocess", " ")

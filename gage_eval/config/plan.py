@@ -27,7 +27,7 @@ from gage_eval.stages.specs import (
 
 # What role_adapters[].capabilities may say → the capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {
-    **{name: name for name in ("chat", "completion", "likelihood", "tools", "images")},
+    **{name: name for name in ("chat", "completion", "likelihood", "chat_likelihood", "tools", "images")},
     "chat_completion": "chat",
     "text_completion": "completion",
     "loglikelihood": "likelihood",

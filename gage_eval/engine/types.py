@@ -11,8 +11,8 @@ class Request:
     """One effective call of a model, parameters already merged.
 
     Attributes:
-        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`prompt` and `choices`
-            are set).
+        kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and
+            `prompt`; where that is None, `messages` through the model's chat template are the context).
         messages: in OpenAI form; text-only content is a plain string, media is ``media://`` until sent.
         prompt: text to complete.
         params: sampling parameters by canonical name (max_new_tokens, temperature, top_p, stop, seed, …); a

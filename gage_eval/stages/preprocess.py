@@ -36,6 +36,7 @@ _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
     "chat": ("backend", "backend", "model"),
     "completion": ("none", "preprocess", "manual"),
     "likelihood": ("none", "preprocess", "manual"),
+    "chat_likelihood": ("backend", "backend", "model"),
 }
 
 
@@ -56,7 +57,7 @@ def check_rejects(env: Env, spec: PreprocessSpec, result: StageResult) -> None:
     )
 
 
-@stage("preprocess", version=2, check=check_rejects)
+@stage("preprocess", version=3, check=check_rejects)
 def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
     """Prepare every sample's request as far as no model takes part.
 
@@ -90,11 +91,20 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prompt:
-    """A sample's messages, ready to be sent, and what there is to know of their media."""
+    """A sample's messages, ready to be sent.
+
+    Attributes:
+        text: the messages as one text; None where the backend makes it.
+        meta: what there is to know of their media.
+        choices: what likelihood compares, as it follows the messages.
+        unconditioned: the text that the likelihood of the choices is compared with.
+    """
 
     messages: list[dict[str, Any]]
     text: str | None
     meta: JsonValue
+    choices: list[str] | None = None
+    unconditioned: str | None = None
 
 
 class Preparer:
@@ -113,8 +123,7 @@ class Preparer:
     def prepare(self, samples: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Prepared rows and `tables.REJECTS` rows of sample rows, both in their order."""
         if self._is_plain(samples):
-            count = samples.num_rows
-            return self._table(samples, samples["messages"], [None] * count, [None] * count), REJECTS.empty()
+            return self._table(samples, samples["messages"]), REJECTS.empty()
         prompts: list[_Prompt] = []
         good: list[int] = []
         bad: list[tuple[int, None, str, str, str]] = []
@@ -128,9 +137,15 @@ class Preparer:
                 prompts.append(found)
         kept = samples.take(pa.array(good, pa.int64())) if bad else samples
         messages = messages_to_array([prompt.messages for prompt in prompts])
-        texts = [prompt.text for prompt in prompts]
-        meta = [canonical_text(prompt.meta) if prompt.meta else None for prompt in prompts]
-        return self._table(kept, messages, texts, meta), rejects_table(bad)
+        made = {
+            "prompt": pa.array([prompt.text for prompt in prompts], pa.string()),
+            "choices": pa.array([prompt.choices for prompt in prompts], pa.list_(pa.string())),
+            "unconditioned_input": pa.array([prompt.unconditioned for prompt in prompts], pa.string()),
+            "media_meta": pa.array(
+                [canonical_text(prompt.meta) if prompt.meta else None for prompt in prompts], pa.string()
+            ),
+        }
+        return self._table(kept, messages, made), rejects_table(bad)
 
     def _is_plain(self, samples: pa.Table) -> bool:
         """Whether the messages go out as they stand: then nothing looks at single rows."""
@@ -149,15 +164,22 @@ class Preparer:
         examples = [example.messages for row in chosen for example in row] if self._pool is None else []
         self._media.read([*own, *examples])
         options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
+        unconditioned = samples["unconditioned_input"].to_pylist()
         out: list[_Prompt | RecordRejected] = []
-        for messages, row, candidates in zip(own, chosen, options, strict=True):
+        for messages, row, *compared in zip(own, chosen, options, unconditioned, strict=True):
             try:
-                out.append(self._prompt(messages, row, candidates))
+                out.append(self._prompt(messages, row, *compared))
             except RecordRejected as error:
                 out.append(error)
         return out
 
-    def _prompt(self, own: list[dict[str, Any]], examples: list[Example], options: list[dict[str, str]]) -> _Prompt:
+    def _prompt(
+        self,
+        own: list[dict[str, Any]],
+        examples: list[Example],
+        options: list[dict[str, str]],
+        unconditioned: str | None,
+    ) -> _Prompt:
         spec, rules = self._spec, self._spec.few_shot
         own, meta = self._media.resolve(own)
         if self._pool is None:
@@ -171,42 +193,42 @@ class Preparer:
         noted: JsonValue = {"embed": spec.media.embed, "media": _unique(meta)} if meta else None
         if spec.kind == "chat":
             return _Prompt(messages, None, noted)
-        if spec.kind == "likelihood" and not options:
+        text = text_of(messages)
+        if spec.kind == "completion":
+            return _Prompt(messages, text, noted)
+        if not options:
             raise RecordRejected("options: likelihood requests compare options, and there are none.")
-        return _Prompt(messages, text_of(messages), noted)
+        templated = spec.kind == "chat_likelihood"
+        # A chat's template ends where an answer begins.
+        delimiter = "" if templated and not _is_begun(messages) else spec.target_delimiter
+        choices = [f"{delimiter}{option[spec.choices]}" for option in options]
+        return _Prompt(messages, None if templated else text, noted, choices, _unconditioned(unconditioned))
 
     def _table(
-        self, samples: pa.Table, messages: pa.Array | pa.ChunkedArray, texts: list[str | None], meta: list[str | None]
+        self, samples: pa.Table, messages: pa.Array | pa.ChunkedArray, made: Mapping[str, pa.Array] | None = None
     ) -> pa.Table:
+        """Prepared rows of samples; `made` has the columns that are not the sample's own, where any row has one."""
         count, spec = samples.num_rows, self._spec
         mode, by, source = _RENDERED_BY[spec.kind]
+        nothing = {
+            name: pa.nulls(count, PREPARED.arrow.field(name).type)
+            for name in ("prompt", "choices", "unconditioned_input", "media_meta")
+        }
         arrays = {
+            **(made or nothing),
             "row_index": samples["row_index"],
             "sample_id": samples["id"],
             "kind": _kinds(samples, spec.kind),
             "replicates": pa.repeat(pa.scalar(spec.replicates, pa.int32()), count),
             "messages": messages,
-            "prompt": pa.array(texts, pa.string()),
-            "choices": self._choices(samples),
-            "unconditioned_input": samples["unconditioned_input"],
             "tools": samples["tools"],
             "tool_choice": samples["tool_choice"],
             "params": _params(samples, dict(spec.params)),
-            "media_meta": pa.array(meta, pa.string()),
             "chat_template_mode": pa.repeat(pa.scalar(mode), count),
             "rendered_by": pa.repeat(pa.scalar(by), count),
             "template_source": pa.repeat(pa.scalar(source), count),
         }
         return pa.Table.from_pydict({name: arrays[name] for name in PREPARED.arrow.names}, schema=PREPARED.arrow)
-
-    def _choices(self, samples: pa.Table) -> pa.Array:
-        """What the model is to continue with, option by option, as it follows the prompt."""
-        spec = self._spec
-        if spec.kind != "likelihood":
-            return pa.nulls(samples.num_rows, pa.list_(pa.string()))
-        options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
-        texts = [[f"{spec.target_delimiter}{option[spec.choices]}" for option in row] for row in options]
-        return pa.array(texts, pa.list_(pa.string()))
 
 
 def text_of(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -222,6 +244,23 @@ def text_of(messages: Sequence[Mapping[str, Any]]) -> str:
             raise RecordRejected("completion and likelihood requests are text, and the messages hold media.")
         texts.append("".join(segment["text"] for segment in content))
     return "\n\n".join(texts)
+
+
+def _is_begun(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a chat ends with the first words of the answer, and no white space after them."""
+    return bool(messages) and messages[-1]["role"] == "assistant" and not text_of(messages[-1:])[-1:].isspace()
+
+
+def _unconditioned(value: str | None) -> str | None:
+    """The text in a sample's ``unconditioned_input``, which is kept as JSON.
+
+    Raises:
+        RecordRejected: it is a list.
+    """
+    text = None if value is None else decode(value)
+    if text is not None and not isinstance(text, str):
+        raise RecordRejected("unconditioned_input: likelihood requests are text, and this is a list.")
+    return text
 
 
 def _example_messages(reader: MediaReader, rules: FewShotRules) -> Any:

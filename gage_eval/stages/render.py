@@ -22,6 +22,8 @@ from gage_eval.stages.tool_outputs import tool_outputs
 from gage_eval.store import Artifact
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
+# The same request of a backend, after a text and after a chat.
+_LIKELIHOODS = frozenset({"likelihood", "chat_likelihood"})
 
 
 class RoleSource:
@@ -121,11 +123,11 @@ class RoleSource:
             if kind == "tools":
                 outputs = tool_outputs(self._context[index]["sample"])
                 shared.update(tool_outputs=outputs, tool_rounds=self._spec.tool_rounds)
-            if kind == "likelihood":
-                shared.update(choices=choices, unconditioned=unconditioned)
+            if kind in _LIKELIHOODS:
+                shared.update(kind="likelihood", choices=choices, unconditioned=unconditioned)
             for replicate in range(replicates):
                 request_messages = self._messages(index, sample_id, own, replicate)
-                if kind != "chat" and self._renderer is not None:
+                if kind != "chat" and prompt is not None and self._renderer is not None:
                     shared["prompt"] = "\n\n".join(message["content"] for message in request_messages or ())
                 request = Request(**self._seeded(shared, replicate), messages=request_messages, replicate=replicate)
                 requests.append(self._hooked(request))

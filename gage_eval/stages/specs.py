@@ -105,7 +105,7 @@ class PreprocessSpec:
         replicates: requests of a sample.
         sample_ids: prepare only these samples.
         dataset_id, max_reject_share, on_reject: for messages, and how many samples may be rejected.
-        kind: chat, completion or likelihood.
+        kind: chat, completion, likelihood or chat_likelihood.
         choices: what likelihood compares: the options' ``content`` or ``id``.
         target_delimiter: between a question and its answer, where both are text.
         few_shot: examples before each sample; None for those that samples bring along.

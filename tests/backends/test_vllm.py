@@ -154,6 +154,20 @@ def test_likelihoods_follow_the_rules_whatever_order_the_server_answers_in(folde
         assert json.loads(cut.logprobs or "")["choices"][0]["truncated"] is True
 
 
+def test_the_context_of_a_likelihood_in_a_chat_is_what_the_models_template_makes_of_it(folder: Path) -> None:
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "a"}]
+    begun = [*asked, {"role": "assistant", "content": "b"}]
+    with Runtime() as runtime:
+        backend = started(folder, runtime, add_bos_token=True)
+        in_chat = [Request("likelihood", messages=messages, choices=["c"]) for messages in (asked, begun)]
+        scored = {"ll": -0.099, "is_greedy": False, "tokens": 1, "truncated": False}
+        for response in ask(runtime, backend, *in_chat):
+            assert json.loads(response.logprobs or "") == {"choices": [scored]}
+        template = Request("likelihood", messages=asked, choices=["c"], params={"chat_template_kwargs": {"k": 1}})
+        assert backend.body(in_chat[0]) == {"messages": asked, "choices": ["c"]}
+        assert backend.body(template) == {**backend.body(in_chat[0]), "chat_template_kwargs": {"k": 1}}
+
+
 def test_a_likelihood_request_is_told_from_a_completion_and_no_sampling_parameter_has_a_part_in_it(
     folder: Path,
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.backends.worker.batching import Batcher
-from gage_eval.backends.worker.chat import complete, plain, render_seen, with_images
+from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, with_images
 from gage_eval.backends.worker.likelihood import encode_pair, entry, place, split
 from gage_eval.backends.worker.serve import Fatal
 
@@ -127,6 +127,30 @@ class Template:
 def test_a_prompt_holds_its_image_whatever_its_chat_template_knows(how: str, prompt: str) -> None:
     messages, images = with_images([{"role": "user", "content": [text("a"), image(), text("b")]}])
     assert render_seen(Template(how), messages, len(images), "<i>", None, {}) == prompt
+
+
+def test_the_context_of_a_likelihood_in_a_chat_leaves_the_answer_open() -> None:
+    class Tokenizer:
+        chat_template = "{{ messages }}"
+
+        def apply_chat_template(self, messages: Any, *, add_generation_prompt: bool, **rest: Any) -> str:
+            assert rest == {
+                "tools": None,
+                "continue_final_message": not add_generation_prompt,
+                "tokenize": False,
+                "k": 1,
+            }
+            return (
+                "".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>" * add_generation_prompt
+            )
+
+    asked = {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"k": 1}}
+    begun = {**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "b"}]}
+    assert context_of(Tokenizer(), asked) == "<user>a<assistant>"
+    assert context_of(Tokenizer(), begun) == "<user>a<assistant>b"
+    assert context_of(None, {"prompt": "as it is"}) == "as it is"
+    with pytest.raises(Fatal, match="no chat template"):
+        context_of(object(), asked)
 
 
 def test_an_image_that_is_an_address_is_never_fetched() -> None:

@@ -219,11 +219,35 @@ def test_likelihood_rows_hold_their_choices_as_they_follow_the_prompt(bench: Ben
     samples = bench.samples([record])
     by_content = bench.rows(prepare(bench, samples, None, form="text", kind="likelihood"), "prepared")[0]
     assert (by_content["kind"], by_content["choices"]) == ("likelihood", [" red", " blue"])
-    assert by_content["unconditioned_input"] == '"A:"'
+    assert by_content["unconditioned_input"] == "A:"
     by_id = prepare(bench, samples, None, form="text", kind="likelihood", choices="id", target_delimiter="")
     assert bench.rows(by_id, "prepared")[0]["choices"] == ["A", "B"]
     with pytest.raises(InputError, match="likelihood requests compare options, and there are none"):
         prepare(bench, bench.samples([question(1)]), None, form="text", kind="likelihood")
+    listed = bench.samples([{**record, "unconditioned_input": ["A:"]}])
+    with pytest.raises(InputError, match="unconditioned_input: likelihood requests are text, and this is a list"):
+        prepare(bench, listed, None, form="text", kind="likelihood")
+
+
+@pytest.mark.parametrize(
+    ("last", "choices"),
+    [
+        ([], ["red", "blue"]),
+        ([{"role": "assistant", "content": "Answer:"}], [" red", " blue"]),
+        ([{"role": "assistant", "content": "Answer:\n"}], ["red", "blue"]),
+    ],
+)
+def test_in_a_chat_choices_follow_the_template_or_the_words_that_begin_the_answer(
+    bench: Bench, last: list[dict[str, str]], choices: list[str]
+) -> None:
+    record = {"id": "s", "messages": [{"role": "user", "content": "Which?"}, *last]}
+    options = [{"id": "A", "content": "red"}, {"id": "B", "content": "blue"}]
+    samples = bench.samples([{**record, "options": options, "references": ["B"]}])
+    prepared = prepare(bench, samples, None, form="chat", kind="chat_likelihood")
+    row = bench.rows(prepared, "prepared")[0]
+    assert (row["prompt"], row["choices"]) == (None, choices)
+    assert (row["chat_template_mode"], row["rendered_by"], row["template_source"]) == ("backend", "backend", "model")
+    assert prompts(bench, prepared)["s"][0] == "user: Which?"
 
 
 def test_chats_are_rendered_by_the_backend_and_say_so(bench: Bench) -> None:

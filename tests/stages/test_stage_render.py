@@ -46,6 +46,19 @@ def test_a_prompt_sees_the_sample_but_never_its_raw_assets(bench: Bench) -> None
             requests(bench, bench.model(prompt=template), prepared, samples=(samples, "samples"))
 
 
+def test_a_likelihood_after_a_chat_is_asked_of_backends_that_have_the_models_template(bench: Bench) -> None:
+    options = [{"id": "A", "content": "red"}, {"id": "B", "content": "blue"}]
+    record = {"id": "s", "messages": [{"role": "user", "content": "Which?"}], "options": options, "references": ["B"]}
+    prepared = bench.preprocess(bench.samples([record]), kind="chat_likelihood")
+    with pytest.raises(InputError, match="chat_likelihood requests, which backend 'dummy' cannot answer"):
+        requests(bench, bench.model(), prepared)
+    model = bench.model()
+    model.model.capabilities = frozenset({"chat_likelihood"})
+    (request,) = requests(bench, model, prepared)
+    assert (request.kind, request.prompt, request.choices) == ("likelihood", None, ["red", "blue"])
+    assert said(request) == [("user", "Which?")]
+
+
 def test_the_rows_parameters_win_over_the_adapters(bench: Bench) -> None:
     prepared = bench.preprocess(bench.samples(RECORDS[:1]), {"temperature": 0})
     (request,) = requests(bench, bench.model(params={"temperature": 1, "top_p": 0.5}), prepared)

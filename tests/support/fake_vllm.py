@@ -38,7 +38,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def on_tokenize(self, body: Any) -> Any:
         begin = [1] if body["add_special_tokens"] else []
-        return {"tokens": [*begin, *map(ord, body["prompt"])], "max_model_len": MAX_LEN}
+        text = body["prompt"] if "prompt" in body else self.templated(body)
+        return {"tokens": [*begin, *map(ord, text)], "max_model_len": MAX_LEN}
+
+    def on_detokenize(self, body: Any) -> Any:
+        return {"prompt": "".join(map(chr, body["tokens"]))}
+
+    def templated(self, body: Any) -> str:
+        """``[user]text`` for each message; the beginning of an answer is left open."""
+        text = "".join(f"[{message['role']}]{message['content']}" for message in body["messages"])
+        assert body["add_generation_prompt"] != body["continue_final_message"]
+        return f"{text}[assistant]" if body["add_generation_prompt"] else text
 
     def on_completions(self, body: Any) -> Any:
         if body.get("echo"):

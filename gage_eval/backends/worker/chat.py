@@ -11,7 +11,9 @@ IMAGE = "<image>"
 _DATA = "base64,"
 
 
-def render(owner: Any, messages: Sequence[Mapping[str, Any]], tools: Any, options: Mapping[str, Any]) -> str:
+def render(
+    owner: Any, messages: Sequence[Mapping[str, Any]], tools: Any, options: Mapping[str, Any], *, begun: bool = False
+) -> str:
     """The prompt of some messages by the chat template of a tokenizer or processor.
 
     Args:
@@ -19,6 +21,7 @@ def render(owner: Any, messages: Sequence[Mapping[str, Any]], tools: Any, option
         messages: in OpenAI form; images are parts ``{"type": "image"}``.
         tools: definitions in OpenAI form, or None.
         options: further variables of the template (``enable_thinking``, …).
+        begun: the last message is the beginning of the answer, not one that was given.
 
     Raises:
         Fatal: the model has no chat template.
@@ -26,9 +29,34 @@ def render(owner: Any, messages: Sequence[Mapping[str, Any]], tools: Any, option
     if not getattr(owner, "chat_template", None):
         raise Fatal("the model has no chat template: ask it with the task's mode 'completion'")
     text: str = owner.apply_chat_template(
-        list(messages), tools=tools or None, add_generation_prompt=True, tokenize=False, **options
+        list(messages),
+        tools=tools or None,
+        add_generation_prompt=not begun,
+        continue_final_message=begun,
+        tokenize=False,
+        **options,
     )
     return text
+
+
+def context_of(owner: Any, asked: Mapping[str, Any]) -> str:
+    """The text after which a likelihood request wants its choices: as it is given, or by the chat template.
+
+    Args:
+        owner: as in `render`.
+        asked: ``prompt``, or ``messages`` and ``chat_template_kwargs``.
+
+    Raises:
+        Fatal: the model has no chat template.
+    """
+    if "messages" not in asked:
+        return str(asked["prompt"])
+    messages = plain(asked["messages"])
+    begun = messages[-1]["role"] == "assistant"
+    if "image" in str(getattr(owner, "chat_template", None)):
+        # A template that knows images asks each part whether it is one.
+        messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
+    return render(owner, messages, None, asked.get("chat_template_kwargs") or {}, begun=begun)
 
 
 def plain(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

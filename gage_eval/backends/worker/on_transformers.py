@@ -5,10 +5,11 @@ import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from gage_eval.backends.worker.batching import Batcher
-from gage_eval.backends.worker.chat import IMAGE, plain, render, render_seen, with_images
+from gage_eval.backends.worker.chat import IMAGE, context_of, plain, render, render_seen, with_images
 from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
 from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
 
@@ -128,12 +129,16 @@ class TransformersEngine:
         return render_seen(owner, messages, len(images), token, asked.get("tools"), template), images
 
     async def _likelihood(self, asked: Asked) -> Answered:
-        contexts = {"choices": asked["prompt"], "unconditioned": asked.get("unconditioned")}
+        owner = self._processor if getattr(self._processor, "chat_template", None) else self._tokenizer
+        contexts = {"choices": context_of(owner, asked), "unconditioned": asked.get("unconditioned")}
         jobs: list[Job] = []
         cut: list[bool] = []
-        for context in contexts.values():
+        for name, context in contexts.items():
+            # A chat's template writes the special tokens itself.
+            special = self._special and not (name == "choices" and "messages" in asked)
+            encode = partial(self._tokenizer.encode, add_special_tokens=special)
             for choice in asked["choices"] if context is not None else ():
-                scored = encode_pair(self._encode, context, choice, self._prefix, self._longest)
+                scored = encode_pair(encode, context, choice, self._prefix, self._longest)
                 if scored is None:
                     return failed("empty_context", "a choice or its context has no tokens")
                 jobs.append(_scoring(scored))
@@ -146,10 +151,6 @@ class TransformersEngine:
             result["unconditioned"] = entries[count:]
         tokens = sum(len(job.tokens) for job in jobs)
         return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(result)}
-
-    def _encode(self, text: str) -> list[int]:
-        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=self._special)
-        return tokens
 
     # --- what is computed, in the batcher's thread
 

@@ -5,9 +5,10 @@ import inspect
 import itertools
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from gage_eval.backends.worker.chat import plain, render, render_seen, with_images
+from gage_eval.backends.worker.chat import context_of, plain, render, render_seen, with_images
 from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
 from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
 
@@ -127,10 +128,13 @@ class VLLMEngine:
     async def _likelihood(self, asked: Asked) -> Answered:
         names: list[str] = []
         passes: list[Scored] = []
-        contexts = {"choices": asked["prompt"], "unconditioned": asked.get("unconditioned")}
+        contexts = {"choices": context_of(self._tokenizer, asked), "unconditioned": asked.get("unconditioned")}
         for name, context in contexts.items():
+            # A chat's template writes the special tokens itself.
+            special = self._options["add_bos_token"] and not (name == "choices" and "messages" in asked)
+            encode = partial(self._tokenizer.encode, add_special_tokens=special)
             for choice in asked["choices"] if context is not None else ():
-                scored = encode_pair(self._encode, context, choice, self._prefix, self._longest)
+                scored = encode_pair(encode, context, choice, self._prefix, self._longest)
                 if scored is None:
                     return failed("empty_context", "a choice or its context has no tokens")
                 names.append(name)
@@ -142,10 +146,6 @@ class VLLMEngine:
             found.setdefault(name, []).append(one)
         tokens = sum(len(scored.tokens) for scored in passes)
         return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(found)}
-
-    def _encode(self, text: str) -> list[int]:
-        tokens: list[int] = self._tokenizer.encode(text, add_special_tokens=self._options["add_bos_token"])
-        return tokens
 
     async def _score(self, scored: Scored) -> dict[str, Any]:
         from vllm import SamplingParams
