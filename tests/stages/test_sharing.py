@@ -50,11 +50,27 @@ class Shared:
         )
         return session_of(self.store, self.task.infer, [step], WORKERS)
 
-    def start_worker(self) -> "subprocess.Popen[str]":
+    def start_workers(self, count: int) -> "list[subprocess.Popen[str]]":
+        """Processes that begin together, once all of them have loaded what they need."""
         file = self.folder / "session.json"
         file.write_text(self.session().to_json())
         command = [sys.executable, str(Path(__file__).with_name("serving.py")), str(file)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        workers = [
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
+        ]
+        for worker in workers:
+            assert worker.stdout
+            assert worker.stdout.readline() == "ready\n"
+        for worker in workers:
+            assert worker.stdin
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+        return workers
+
+    def answering(self) -> int:
+        """How many processes have answers in their logs."""
+        logs = self.store.scratch(self.session().steps[0].work_key).glob("*.log")
+        return sum(log.stat().st_size > 0 for log in logs)
 
     def infer(self) -> StageResult:
         with Runtime() as runtime:
@@ -62,14 +78,12 @@ class Shared:
 
 
 def test_three_processes_share_the_rows_and_send_each_request_once(tmp_path: Path) -> None:
-    with mock_endpoint(latency_ms=20) as endpoint:
+    with mock_endpoint(latency_ms=40) as endpoint:
         shared = Shared(tmp_path, endpoint)
-        workers = [shared.start_worker() for _ in range(WORKERS - 1)]
-        for worker in workers:
-            # They answer before this process begins, so that all three have a part in it.
-            assert worker.poll() is None
-        while endpoint.stats()["requests"] == 0:
-            assert any(worker.poll() is None for worker in workers)
+        workers = shared.start_workers(WORKERS - 1)
+        # They answer before this process begins, so that all three have a part in it.
+        while shared.answering() < WORKERS - 1:
+            assert all(worker.poll() is None for worker in workers)
         result = shared.infer()
         sent = [int(worker.communicate(timeout=60)[0]) for worker in workers]
         stats = endpoint.stats()
@@ -84,7 +98,7 @@ def test_three_processes_share_the_rows_and_send_each_request_once(tmp_path: Pat
 def test_a_killed_workers_chunks_are_taken_over_and_its_logged_answers_kept(tmp_path: Path) -> None:
     with mock_endpoint(latency_ms=20) as endpoint:
         shared = Shared(tmp_path, endpoint)
-        worker = shared.start_worker()
+        (worker,) = shared.start_workers(1)
         while endpoint.stats()["answered"] < 60:
             assert worker.poll() is None
         worker.kill()
