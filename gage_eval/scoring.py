@@ -7,13 +7,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.config.metrics import bound
 from gage_eval.config.models import MetricSpec
 from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import InputError
 from gage_eval.metrics.base import Status
 from gage_eval.metrics.bind import BoundMetric
+from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import in_form
 from gage_eval.paths import MISSING, Path, walk
 from gage_eval.sample_rules import normalise_sample
@@ -44,7 +45,7 @@ def score(
     params: Mapping[str, JsonValue] | None = None,
     filters: Sequence[JsonValue] = (),
 ) -> ScoreResult:
-    """Score one row.
+    """Score one row; what its ``eval_config`` sets for the metric counts.
 
         >>> import gage_eval
         >>> gage_eval.score("exact_match", sample={"label": "4"}, model_output={"answer": " 4 "}).values
@@ -71,8 +72,11 @@ def score(
         raise InputError(f"metric {ready.metric_id} has {len(ready.filters)} pipelines of filters; one row takes one.")
     output = {"answer": model_output} if isinstance(model_output, str) else dict(model_output or {})
     given = _normalised(sample or {})
-    args = _arguments(ready, given, output, judge_output or {})
-    (row,) = ready.score_row(args, str(output.get("status", "ok")), given["id"])
+    own = variant(ready, override_of(ready, canonical_text(given.get("eval_config") or {})))
+    if isinstance(own, str):
+        return ScoreResult({}, {"metric": ready.implementation, "explanation": own}, "unscored")
+    args = _arguments(own, given, output, judge_output or {})
+    (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata["explanation"] = row["explanation"]
     if row["components"] is not None:

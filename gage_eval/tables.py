@@ -193,10 +193,10 @@ JUDGMENTS = TableSchema(
 )
 
 # status: scored, unparsed, unscored. `values` by value key (score, acc, …); `components` is canonical JSON of what
-# a corpus aggregate needs beyond the values.
+# a corpus aggregate needs beyond the values, `overrides` of the parameters that the sample's eval_config set.
 SCORES = TableSchema(
     "scores",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -208,6 +208,7 @@ SCORES = TableSchema(
             ("extracted", pa.string()),
             ("explanation", pa.string()),
             ("components", pa.string()),
+            ("overrides", pa.string()),
         ]
     ),
 )
@@ -215,7 +216,7 @@ SCORES = TableSchema(
 # One row per aggregated number. `scores` is the artifact id the row was computed from.
 METRICS = TableSchema(
     "metrics",
-    2,
+    3,
     pa.schema(
         [
             ("metric_id", pa.string()),
@@ -234,6 +235,7 @@ METRICS = TableSchema(
             ("samples", pa.int64()),
             ("unparsed", pa.int64()),
             ("unscored", pa.int64()),
+            ("overridden", pa.int64()),
             ("truncated", pa.int64()),
             ("refused", pa.int64()),
             ("error", pa.int64()),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gage_eval.config.check import ResolvedTask
-from gage_eval.config.models import MetricSpec, ParseFieldSpec
+from gage_eval.config.models import MetricSpec, ParseFieldSpec, PipelineConfig
 from gage_eval.contract.card import CardRule, card_rule, score_key
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.normalization import NormalizationConfig
@@ -11,8 +11,8 @@ from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 from gage_eval.stages.specs import ScoreSpec
 
 
-def score_spec(task: ResolvedTask) -> ScoreSpec:
-    """What auto_eval does for a task.
+def score_spec(task: ResolvedTask, known: frozenset[str] = frozenset()) -> ScoreSpec:
+    """What auto_eval does for a task; ``known`` are names of metrics that samples may use for other tasks.
 
     Raises:
         InputError: a metric's parameters are wrong, or it reads a field that the task does not parse.
@@ -23,7 +23,14 @@ def score_spec(task: ResolvedTask) -> ScoreSpec:
         given.task_id,
         tuple(bound(metric, given.parse_schema, normalization) for metric in task.metrics),
         max_unscored_share=given.max_unscored_share,
+        known=known,
     )
+
+
+def metric_names(config: PipelineConfig) -> frozenset[str]:
+    """Ids and implementations of all metrics of a config."""
+    every = [*config.metrics, *(metric for task in config.tasks for metric in task.metric_overrides)]
+    return frozenset(name for metric in every for name in (metric.metric_id, metric.implementation))
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:

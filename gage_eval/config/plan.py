@@ -9,11 +9,10 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.config.check import ResolvedRole, ResolvedTask, resolve
-from gage_eval.config.data import preprocess_spec, standardize_spec, unseen_examples
+from gage_eval.config.data import preprocess_spec, standardize_spec
 from gage_eval.config.load import LoadedConfig
-from gage_eval.config.metrics import score_spec, task_card
+from gage_eval.config.metrics import metric_names, score_spec, task_card
 from gage_eval.config.models import DatasetSpec, PromptSpec
-from gage_eval.errors import ConfigError, Problem, closest
 from gage_eval.stages.hooks import RoleHooks
 from gage_eval.stages.specs import (
     GenerateSpec,
@@ -24,18 +23,6 @@ from gage_eval.stages.specs import (
     ReportSpec,
     TaskSpecs,
 )
-
-# What role_adapters[].capabilities may say → the capability of a backend.
-_CAPABILITIES: Mapping[str, str] = {
-    **{name: name for name in ("chat", "completion", "likelihood", "chat_likelihood", "tools", "images")},
-    "chat_completion": "chat",
-    "text_completion": "completion",
-    "loglikelihood": "likelihood",
-    "vision_chat": "images",
-    "vision": "images",
-    "tool_calls": "tools",
-    "function_calling": "tools",
-}
 
 
 @dataclass(frozen=True)
@@ -59,24 +46,22 @@ def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) ->
     """The specs of all tasks.
 
     Raises:
-        ConfigError: cross-references that lead nowhere, or sections this version does not carry out.
+        ConfigError: cross-references that lead nowhere.
         InputError: a metric's parameters are wrong.
     """
     around = surroundings or Surroundings()
     resolved = resolve(loaded.config, source=loaded.source, base_dir=loaded.base_dir)
-    problems = [problem for task in resolved.tasks for problem in _unsupported(task)]
-    if problems:
-        raise ConfigError(loaded.source, list(dict.fromkeys(problems)))
-    tasks = tuple(_task(task, loaded.base_dir, around) for task in resolved.tasks)
+    names = metric_names(resolved.config)
+    tasks = tuple(_task(task, loaded.base_dir, around, names) for task in resolved.tasks)
     name = loaded.config.metadata.name or Path(loaded.source).stem
     return Plan(name, tasks)
 
 
-def _task(task: ResolvedTask, base_dir: Path, around: Surroundings) -> TaskSpecs:
+def _task(task: ResolvedTask, base_dir: Path, around: Surroundings, metrics: frozenset[str]) -> TaskSpecs:
     task_id = task.task.task_id
     judge = _generate(task, task.judge, "judge_model", base_dir, around) if task.judge else None
     infer = _generate(task, task.dut, "dut_model", base_dir, around)
-    scoring = score_spec(task)
+    scoring = score_spec(task, metrics)
     specs = TaskSpecs(
         task_id=task_id,
         load=_load(task, base_dir),
@@ -162,7 +147,7 @@ def _generate(
         prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
-        hooks=RoleHooks(adapter.class_path, base_dir, adapter.adapter_id) if adapter.class_path else None,
+        hooks=RoleHooks(adapter.class_path, base_dir) if adapter.class_path else None,
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
     )
@@ -185,25 +170,3 @@ def model_name(spec: GenerateSpec) -> str:
         if isinstance(value, str) and value:
             return Path(value).name if key != "model" else value
     return spec.backend_type
-
-
-def _unsupported(task: ResolvedTask) -> list[Problem]:
-    roles = [role for role in (task.dut, task.judge, task.support) if role]
-    return [problem for role in roles for problem in _incapable(role)] + unseen_examples(task)
-
-
-def _incapable(role: ResolvedRole) -> list[Problem]:
-    """What an adapter says it needs and its backend cannot do."""
-    place = f"role_adapters '{role.adapter.adapter_id}'.capabilities"
-    has: frozenset[str] | None = getattr(registry.backends.get(role.backend.type).obj, "capabilities", None)
-    problems = []
-    for name in role.adapter.capabilities:
-        needed = _CAPABILITIES.get(name)
-        if needed is None:
-            known = ", ".join(_CAPABILITIES)
-            problems.append(Problem(place, f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}"))
-        elif has is not None and needed not in has:
-            problems.append(
-                Problem(place, f"backend '{role.backend.type}' lacks '{needed}'. It can: {', '.join(sorted(has))}.")
-            )
-    return problems

@@ -117,7 +117,8 @@ def aggregate(
 
     Returns:
         ``n``: rows that count, ``samples``: the samples they belong to (fewer with replicates). A slice whose
-        ``slice_value`` is None holds the rows without the field.
+        ``slice_value`` is None holds the rows without the field. ``overridden``: rows scored under parameters of
+        their sample's own.
 
     Raises:
         InputError: a slice field has more than `MOST_SLICES` values, or ``components`` that an aggregation needs
@@ -161,6 +162,7 @@ class _Series:
         self._rows = 0
         self._row_index = _Growing(np.int64)
         self._status = _Growing(np.int8)
+        self._overridden = _Growing(np.bool_)
         self._places: dict[str, _Growing] = {}
         self._values: dict[str, _Growing] = {}
         self._terms: dict[str, _Terms] = {}
@@ -178,6 +180,7 @@ class _Series:
         status = pc.index_in(table.column("status"), pa.array(_STATUSES)).to_numpy().astype(np.int8)
         self._row_index.append(table.column("row_index").to_numpy())
         self._status.append(status)
+        self._overridden.append(table.column("overrides").is_valid().to_numpy())
         counted = np.flatnonzero(status != _UNSCORED)
         entries = table.column("values").take(counted).combine_chunks()
         parents = counted[pc.list_parent_indices(entries.cast(_ENTRIES)).to_numpy()]
@@ -198,11 +201,11 @@ class _Series:
     ) -> Iterator[dict[str, Any]]:
         """A row of the metrics table for each value key and aggregation; of all rows, or of members."""
         inside = None
-        status = self._status.all
+        status, overridden = self._status.all, self._overridden.all
         if members is not None:
             inside = np.zeros(self._rows, bool)
             inside[members] = True
-            status = status[members]
+            status, overridden = status[members], overridden[members]
         unparsed, unscored = (int(np.count_nonzero(status == code)) for code in (_UNPARSED, _UNSCORED))
         for key in keys:
             rows = self._counted(key, inside)
@@ -218,6 +221,7 @@ class _Series:
                         "samples": samples if number.samples is None else number.samples,
                         "unparsed": unparsed,
                         "unscored": unscored,
+                        "overridden": int(np.count_nonzero(overridden)),
                         **statuses,
                     }
 

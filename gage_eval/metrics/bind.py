@@ -151,6 +151,16 @@ class BoundMetric:
                 self._score(out, place, args, kept)
         return out.table(responses)
 
+    def unscored_table(self, responses: pa.Table, reason: str) -> pa.Table:
+        """Score rows of responses that cannot be scored; those without an answer say so themselves."""
+        out = ScoreRows(self.value_keys)
+        for place, status in enumerate(responses.column("status").to_pylist()):
+            missing_answer = status in _UNANSWERED
+            self._add_all(
+                out, place, Score.unscored(_unanswered(responses, place, status) if missing_answer else reason)
+            )
+        return out.table(responses)
+
     def score_row(self, args: Sequence[Any], status: str = "ok", name: str = "sample") -> list[dict[str, Any]]:
         """Score one response.
 

@@ -212,6 +212,7 @@ class ScoreRows:
             pa.array(self._extracted, pa.string()),
             pa.array(self._explanations, pa.string()),
             pa.array(self._components, pa.string()),
+            pa.nulls(len(self._places), pa.string()),
         ]
         return pa.Table.from_arrays(columns, schema=SCORES.arrow)
 

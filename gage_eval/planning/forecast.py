@@ -303,10 +303,15 @@ class _Planner:
         """Each metric has scores of its own: which of them are there."""
         env = Env(self._store, None, Observers(), run_id="plan")
         run = StageRun(env, "auto_eval", task.task_id, missing.key or "", inputs, refreshing=False, previous=None)
+        spec = task.auto_eval
+        named = spec.named(run.input("samples"))
+        documents = {
+            metric.metric_id: scores_document(run, metric, spec.overriding(metric, named)) for metric in spec.metrics
+        }
         computed = tuple(
-            metric.metric_id
-            for metric in task.auto_eval.metrics
-            if self._store.find_action("scores", digest(scores_document(run, metric))) is None
+            metric_id
+            for metric_id, asked in documents.items()
+            if self._store.find_action("scores", digest(asked)) is None
         )
         if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
             return replace(missing, why=self._why(missing, task, document), metrics=computed)

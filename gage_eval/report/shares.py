@@ -65,6 +65,11 @@ def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) ->
             f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.rows)} answers; they "
             "count as wrong."
         )
+    if metric.overridden:
+        yield (
+            f"{task.task_id}: {metric.name} has {_of(metric.overridden, metric.rows)} rows scored under parameters of "
+            "their samples (eval_config)."
+        )
     if _above(metric.unscored, metric.rows, limits.failed):
         yield (
             f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.rows)} rows; they are "

@@ -44,6 +44,7 @@ class MetricSummary(_Model):
     samples: int = Field(description="Samples those rows belong to.")
     unparsed: int = Field(description="Rows whose answer could not be read: counted as 0, in n.")
     unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): out of n.")
+    overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
     truncated: int = Field(description="Responses that ended at the token limit; scored as they stand.")
     refused: int = Field(description="Responses the model or endpoint refused; scored as they stand.")
     error: int = Field(description="Responses that infrastructure failed to get; out of n.")

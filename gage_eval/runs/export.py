@@ -202,6 +202,7 @@ def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "values": dict(row["values"] or []),
         "extracted": row["extracted"],
         "explanation": row["explanation"],
+        **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }
 
 

@@ -117,6 +117,7 @@ def rescore(
     if twice is not None:
         raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
     ready = tuple(bound(metric) for metric in metrics)
+    known = _metric_names(store, stored)
     names = list(stored.record["tasks"])
     for name in tasks:
         if name not in names:
@@ -127,7 +128,7 @@ def rescore(
     results: dict[tuple[str, str], StageResult] = {}
     summaries = []
     for name in tasks or names:
-        evaluated, reported = _task(env, stored, name, ready)
+        evaluated, reported = _task(env, stored, name, ready, known)
         results[name, "auto_eval"], results[name, "report"] = evaluated, reported
         text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
         summaries.append(TaskSummary.model_validate(decode(text)))
@@ -142,11 +143,11 @@ def rescore(
 
 
 def _task(
-    env: Env, stored: StoredRun, task_id: str, metrics: tuple[BoundMetric, ...]
+    env: Env, stored: StoredRun, task_id: str, metrics: tuple[BoundMetric, ...], known: frozenset[str]
 ) -> tuple[StageResult, StageResult]:
     given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
     # A metric that fails on many rows is told of in the table; what is stored is no worse for it.
-    spec = ScoreSpec(task_id, metrics, max_unscored_share=1.0)
+    spec = ScoreSpec(task_id, metrics, max_unscored_share=1.0, known=known)
     judged = _judged(env.store, stored, task_id) if spec.reads_judgments else None
     evaluated = stages.auto_eval(
         env,
@@ -186,6 +187,13 @@ def _judged(store: Store, stored: StoredRun, task_id: str) -> StageResult:
             "the config and run it: responses are reused."
         )
     return result
+
+
+def _metric_names(store: Store, stored: StoredRun) -> frozenset[str]:
+    """What the run's own metrics are called: samples may set parameters for them, too."""
+    tables = [outputs["metrics"] for (_, stage), outputs in stored.outputs.items() if stage == "auto_eval"]
+    rows = [row for id_ in tables for row in store.artifact(id_).table(["metric_id", "implementation"]).to_pylist()]
+    return frozenset(name for row in rows for name in (row["metric_id"], row["implementation"]))
 
 
 def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:

@@ -4,7 +4,7 @@ Each metric's scores are an action of their own, keyed by the metric and the art
 only itself, a changed aggregation none at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from gage_eval.stages.specs import ScoreSpec
 from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
 
-SCORES_VERSION = 1
+SCORES_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _failed(scores: Artifact, metric: BoundMetric, filter_name: str | None) -> t
     return failed, answered, first
 
 
-@stage("auto_eval", version=2, check=_check)
+@stage("auto_eval", version=3, check=_check)
 def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 
@@ -89,7 +89,7 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     Raises:
         InputError: a field is missing and the metric's ``on_missing_field`` is ``error``.
     """
-    standing = scores(run, spec.metrics)
+    standing = scores(run, spec)
     statuses = run.input("responses").counts
     rows = []
     for metric, artifact in zip(spec.metrics, standing, strict=True):
@@ -119,23 +119,24 @@ def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterato
         )
 
 
-def scores(run: StageRun, metrics: Sequence[BoundMetric]) -> list[Artifact]:
+def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     """The scores artifact of each metric; those that are not there are computed in one pass over the rows.
 
     A refresh computes all of them.
     """
-    store = run.env.store
+    store, metrics = run.env.store, spec.metrics
+    named = spec.named(run.input("samples"))
     found: dict[int, Artifact] = {}
     asked: dict[int, _Asked] = {}
     for index, metric in enumerate(metrics):
-        document = scores_document(run, metric)
-        action = store.find_action("scores", digest(document))
+        document = scores_document(run, metric, spec.overriding(metric, named))
+        action = store.find_action("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
             found[index] = store.artifact(action.outputs["scores"])
         else:
             asked[index] = _Asked(metric, document, store.writer(SCORES), action)
     try:
-        _score(run, list(asked.values()))
+        _score(run, list(asked.values()), spec.nameable)
     except BaseException:
         for one in asked.values():
             one.writer.abort()
@@ -150,26 +151,34 @@ def scores(run: StageRun, metrics: Sequence[BoundMetric]) -> list[Artifact]:
     return [found[index] for index in range(len(metrics))]
 
 
-def scores_document(run: StageRun, metric: BoundMetric) -> dict[str, JsonValue]:
-    """What the key of a metric's scores is made of."""
+def scores_document(run: StageRun, metric: BoundMetric, overriding: Collection[str] = ()) -> dict[str, JsonValue]:
+    """What the key of a metric's scores is made of.
+
+    ``overriding`` is that of the spec: the parameters themselves are in the samples, but whose they are depends on
+    what the metrics are called.
+    """
     inputs = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
     if metric.reads_judgments:
         inputs["judgments"] = run.input_id("judgments")
     if metric.reads_telemetry:
         inputs["response_telemetry"] = run.input_id("response_telemetry")
-    return {
+    document: dict[str, JsonValue] = {
         "stage": "scores",
         "version": SCORES_VERSION,
         "metric": metric.identity()["scores"],
         "inputs": inputs,
     }
+    if overriding:
+        # Of two names of one metric its id counts before the implementation's.
+        document["overriding"] = {name: name == metric.metric_id for name in overriding}
+    return document
 
 
-def _score(run: StageRun, asked: Sequence[_Asked]) -> None:
+def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
     """Score all parts, here or in processes; whoever does it, the tables are the same."""
     if not asked:
         return
-    inputs = Inputs.of(run, [one.metric for one in asked])
+    inputs = Inputs.of(run, [one.metric for one in asked], known)
     parts = run.input("responses").parts
     total, done = sum(part.rows for part in parts), 0
     workers = min(run.env.scoring_processes, len(parts))

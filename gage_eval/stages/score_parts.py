@@ -4,7 +4,7 @@ A process gets names: the store's URL, artifact ids, and what each metric was bo
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from gage_eval.metrics import BoundMetric, bind
+from gage_eval.metrics.overrides import COLUMN, score_samples
 from gage_eval.stages.base import StageRun
 from gage_eval.store import PartInfo, Store
 
@@ -29,21 +30,23 @@ class Inputs:
     Attributes:
         artifacts: artifact ids of samples, responses, judgments and telemetry; those nobody reads are left out.
         columns: the columns of the samples that are read.
+        known: the metrics that samples may name in their ``eval_config``.
     """
 
     artifacts: Mapping[str, str]
     columns: tuple[str, ...]
+    known: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, run: StageRun, metrics: Sequence[BoundMetric]) -> "Inputs":
+    def of(cls, run: StageRun, metrics: Sequence[BoundMetric], known: Collection[str]) -> "Inputs":
         """What these metrics read of a run's inputs."""
         artifacts = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
         if any(metric.reads_judgments for metric in metrics):
             artifacts["judgments"] = run.input_id("judgments")
         if any(metric.reads_telemetry for metric in metrics):
             artifacts["telemetry"] = run.input_id("response_telemetry")
-        columns = {"row_index", "id"}.union(*(metric.sample_columns for metric in metrics))
-        return cls(artifacts, tuple(sorted(columns)))
+        columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
+        return cls(artifacts, tuple(sorted(columns)), frozenset(known))
 
 
 def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], index: int) -> list[pa.Table]:
@@ -52,7 +55,7 @@ def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], ind
         name: store.artifact(id_).read(index, columns=list(inputs.columns) if name == "samples" else None)
         for name, id_ in inputs.artifacts.items()
     }
-    return [metric.score_table(**tables) for metric in metrics]
+    return [score_samples(metric, **tables, known=inputs.known) for metric in metrics]
 
 
 def in_processes(

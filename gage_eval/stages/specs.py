@@ -11,17 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from gage_eval import registry
 from gage_eval.backends.base import Backend, BackendContext, build_backend
 from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.contract.card import CardRule
 from gage_eval.errors import InputError
 from gage_eval.metrics import BoundMetric
+from gage_eval.metrics.overrides import COLUMN, named_metrics, unknown_metrics
 from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.media import MediaRules, files_identity, media_in
 from gage_eval.stages.hooks import RoleHooks
-from gage_eval.store import Store
+from gage_eval.store import Artifact, Store
 
 RENDER_VERSION = 1
 JUDGE_PARSER_VERSION = 2
@@ -259,11 +262,18 @@ class JudgeSpec:
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """Which metrics; each has a scores artifact of its own."""
+    """Which metrics; each has a scores artifact of its own.
+
+    Attributes:
+        max_unscored_share: of the rows with an answer, how many a metric may leave without a score.
+        known: ids and implementations of the config's metrics, those of other tasks too: samples may name them in
+            their ``eval_config``.
+    """
 
     task_id: str
     metrics: tuple[BoundMetric, ...]
     max_unscored_share: float = 0.05
+    known: frozenset[str] = frozenset()
 
     @property
     def reads_judgments(self) -> bool:
@@ -275,6 +285,26 @@ class ScoreSpec:
 
     def material(self) -> JsonValue:
         return [{"metric_id": metric.metric_id, "identity": metric.identity()} for metric in self.metrics]
+
+    def named(self, samples: Artifact) -> frozenset[str]:
+        """The metrics that samples set parameters for; free where standardize counted no ``eval_config``."""
+        if not samples.counts.get(COLUMN):
+            return frozenset()
+        tables = samples.tables(columns=[COLUMN])
+        return frozenset().union(*(named_metrics(pc.unique(table.column(COLUMN)).to_pylist()) for table in tables))
+
+    @cached_property
+    def nameable(self) -> frozenset[str]:
+        """What samples may call a metric, beside the names of the registry."""
+        return self.known.union(*((metric.metric_id, metric.implementation) for metric in self.metrics))
+
+    def overriding(self, metric: BoundMetric, named: frozenset[str]) -> frozenset[str]:
+        """Of the names in the samples' ``eval_config`` those that change its scores: its own, and no metric's."""
+        return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
+
+    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
+        """The names in the samples' ``eval_config`` that no metric has; None without any."""
+        return sorted(unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)) or None
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     raw = run.input("raw")
     samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
     ids = SampleIds()
-    media = 0
+    media = configured = 0
     for part in raw.parts:
         table = raw.read(part.index)
         rows = table["row_index"].to_pylist()
@@ -81,6 +81,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
         ready = samples_to_table(good, good_rows)
         samples.write(part.index, ready)
         media += len(media_of(ready))
+        configured += len(ready) - ready.column("eval_config").null_count
         rejects.write(part.index, rejects_table(bad))
         run.progress(rows[-1] + 1 if rows else 0, raw.rows)
     if clash := ids.clash():
@@ -89,8 +90,9 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
             f"dataset '{spec.dataset_id}': lines {first:,} and {second:,} carry the same id. "
             "Ids must be unique; drop them to have ids made from the content."
         )
-    # Later stages look for files only where there are media; without any the count is left out.
-    run.commit(SAMPLES, counts={"media": media} if media else {})
+    # Later stages look for files and overrides only where there are some; a count of none is left out.
+    counts = {"media": media, "eval_config": configured}
+    run.commit(SAMPLES, counts={name: count for name, count in counts.items() if count})
     run.commit(REJECTS)
 
 

@@ -185,3 +185,56 @@ def test_what_a_metric_refuses_in_a_process_is_the_same_sentence(bench: Bench, m
     strict = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
     with pytest.raises(InputError, match=r"sample\.metadata\.gold"):
         bench.auto_eval([strict], **inputs)
+
+
+# Samples with parameters of their own (eval_config)
+
+
+def configured(bench: Bench, *names: str) -> dict[str, StageResult]:
+    """Answers to samples of which the second sets parameters for some metrics."""
+    config = {"metrics": {name: {"case_sensitive": True} for name in names}}
+    records = [
+        {"id": f"s{row}", "messages": [{"role": "user", "content": "Q"}], "label": "q"}
+        | ({"eval_config": config} if row == 1 else {})
+        for row in range(3)
+    ]
+    samples = bench.samples(records)
+    prepared = bench.preprocess(samples)
+    return {"samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo"))}
+
+
+def values(bench: Bench, scores: str) -> list[float | None]:
+    return [dict(row["values"]).get("score") for row in bench.store.artifact(scores).table().to_pylist()]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_sample_sets_parameters_of_a_metric(bench: Bench, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
+    inputs = configured(bench, "exact_match")
+    bench.env = replace(bench.env, scoring_processes=processes)
+    result = bench.auto_eval([MATCH, bind("contains")], **inputs)
+    match, other = bench.rows(result, "metrics")
+    assert (match["overridden"], match["value"]) == (1, pytest.approx(2 / 3))
+    assert (other["overridden"], other["value"]) == (0, 1.0)
+    assert values(bench, match["scores"]) == [1.0, 0.0, 1.0]
+
+
+def test_whose_parameters_they_are_depends_on_the_metrics_name(bench: Bench) -> None:
+    inputs = configured(bench, "mine")
+    spec = ScoreSpec("t", (MATCH,), known=frozenset({"mine"}))
+    first = stages.auto_eval(bench.env, spec, **inputs)
+    assert bench.rows(first, "metrics")[0]["overridden"] == 0
+    named = stages.auto_eval(bench.env, replace(spec, metrics=(bind("exact_match", metric_id="mine"),)), **inputs)
+    assert bench.rows(named, "metrics")[0]["overridden"] == 1
+
+
+def test_a_name_of_no_metric_fails_its_row_and_counts_once_it_has_one(bench: Bench) -> None:
+    inputs = configured(bench, "exact_mach")
+    spec = ScoreSpec("t", (MATCH,), max_unscored_share=1.0)
+    row = bench.rows(stages.auto_eval(bench.env, spec, **inputs), "metrics")[0]
+    assert (row["unscored"], row["n"]) == (1, 2)
+    with pytest.raises(RunFailed, match=r"names 'exact_mach', which is no metric\. Did you mean 'exact_match'\?"):
+        bench.auto_eval([MATCH], **inputs)
+    known = replace(spec, known=frozenset({"exact_mach"}))
+    row = bench.rows(stages.auto_eval(bench.env, known, **inputs), "metrics")[0]
+    assert (row["unscored"], row["n"]) == (0, 3)
