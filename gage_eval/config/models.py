@@ -10,11 +10,12 @@ Every field carries its mark (see `gage_eval.marks`). A role adapter's and a pro
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, StringConstraints, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, StringConstraints, Tag, field_validator, model_validator
 
 from gage_eval.canonical import JsonValue
 from gage_eval.config.sugar import metric_form, rename_aliases
 from gage_eval.marks import identity, nested, scheduling, semantic
+from gage_eval.paths import compile_path
 
 API_VERSION = "gage/v1alpha1"
 
@@ -273,6 +274,8 @@ class FewShotSpec(Spec):
 
     k: int | None = semantic("preprocess", None, ge=0, le=1024)
     dataset_id: str | None = identity("preprocess", None)
+    # A field of the sample: only rows with the same value there are its examples.
+    match: str | None = semantic("preprocess", None, min_length=1)
     strategy: Literal["first", "random", "balanced"] = semantic("preprocess", "first")
     seed: int = semantic("preprocess", 123)
     ids: list[str] = semantic("preprocess", [])
@@ -286,11 +289,20 @@ class FewShotSpec(Spec):
             raise ValueError("needs 'k', how many examples, or 'ids', which ones")
         if self.ids and self.dataset_id is None:
             raise ValueError("'ids' are those of another dataset: name it with 'dataset_id'")
+        if self.match is not None and (self.dataset_id is None or self.ids):
+            raise ValueError("'match' chooses among the rows of another dataset: give 'dataset_id', and no 'ids'")
         if len(set(self.ids)) < len(self.ids):
             raise ValueError("'ids' names an example twice")
         if self.ids and self.k is not None and self.k > len(self.ids):
             raise ValueError(f"'k' asks for {self.k} examples and 'ids' names {len(self.ids)}")
         return self
+
+    @field_validator("match")
+    @classmethod
+    def _is_a_field_of_samples(cls, value: str | None) -> str | None:
+        if value is not None and (not all(value.split(".")) or compile_path(value).root != "sample"):
+            raise ValueError("examples are matched by a field of the sample, as data_tag.subject")
+        return value
 
 
 class ParseFieldSpec(Spec):

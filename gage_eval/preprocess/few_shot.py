@@ -1,26 +1,29 @@
 """Few-shot examples: which ones a sample gets, and how they stand in its prompt.
 
-The choice depends on nothing but the rules, the pool and (seed, task, sample id): limits, shards, part sizes and
-worker counts never change a prompt. A sample is never an example of its own, by id (where the pool is the sample's
-own dataset) and by content.
+The choice depends on nothing but the rules, the pool, (seed, task, sample id) and the value the rules match by: limits,
+shards, part sizes and worker counts never change a prompt. A sample is never an example of its own, by id (where the
+pool is the sample's own dataset) and by content.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.canonical import JsonValue, canonical_json, canonical_text
 from gage_eval.errors import InputError, closest
+from gage_eval.paths import MISSING, compile_path
+from gage_eval.sample_record import RecordRejected
 from gage_eval.sample_rules import reference_text
 from gage_eval.sample_table import messages_from_array, rows_of
 
-POOL_COLUMNS = ["id", "messages", "references", "label", "metadata"]
+_EXAMPLE_COLUMNS = ("id", "messages", "references", "label", "metadata")
 _SYSTEM = frozenset({"system", "developer"})
 _REMEMBERED = 32_768
+_MAX_SHOWN = 80
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class FewShotRules:
         k: how many; None for all of `ids`, or all of the sample's own.
         pool: the dataset they come from by its id; None for the sample's own examples. A name: in no key.
         own_dataset: whether the pool is the dataset that is evaluated.
+        match: path of a sample's field; examples are rows that hold the same value there. None for any row.
         strategy: ``first``, ``random``, or ``balanced``: the labels in turn.
         seed: of the draws of random and balanced.
         ids: these examples of the pool, in this order.
@@ -41,6 +45,7 @@ class FewShotRules:
     k: int | None = None
     pool: str | None = None
     own_dataset: bool = False
+    match: str | None = None
     strategy: str = "first"
     seed: int = 123
     ids: tuple[str, ...] = ()
@@ -52,9 +57,26 @@ class FewShotRules:
         """Whether examples are drawn for each sample, by the task's id among others."""
         return self.pool is not None and not self.ids and self.strategy != "first"
 
+    @property
+    def match_columns(self) -> frozenset[str]:
+        """The columns of samples that `match` reads."""
+        return compile_path(self.match).sample_columns if self.match is not None else frozenset()
+
+    @property
+    def pool_columns(self) -> list[str]:
+        """The columns of a pool's samples that examples are chosen by and made of."""
+        return [*_EXAMPLE_COLUMNS, *sorted(self.match_columns.difference(_EXAMPLE_COLUMNS))]
+
+    def matched(self, sample: Mapping[str, Any]) -> str | None:
+        """What a sample and its examples have in common, as canonical JSON; None where the sample has no such value."""
+        if self.match is None:
+            return ""
+        value = compile_path(self.match).get(sample)
+        return None if value is MISSING or value is None else canonical_text(value)
+
     def material(self) -> JsonValue:
         """What determines the examples, beside the pool's artifact."""
-        return {
+        material: dict[str, JsonValue] = {
             "k": self.k,
             "own_dataset": self.own_dataset,
             "strategy": self.strategy,
@@ -63,6 +85,7 @@ class FewShotRules:
             "form": self.form,
             "delimiter": self.delimiter,
         }
+        return material if self.match is None else {**material, "match": self.match}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +96,39 @@ class Example:
     answer: str
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A sample that is to get examples: its id, its `fingerprint`, and what `FewShotRules.matched` says of it."""
+
+    sample_id: str
+    fingerprint: bytes
+    matched: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Places of rows that can be examples of the same samples, in the pool's order, and the same by label."""
+
+    places: list[int] = field(default_factory=list)
+    by_label: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, place: int, label: str) -> None:
+        self.places.append(place)
+        self.by_label.setdefault(label, []).append(place)
+
+
 class Pool:
     """The rows of a dataset that can be examples: those with messages, a question last, and an answer.
 
     Args:
-        samples: `POOL_COLUMNS` of the pool's samples, in their order.
+        samples: `FewShotRules.pool_columns` of the pool's samples, in their order.
         rules: how to choose.
         task_id: part of what examples are drawn by.
         prepared: makes an example's messages ready (its media); raises what the stage may raise.
 
     Raises:
-        InputError: an id is not in the pool, or the pool has fewer usable rows than examples are asked for.
+        InputError: an id is not in the pool, the pool has fewer usable rows than examples are asked for, or none of
+            them has a value to match by.
     """
 
     def __init__(
@@ -101,50 +146,62 @@ class Pool:
         self._examples: dict[int, Example] = {}
         self._prints: list[bytes] = []
         self._usable: list[int] = []
-        labels: dict[str, list[int]] = {}
+        self._candidates: dict[str, _Candidates] = {}
+        read = sorted({"references", "label", "metadata"} | rules.match_columns)
         offset = 0
         for batch in samples.to_batches(max_chunksize=1024):
             table = pa.Table.from_batches([batch])
-            answers = [answer_of(row) for row in rows_of(table, ["references", "label", "metadata"])]
+            rows = rows_of(table, read)
             names = table["label"].to_pylist()
             conversations = messages_from_array(table["messages"], collapse=False)
             for index, messages in enumerate(conversations):
                 self._prints.append(fingerprint(messages))
-                if answers[index] and messages and messages[-1]["role"] not in (*_SYSTEM, "assistant"):
+                asks = messages and messages[-1]["role"] not in (*_SYSTEM, "assistant")
+                if asks and answer_of(rows[index]):
                     self._usable.append(offset + index)
-                    labels.setdefault(names[index] or "", []).append(offset + index)
+                    matched = rules.matched(rows[index])
+                    if matched is not None:
+                        self._candidates.setdefault(matched, _Candidates()).add(offset + index, names[index] or "")
             offset += batch.num_rows
-        self._groups = list(labels.values())
         self._fixed = self._places_of(rules.ids)
         if not rules.ids and len(self._usable) < (rules.k or 0):
             raise InputError(
                 f"{self._where}: {rules.k:,} examples are asked for, and dataset '{rules.pool}' has "
                 f"{len(self._usable):,} rows with a question and an answer. Lower few_shot.k."
             )
+        if rules.k and not self._candidates:
+            raise InputError(
+                f"{self._where}.match: no example of dataset '{rules.pool}' has a value at '{rules.match}'. "
+                "Name a field that both datasets have, as data_tag.subject."
+            )
 
-    def choose(self, samples: Iterable[tuple[str, bytes]]) -> list[list[Example]]:
-        """The examples of each sample.
-
-        Args:
-            samples: id and `fingerprint` of each.
+    def choose(self, samples: Iterable[Asking]) -> list[list[Example] | RecordRejected]:
+        """The examples of each sample, or why it can have none: it lacks the value to match by.
 
         Raises:
             InputError: without the sample itself too few rows are left.
         """
-        chosen = [self._chosen(sample_id, own) for sample_id, own in samples]
-        self._remember({place for places in chosen for place in places})
-        return [[self._examples[place] for place in places] for places in chosen]
+        chosen = [self._chosen(sample) for sample in samples]
+        self._remember({place for places in chosen for place in places or ()})
+        reason = f"few_shot.match: there is no value at '{self._rules.match}'."
+        return [
+            RecordRejected(reason) if places is None else [self._examples[place] for place in places]
+            for places in chosen
+        ]
 
-    def _chosen(self, sample_id: str, own: bytes) -> list[int]:
-        """Places of a sample's examples in the pool."""
+    def _chosen(self, sample: Asking) -> list[int] | None:
+        """Places of a sample's examples in the pool; None for a sample that lacks the value to match by."""
         rules = self._rules
         count = len(rules.ids) if rules.k is None else rules.k
-        chosen = list(islice(self._order(sample_id, lambda place: not self._is_self(place, sample_id, own)), count))
+        if sample.matched is None and count:
+            return None
+        chosen = list(islice(self._order(sample, lambda place: not self._is_self(place, sample)), count))
         # Among examples named one by one the sample itself may be one, and then has no substitute.
         if len(chosen) < count and not rules.ids:
+            alike = f"with {rules.match} {_shown(sample.matched)} " if rules.match is not None else ""
             raise InputError(
-                f"{self._where}: dataset '{rules.pool}' has {len(chosen):,} examples for sample '{sample_id}', which "
-                f"is no example of its own; {count:,} are asked for. Lower few_shot.k."
+                f"{self._where}: dataset '{rules.pool}' has {len(chosen):,} examples {alike}for sample "
+                f"'{sample.sample_id}', which is no example of its own; {count:,} are asked for. Lower few_shot.k."
             )
         return chosen
 
@@ -152,21 +209,22 @@ class Pool:
     def _where(self) -> str:
         return f"task '{self._task_id}'.few_shot"
 
-    def _order(self, sample_id: str, fits: Callable[[int], bool]) -> Iterator[int]:
+    def _order(self, sample: Asking, fits: Callable[[int], bool]) -> Iterator[int]:
         rules = self._rules
         if rules.ids:
             return filter(fits, self._fixed)
+        candidates = self._candidates.get(sample.matched or "", _Candidates())
         if rules.strategy == "first":
-            return filter(fits, self._usable)
-        draws = _draws(rules.seed, self._task_id, sample_id)
+            return filter(fits, candidates.places)
+        draws = _draws(rules.seed, self._task_id, sample.sample_id)
         if rules.strategy == "random":
-            return filter(fits, shuffled(self._usable, draws))
-        return _in_turn(self._groups, draws, fits)
+            return filter(fits, shuffled(candidates.places, draws))
+        return _in_turn(list(candidates.by_label.values()), draws, fits)
 
-    def _is_self(self, place: int, sample_id: str, own: bytes) -> bool:
-        if self._rules.own_dataset and self._ids[place] == sample_id:
+    def _is_self(self, place: int, sample: Asking) -> bool:
+        if self._rules.own_dataset and self._ids[place] == sample.sample_id:
             return True
-        return self._prints[place] == own
+        return self._prints[place] == sample.fingerprint
 
     def _remember(self, places: set[int]) -> None:
         """Make some rows examples, all at once: single rows are slow to take out of a table."""
@@ -175,7 +233,7 @@ class Pool:
         missing = sorted(places - self._examples.keys())
         if not missing:
             return
-        rows = rows_of(self._samples.take(pa.array(missing, pa.int64())), POOL_COLUMNS)
+        rows = rows_of(self._samples.take(pa.array(missing, pa.int64())), _EXAMPLE_COLUMNS)
         for place, row in zip(missing, rows, strict=True):
             messages = [message for message in row["messages"] if message["role"] not in _SYSTEM]
             self._examples[place] = Example(self._prepared(row["id"], messages), answer_of(row))
@@ -292,6 +350,11 @@ def _draws(seed: int, task_id: str, sample_id: str) -> Iterator[int]:
         for offset in range(0, 32, 8):
             yield int.from_bytes(block[offset : offset + 8], "big")
         counter += 1
+
+
+def _shown(matched: str | None) -> str:
+    text = matched or ""
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """preprocess: samples → prepared rows, what an episode needs whatever the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError
 from gage_eval.preprocess.few_shot import (
-    POOL_COLUMNS,
+    Asking,
     Example,
     FewShotRules,
     Pool,
@@ -72,9 +72,11 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
     samples = run.input("samples")
     prepared, rejects = run.writer(PREPARED), run.writer(REJECTS)
     preparer = Preparer(run, spec)
+    matched = spec.few_shot.match_columns if spec.few_shot is not None else frozenset()
+    columns = [*_COLUMNS, *sorted(matched.difference(_COLUMNS))]
     rows = requests = 0
     for part in samples.parts:
-        table = samples.read(part.index, columns=_COLUMNS)
+        table = samples.read(part.index, columns=columns)
         if spec.sample_ids:
             table = table.filter(pc.is_in(table["id"], pa.array(spec.sample_ids)))
         ready, rejected = preparer.prepare(table)
@@ -117,7 +119,7 @@ class Preparer:
         self._pool: Pool | None = None
         if run.has_input("few_shot") and spec.few_shot is not None:
             reader = MediaReader(spec.pool_media, store, threads=threads)
-            table = run.input("few_shot").table(columns=POOL_COLUMNS)
+            table = run.input("few_shot").table(columns=spec.few_shot.pool_columns)
             self._pool = Pool(table, spec.few_shot, spec.task_id, _example_messages(reader, spec.few_shot))
 
     def prepare(self, samples: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -157,21 +159,34 @@ class Preparer:
     def _prompts(self, samples: pa.Table, ids: Sequence[str]) -> list["_Prompt | RecordRejected"]:
         own = messages_from_array(samples["messages"], collapse=False)
         shots = [row.get("few_shot_examples") or [] for row in rows_of(samples, ["few_shot_examples"])]
+        chosen: list[list[Example] | RecordRejected]
         if self._pool is None:
-            chosen = [own_examples(brought, self._spec.few_shot) for brought in shots]
+            brought = [own_examples(row, self._spec.few_shot) for row in shots]
+            chosen = [*brought]
+            self._media.read([*own, *(example.messages for row in brought for example in row)])
         else:
-            chosen = self._pool.choose((id_, fingerprint(messages)) for id_, messages in zip(ids, own, strict=True))
-        examples = [example.messages for row in chosen for example in row] if self._pool is None else []
-        self._media.read([*own, *examples])
+            chosen = self._pool.choose(self._asking(samples, ids, own))
+            self._media.read(own)
         options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
         unconditioned = samples["unconditioned_input"].to_pylist()
         out: list[_Prompt | RecordRejected] = []
         for messages, row, *compared in zip(own, chosen, options, unconditioned, strict=True):
+            if isinstance(row, RecordRejected):
+                out.append(row)
+                continue
             try:
                 out.append(self._prompt(messages, row, *compared))
             except RecordRejected as error:
                 out.append(error)
         return out
+
+    def _asking(self, samples: pa.Table, ids: Sequence[str], own: Sequence[list[dict[str, Any]]]) -> Iterator[Asking]:
+        """The samples as their examples are chosen by."""
+        rules = self._spec.few_shot
+        assert rules is not None, "there is a pool"
+        rows = rows_of(samples, sorted(rules.match_columns))
+        for sample_id, messages, row in zip(ids, own, rows, strict=True):
+            yield Asking(sample_id, fingerprint(messages), rules.matched(row))
 
     def _prompt(
         self,

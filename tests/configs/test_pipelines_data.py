@@ -48,12 +48,15 @@ def through(repo_root: Path, shared: Path, tmp_path: Path, monkeypatch: pytest.M
     env = Env(store, None, Observers(), "the-run")
 
     def run(config: str, task_id: str | None = None, path: str | None = None) -> Data:
-        overrides = [] if path is None else [f"datasets.0.params.path={shared / 'data' / path}"]
+        # Other files than the config's are asked without examples: they may be these.
+        overrides = [f"datasets.0.params.path={shared / 'data' / path}", "tasks.0.few_shot=null"] if path else []
         plan = make_plan(load_config(repo_root / "configs" / "pipelines" / f"{config}.yaml", overrides=overrides))
         task = plan.task(task_id) if task_id else plan.tasks[0]
         raw = stages.load(env, task.load)
         samples = stages.standardize(env, task.standardize, raw=raw)
-        prepared = stages.preprocess(env, task.preprocess, samples=samples)
+        examples = task.pool
+        pool = examples and stages.standardize(env, examples.standardize, raw=stages.load(env, examples.load))
+        prepared = stages.preprocess(env, task.preprocess, samples=samples, few_shot=pool)
         return Data(store, samples.outputs["samples"], samples.outputs["rejects"], prepared.outputs["prepared"])
 
     return run
@@ -73,9 +76,9 @@ def promised(shared: Path, pattern: str, *, headers: bool) -> int:
     [
         ("gsm8k", None, "gsm8k/test.jsonl", False),
         ("piqa", None, "piqa/valid.jsonl", False),
-        ("mmlu", None, "mmlu/test/*.csv", False),
+        ("mmlu", "mmlu", "mmlu/test/*.csv", False),
         ("mmlu", None, "mmlu/dev/*.csv", False),
-        ("cmmlu", None, "cmmlu/test/*.csv", True),
+        ("cmmlu", "cmmlu", "cmmlu/test/*.csv", True),
         ("cmmlu", None, "cmmlu/dev/*.csv", True),
         ("bbh", None, "bbh/*.json", False),
         ("math500", None, "math500/test.jsonl", False),
@@ -118,6 +121,19 @@ def test_mmlu_asks_by_subject(through: Through) -> None:
     assert data.content(first["id"]).endswith("\nA. 0\nB. 4\nC. 2\nD. 6\nAnswer:")
     # A quoted cell that holds line breaks is one cell.
     assert any("\n" in sample["metadata"]["question_text"] for sample in data.samples)
+
+
+@pytest.mark.parametrize("config", ["mmlu", "cmmlu"])
+def test_a_subjects_dev_rows_are_its_examples(config: str, through: Through, shared: Path) -> None:
+    data = through(config)
+    for sample in data.samples[:: len(data.samples) // 20]:
+        subject = sample["data_tag"]["subject"]
+        (dev,) = (shared / "data" / config / "dev").glob(f"{subject}*.csv")
+        place = data.prepared["sample_id"].to_pylist().index(sample["id"])
+        messages = messages_from_array(data.prepared["messages"].slice(place, 1), collapse=True)[0]
+        assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 5, "user"]
+        rows = dev.read_text(encoding="utf-8-sig")
+        assert all(message["content"].splitlines()[0].removeprefix("题目：")[:20] in rows for message in messages[1:-1])
 
 
 def test_cmmlu_is_chinese(through: Through) -> None:

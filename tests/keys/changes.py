@@ -219,6 +219,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "FewShotSpec": {
         "k": [_few_shot(k=1)],
         "dataset_id": [_few_shot(dataset_id="main_other_twin", same=True), _few_shot(dataset_id="main")],
+        "match": [_few_shot(match="topic")],
         "strategy": [_few_shot(strategy="first"), _few_shot(strategy="balanced")],
         "seed": [_few_shot(seed=7)],
         "ids": [_few_shot(ids=["r1", "r2"])],

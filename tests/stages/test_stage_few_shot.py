@@ -180,6 +180,63 @@ def test_too_few_examples_beside_the_sample_itself_are_refused(bench: Bench) -> 
         prepare(bench, samples, samples, k=3, own_dataset=True)
 
 
+def by_subject(rows: range, **fields: Any) -> list[dict[str, Any]]:
+    """Questions of three subjects in turn."""
+    return [question(row, data_tag={"subject": "abc"[row % 3]}, **fields) for row in rows]
+
+
+@pytest.mark.parametrize("strategy", ["first", "random", "balanced"])
+def test_matched_examples_are_rows_with_the_samples_own_value(strategy: str, bench: Bench) -> None:
+    rules: dict[str, Any] = {"k": 3, "strategy": strategy, "match": "data_tag.subject"}
+    samples = bench.samples(by_subject(range(6)))
+    found = prompts(bench, prepare(bench, samples, pool_of(bench, by_subject(range(100, 130))), **rules))
+    subjects = {name: {int(text[1:-1]) % 3 for text in examples(prompt)} for name, prompt in found.items()}
+    assert subjects == {f"s{row}": {row % 3} for row in range(6)}
+    # Rows that cannot be its examples change no prompt.
+    fewer = [row for row in by_subject(range(100, 130)) if row["data_tag"]["subject"] != "b"]
+    kept = prompts(bench, prepare(bench, bench.samples(by_subject(range(1))), pool_of(bench, fewer), **rules))
+    assert kept == {"s0": found["s0"]}
+
+
+def test_a_sample_without_the_value_to_match_by_is_rejected(bench: Bench) -> None:
+    pool = pool_of(bench, by_subject(range(100, 130)))
+    samples = bench.samples([*by_subject(range(2)), question(7), question(8, data_tag={"topic": "a"})])
+    with pytest.raises(InputError, match=r"2 of 4 samples cannot be .* few_shot.match: there is no value at 'data_tag"):
+        prepare(bench, samples, pool, k=2, match="data_tag.subject")
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (
+            by_subject(range(100, 104)),
+            "few_shot: dataset 'pool' has 2 examples with data_tag.subject \"b\" for sample 's1', which is no example "
+            "of its own; 3 are asked for. Lower few_shot.k.",
+        ),
+        (
+            [question(row) for row in range(100, 104)],
+            "few_shot.match: no example of dataset 'pool' has a value at 'data_tag.subject'.",
+        ),
+    ],
+)
+def test_a_pool_without_enough_rows_that_match_is_refused(
+    records: list[dict[str, Any]], message: str, bench: Bench
+) -> None:
+    with pytest.raises(InputError, match=re.escape(f"task 't'.{message}")):
+        prepare(bench, bench.samples(by_subject(range(1, 2))), pool_of(bench, records), k=3, match="data_tag.subject")
+
+
+@pytest.mark.parametrize("match", ["label", "level", "metadata.level", "references.0.answer"])
+def test_any_field_of_samples_can_be_matched_by(match: str, bench: Bench) -> None:
+    def rows(start: int) -> list[dict[str, Any]]:
+        return [question(row, level=row % 2, metadata={"level": [row % 2]}) for row in range(start, start + 4)]
+
+    found = prompts(bench, prepare(bench, bench.samples(rows(0)), pool_of(bench, rows(100)), k=2, match=match))
+    assert {name: examples(prompt) for name, prompt in found.items()} == {
+        "s0": ["q100?", "q102?"], "s1": ["q101?", "q103?"], "s2": ["q100?", "q102?"], "s3": ["q101?", "q103?"],
+    }  # fmt: skip
+
+
 def test_k_bounds_the_examples_a_sample_brings_along(bench: Bench) -> None:
     shots = [{"messages": [{"role": "user", "content": f"e{n}?"}], "label": "a"} for n in range(3)]
     samples = bench.samples([question(1, few_shot_examples=shots)])
@@ -262,11 +319,12 @@ def test_chats_are_rendered_by_the_backend_and_say_so(bench: Bench) -> None:
     threads=st.integers(1, 8),
     strategy=st.sampled_from(["first", "random", "balanced"]),
     form=st.sampled_from(["chat", "text"]),
+    match=st.sampled_from([None, "data_tag.subject"]),
 )
 def test_limits_part_sizes_and_workers_change_no_prompt(
-    bench: Bench, limit: int, part_rows: int, threads: int, strategy: str, form: str
+    bench: Bench, limit: int, part_rows: int, threads: int, strategy: str, form: str, match: str | None
 ) -> None:
-    bench.write([question(row) for row in range(20)])
+    bench.write(by_subject(range(20)))
 
     def run(limit: int | None) -> dict[str, list[str]]:
         def rows(limit: int | None) -> StageResult:
@@ -275,7 +333,8 @@ def test_limits_part_sizes_and_workers_change_no_prompt(
             return stages.standardize(bench.env, StandardizeSpec("t", "d", "default", {}), raw=raw)
 
         samples = rows(limit)
-        prepared = prepare(bench, samples, rows(None), k=3, strategy=strategy, form=form, own_dataset=True)
+        rules: dict[str, Any] = {"strategy": strategy, "form": form, "match": match}
+        prepared = prepare(bench, samples, rows(None), k=3, own_dataset=True, **rules)
         parts = [part.index for part in bench.artifact(samples, "samples").parts]
         assert [part.index for part in bench.artifact(prepared, "prepared").parts] == parts, "no boundary moves"
         return prompts(bench, prepared)
