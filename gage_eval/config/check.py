@@ -128,11 +128,28 @@ def resolve(config: PipelineConfig, *, source: str = "config", base_dir: Path | 
     return ResolvedConfig(resolver.config, tasks, tuple(resolver.warnings))
 
 
-def cross_check(config: PipelineConfig, base_dir: Path | None = None) -> tuple[list[Found], list[str]]:
-    """(problems, warnings) of a config's cross-references, for a caller that knows lines."""
+@dataclass(frozen=True)
+class Checked:
+    """The cross-references of a config, as far as they lead somewhere.
+
+    Attributes:
+        found: what is wrong with them.
+        warnings: what works but is rarely meant.
+        roles: adapters by id; None where what one refers to is not there.
+        tasks: those that could be brought together.
+    """
+
+    found: Sequence[Found]
+    warnings: Sequence[str]
+    roles: Mapping[str, ResolvedRole | None]
+    tasks: Sequence[ResolvedTask]
+
+
+def cross_check(config: PipelineConfig, base_dir: Path | None = None) -> Checked:
+    """What `resolve` brings together and refuses, for a caller that knows lines."""
     resolver = _Resolver(expand(config), base_dir)
-    resolver.run()
-    return resolver.found, resolver.warnings
+    tasks = resolver.run()
+    return Checked(resolver.found, resolver.warnings, resolver.roles, tasks)
 
 
 @dataclass

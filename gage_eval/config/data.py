@@ -3,10 +3,8 @@
 import glob
 from pathlib import Path
 
-from gage_eval.canonical import canonical_text
 from gage_eval.config.check import ResolvedTask
 from gage_eval.config.models import DatasetSpec
-from gage_eval.errors import InputError, Problem
 from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.images import ImageRules
@@ -44,7 +42,7 @@ def preprocess_spec(task: ResolvedTask, base_dir: Path, sample_ids: tuple[str, .
     """What the requests of a task carry.
 
     Raises:
-        InputError: a ``content_root`` is no folder, or the bounds of image sizes contradict each other.
+        InputError: the bounds of image sizes contradict each other.
     """
     given, dataset = task.task, task.dataset
     return PreprocessSpec(
@@ -62,24 +60,6 @@ def preprocess_spec(task: ResolvedTask, base_dir: Path, sample_ids: tuple[str, .
         media=_media(dataset, base_dir),
         pool_media=MediaRules() if task.examples is None else _media(task.examples, base_dir),
     )
-
-
-def unseen_examples(task: ResolvedTask) -> list[Problem]:
-    """A prompt that would replace the messages, examples and all, without a look at them."""
-    few_shot, prompt = task.task.few_shot, task.dut.prompt
-    if few_shot is None or few_shot.k == 0 or prompt is None:
-        return []
-    template = prompt.template
-    text = canonical_text(template if isinstance(template, str) else [message.content for message in template])
-    if "history" in text or "few_shot_examples" in text:
-        return []
-    return [
-        Problem(
-            f"tasks '{task.task.task_id}'.few_shot",
-            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; let its template use "
-            "'history', which holds them, or remove the prompt or few_shot.",
-        )
-    ]
 
 
 def _few_shot(task: ResolvedTask) -> FewShotRules | None:
@@ -116,19 +96,10 @@ def _media(dataset: DatasetSpec, base_dir: Path) -> MediaRules:
 
 
 def _content_root(dataset: DatasetSpec, base_dir: Path) -> Path | None:
-    """The folder of relative media: as given, else that of the data file; None for data from elsewhere.
-
-    Raises:
-        InputError: the folder that is given is not there.
-    """
+    """The folder of relative media: as given, else that of the data file; None for data from elsewhere."""
     params = dataset.params
     if params.content_root is not None:
-        folder = base_dir / Path(params.content_root).expanduser()
-        if not folder.is_dir():
-            raise InputError(
-                f"datasets '{dataset.dataset_id}'.params.content_root: there is no folder '{params.content_root}'."
-            )
-        return folder
+        return base_dir / Path(params.content_root).expanduser()
     if params.path is None or "://" in params.path:
         return None
     path = base_dir / Path(params.path).expanduser()

@@ -7,6 +7,7 @@ at one place does not hide those at other places; what follows from a mistake th
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from pydantic import ValidationError
 from gage_eval.canonical import digest
 from gage_eval.config import secrets, yaml_lines
 from gage_eval.config.check import cross_check
+from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import Filled, fill
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.places import Found, Loc, path_text
-from gage_eval.config.plain_words import as_written, model_at, plain_words
+from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
 from gage_eval.config.plugins import check_plugins
 from gage_eval.errors import ConfigError, InputError, Problem, closest
 
@@ -193,7 +195,12 @@ def _validate(data: dict[str, Any], prefix: Loc, report: _Report, base_dir: Path
         if mended is None:
             return None
         config, checked = None, mended
-    for found, warnings in (cross_check(checked, base_dir), check_plugins(checked)):
+    references = cross_check(checked, base_dir)
+    for found, warnings in (
+        (references.found, references.warnings),
+        check_plugins(checked),
+        (check_fit(checked, references, base_dir or Path()), ()),
+    ):
         report.add(found, prefix)
         report.warnings += warnings
     return config
@@ -202,12 +209,15 @@ def _validate(data: dict[str, Any], prefix: Loc, report: _Report, base_dir: Path
 def _without_mistakes(data: dict[str, Any], error: ValidationError) -> PipelineConfig | None:
     """The config less its unknown keys and wrong optional values, so that the rest of it can be checked too.
 
-    None when something that is needed is missing or wrong: what would be said then might not be true.
+    A needed word that is misspelled is taken for the one it resembles. None when something else that is needed is
+    missing or wrong: what would be said then might not be true.
     """
     copy = _copied(data)
-    for item in error.errors(include_url=False, include_input=False):
+    for item in error.errors(include_url=False):
         loc = tuple(item["loc"])
-        if item["type"] != "extra_forbidden" and not _optional(loc):
+        needed = item["type"] != "extra_forbidden" and not _optional(loc)
+        meant = get_close_matches(str(item["input"]), allowed_words(item.get("ctx", {})), n=1) if needed else []
+        if needed and not meant:
             return None
         written = as_written(loc, data)
         parent: Any = copy
@@ -215,7 +225,10 @@ def _without_mistakes(data: dict[str, Any], error: ValidationError) -> PipelineC
             parent = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
         if not isinstance(parent, dict) or written[-1] not in parent:
             return None
-        del parent[written[-1]]
+        if meant:
+            parent[written[-1]] = meant[0]
+        else:
+            del parent[written[-1]]
     try:
         return PipelineConfig.model_validate(copy)
     except ValidationError:

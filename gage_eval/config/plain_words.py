@@ -58,6 +58,11 @@ def model_at(model: type[BaseModel] | None, loc: Loc) -> type[BaseModel] | None:
     return model
 
 
+def allowed_words(context: Mapping[str, Any]) -> list[str]:
+    """The words that the context of a ``literal_error`` allows; none in that of another error."""
+    return re.findall(r"'([^']*)'", str(context.get("expected", "")))
+
+
 def describe(value: Any) -> str:
     """A value in a message: short, without secrets."""
     if value is None:
@@ -82,7 +87,7 @@ def _message(kind: str, context: Mapping[str, Any], shown: str, fallback: str) -
     if kind == "value_error":
         return _sentence(str(context["error"]))
     if kind == "literal_error":
-        allowed = re.findall(r"'([^']*)'", str(context["expected"]))
+        allowed = allowed_words(context)
         if len(allowed) == 1:
             return f"must be {allowed[0]}, not {shown}."
         return f"must be one of {', '.join(allowed)}, not {shown}.{closest(shown.strip(chr(39)), allowed)}"

@@ -2,7 +2,8 @@
 
 import inspect
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -49,12 +50,22 @@ def find_plugin(kind: str, name: str) -> registry.Plugin[Any]:
     Raises:
         InputError: there is none, or its module cannot be imported.
     """
-    try:
+    with loading(name):
         return registry.ALL[kind].get(name)
+
+
+@contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Have foreign code, which may raise anything while it is imported, end in one sentence.
+
+    Raises:
+        InputError: it failed.
+    """
+    try:
+        yield
     except InputError:
         raise
     except Exception as error:
-        # A plug-in's module is foreign code and may raise anything while it is imported.
         raise InputError(f"cannot load '{name}': {type(error).__name__}: {error}.") from error
 
 
@@ -187,13 +198,8 @@ class _Checker:
 def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
     from gage_eval.preprocess.callables import TextCallable
 
-    try:
+    with loading(path):
         _ = TextCallable(path, kwargs, inherited).arguments
-    except InputError:
-        raise
-    except Exception as error:
-        # As a plug-in's, its module is foreign code.
-        raise InputError(f"cannot load '{path}': {type(error).__name__}: {error}.") from error
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:

@@ -15,7 +15,6 @@ from gage_eval.config.places import Found, Loc
 MASK = "***"
 
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*\Z|block:[\w.-]+(?:/[\w.-]+)*\Z")
-_VARIABLE_IN_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)")
 
 _WORD = r"(?:^|[_.-])"
 # Names that mean a secret whatever they belong to.

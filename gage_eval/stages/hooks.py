@@ -39,12 +39,10 @@ class RoleHooks:
     Attributes:
         path: ``pkg.mod:Class``, ``pkg.mod.Class`` or ``file.py:Class``.
         base_dir: folder that a file is relative to.
-        adapter_id: the adapter's name in messages.
     """
 
     path: str
     base_dir: Path
-    adapter_id: str
 
     @cached_property
     def _loaded(self) -> tuple[Any, str]:
@@ -52,11 +50,9 @@ class RoleHooks:
         in_file = module.endswith(".py")
         kind, origin = registry.load_object(f"{self.base_dir / module}:{name}" if in_file else self.path)
         if not isinstance(kind, type):
-            raise InputError(f"role_adapters '{self.adapter_id}'.class_path: '{self.path}' is no class.")
+            raise InputError(f"'{self.path}' is no class.")
         if not (hasattr(kind, "prepare") or hasattr(kind, "parse")):
-            raise InputError(
-                f"role_adapters '{self.adapter_id}'.class_path: '{self.path}' has neither 'prepare' nor 'parse'."
-            )
+            raise InputError(f"'{self.path}' has neither 'prepare' nor 'parse'.")
         with self._told("cannot be built"):
             return kind(), origin
 

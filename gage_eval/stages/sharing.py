@@ -152,7 +152,7 @@ def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> 
             backend_config=session.engine.config,
             context=context,
             prompt=PromptBinding(**prompt) if prompt else None,
-            hooks=RoleHooks(class_path, context.base_dir, given["adapter_id"]) if class_path else None,
+            hooks=RoleHooks(class_path, context.base_dir) if class_path else None,
             **given,
         )
     except (KeyError, TypeError) as error:

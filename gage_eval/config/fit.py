@@ -1,0 +1,104 @@
+"""Whether what a config brings together fits: adapters and their backends, prompts, examples, folders."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gage_eval.canonical import canonical_text
+from gage_eval.config.check import Checked, ResolvedTask
+from gage_eval.config.models import PipelineConfig, RoleAdapterSpec
+from gage_eval.config.places import Found, Loc
+from gage_eval.config.plugins import find_plugin, loading
+from gage_eval.errors import InputError, closest
+
+# What role_adapters[].capabilities may say → the capability of a backend.
+_CAPABILITIES: Mapping[str, str] = {
+    **{name: name for name in ("chat", "completion", "likelihood", "chat_likelihood", "tools", "images")},
+    "chat_completion": "chat",
+    "text_completion": "completion",
+    "loglikelihood": "likelihood",
+    "vision_chat": "images",
+    "vision": "images",
+    "tool_calls": "tools",
+    "function_calling": "tools",
+}
+
+
+def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Iterator[Found]:
+    """What does not fit.
+
+    Args:
+        config: a valid config.
+        checked: its cross-references, as far as they lead somewhere.
+        base_dir: the folder that relative paths of the config start from.
+    """
+    for index, dataset in enumerate(config.datasets):
+        root = dataset.params.content_root
+        if root is not None and not (base_dir / Path(root).expanduser()).is_dir():
+            yield Found(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
+    yield from _prompts(config)
+    for index, adapter in enumerate(config.role_adapters):
+        loc: Loc = ("role_adapters", index)
+        role = checked.roles.get(adapter.adapter_id)
+        if role is not None:
+            yield from _capabilities((*loc, "capabilities"), adapter, role.backend.type)
+        if adapter.class_path is not None:
+            yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
+    places = {task.task_id: index for index, task in enumerate(config.tasks)}
+    for task in checked.tasks:
+        if task.task.few_shot is not None:
+            yield from _examples(("tasks", places[task.task.task_id], "few_shot"), task)
+
+
+def _prompts(config: PipelineConfig) -> Iterator[Found]:
+    """Templates whose syntax is wrong."""
+    from gage_eval.prompts import PromptRenderer
+
+    for index, prompt in enumerate(config.prompts):
+        messages = prompt.template
+        template = messages if isinstance(messages, str) else [one.model_dump() for one in messages]
+        try:
+            PromptRenderer(template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
+        except InputError as error:
+            yield Found(("prompts", index), str(error))
+
+
+def _capabilities(loc: Loc, adapter: RoleAdapterSpec, backend_type: str) -> Iterator[Found]:
+    """What an adapter says it needs and its backend cannot do."""
+    try:
+        backend = find_plugin("backends", backend_type).obj
+    except InputError:
+        return  # said where it is named
+    has: frozenset[str] | None = getattr(backend, "capabilities", None)
+    for place, name in enumerate(adapter.capabilities):
+        needed = _CAPABILITIES.get(name)
+        if needed is None:
+            known = ", ".join(_CAPABILITIES)
+            yield Found((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
+        elif has is not None and needed not in has:
+            can = ", ".join(sorted(has))
+            yield Found((*loc, place), f"backend '{backend_type}' lacks '{needed}'. It can: {can}.")
+
+
+def _class_path(loc: Loc, path: str, base_dir: Path) -> Iterator[Found]:
+    from gage_eval.stages.hooks import RoleHooks
+
+    try:
+        with loading(path):
+            RoleHooks(path, base_dir).identity()
+    except InputError as error:
+        yield Found(loc, str(error))
+
+
+def _examples(loc: Loc, task: ResolvedTask) -> Iterator[Found]:
+    """A prompt that would replace the messages, examples and all, without a look at them."""
+    few_shot, prompt = task.task.few_shot, task.dut.prompt
+    if few_shot is None or few_shot.k == 0 or prompt is None:
+        return
+    template = prompt.template
+    text = canonical_text(template if isinstance(template, str) else [message.content for message in template])
+    if "history" not in text and "few_shot_examples" not in text:
+        yield Found(
+            loc,
+            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; let its template use "
+            "'history', which holds them, or remove the prompt or few_shot.",
+        )

@@ -1,0 +1,84 @@
+"""What does not fit together is said with everything else that is wrong, each at its line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gage_eval.config import load_config
+from gage_eval.errors import ConfigError
+
+Small = Callable[..., str]
+Refusal = Callable[..., list[str]]
+
+DUT = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "local"}
+MINE = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "problem"),
+    [
+        (
+            {"role_adapters": [{**DUT, "capabilities": ["chat_completion", "vison"]}]},
+            "role_adapters[0].capabilities[1]: no capability 'vison'.",
+        ),
+        (
+            {
+                "backends": [{"backend_id": "local", "type": "dummy"}],
+                "role_adapters": [{**DUT, "capabilities": ["loglikelihood"]}],
+            },
+            "role_adapters[0].capabilities[0]: backend 'dummy' lacks 'likelihood'. It can: ",
+        ),
+        (
+            {"role_adapters": [{**DUT, "class_path": "no.such:Thing"}]},
+            "role_adapters[0].class_path: cannot import 'no.such'",
+        ),
+        (
+            {"role_adapters": [{**DUT, "class_path": "pathlib:Path"}]},
+            "role_adapters[0].class_path: 'pathlib:Path' has neither 'prepare' nor 'parse'.",
+        ),
+        (
+            {"prompts": [{"prompt_id": "p", "template": "{{ sample.question"}]},
+            "prompts[0]: prompt 'p', line 1: unexpected end of template",
+        ),
+        (
+            {"prompts": [{"prompt_id": "p", "template": [{"role": "user", "content": "{% if %}"}]}]},
+            "prompts[0]: prompt 'p', message 0, line 1:",
+        ),
+        (
+            {
+                "role_adapters": [{**DUT, "prompt_id": "p"}],
+                "prompts": [{"prompt_id": "p", "template": "{{ sample.question }}"}],
+                "tasks": [{"task_id": "t", "dataset_id": "mine", "few_shot": {"k": 1}}],
+            },
+            "tasks[0].few_shot: prompt 'p' replaces the messages and shows no examples;",
+        ),
+        (
+            {"datasets": [{**MINE, "params": {**MINE["params"], "content_root": "nowhere"}}]},  # type: ignore[dict-item]
+            "datasets[0].params.content_root: there is no folder 'nowhere'.",
+        ),
+    ],
+)
+def test_it_is_a_problem_of_the_config(small: Small, refusal: Refusal, sections: dict[str, Any], problem: str) -> None:
+    (line,) = refusal(small(**sections))
+    assert line.startswith(problem)
+
+
+def test_a_misspelled_word_that_is_needed_hides_no_other_mistake(small: Small, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        small(
+            role_adapters=[{**DUT, "role_type": "dut_modell", "capabilities": ["vison"], "prompt_id": "p"}],
+            tasks=[{"task_id": "t", "dataset_id": "mien"}],
+        )
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    found = [(problem.path, problem.message.partition(".")[0]) for problem in caught.value.problems]
+    assert found == [
+        ("role_adapters[0].role_type", "must be one of dut_model, judge_model, support, not 'dut_modell'"),
+        ("role_adapters[0].prompt_id", "no prompt 'p' here; there are none at all"),
+        ("tasks[0].dataset_id", "no dataset 'mien' here"),
+    ]
+    assert all(problem.line for problem in caught.value.problems)
