@@ -6,6 +6,7 @@ lookup is a binary search for all keys at once, file after file; files of collec
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,9 +94,13 @@ class Responses:
     def _files(self, model_identity: str) -> list[IndexFile]:
         # The newest first: after a refresh its answers count, not those it was to replace.
         listed = sorted(self._objects.list(_folder(model_identity)), key=lambda item: item.mtime, reverse=True)
-        paths = [item.path for item in listed]
-        self._loaded = {path: self._loaded.get(path) or self._load(path) for path in paths}
-        return list(self._loaded.values())
+        loaded: dict[str, IndexFile] = {}
+        for item in listed:
+            with suppress(FileNotFoundError):  # collected since the listing
+                loaded[item.path] = self._loaded.get(item.path) or self._load(item.path)
+        # Other threads ask for other models meanwhile: each answers from its own.
+        self._loaded = loaded
+        return list(loaded.values())
 
     def _load(self, path: str) -> IndexFile:
         return parse_index(self._objects.get(path), path)

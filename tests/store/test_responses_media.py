@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import ArtifactDamaged, StoreError
-from gage_eval.store import Store
+from gage_eval.store import ObjectInfo, Store
 from tests.store.small import commit, rows
 
 
@@ -38,6 +38,24 @@ def test_an_artifact_that_is_gone_answers_nothing(store: Store) -> None:
     store.objects.delete(f"artifacts/{one.id}/manifest.json")
 
     assert store.responses.find("model", [key(1), key(2)]) == {key(1): (two.id, 0, 3)}
+
+
+def test_an_index_file_that_goes_while_it_is_looked_for_answers_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
+    store.responses.add("model", one.id, [key(1)], [(0, 0)])
+    store.responses.add("model", two.id, [key(2)], [(0, 3)])
+    listing = store.objects.list
+
+    def listed(prefix: str = "") -> list[ObjectInfo]:
+        found = list(listing(prefix))
+        store.objects.delete(next(item.path for item in found if one.id in item.path))
+        return found
+
+    monkeypatch.setattr(store.objects, "list", listed)
+
+    assert store.responses.find("model", [key(1), key(2)]) == {key(2): (two.id, 0, 3)}
 
 
 @settings(max_examples=40, deadline=None)
