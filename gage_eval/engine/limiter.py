@@ -1,17 +1,21 @@
 """How many calls an endpoint has in flight at once."""
 
 import asyncio
+import math
 from collections import deque
 
 from gage_eval.errors import BudgetSpent
 
 # An adaptive limit judges so many attempts together; fewer say nothing.
 _MIN_WINDOW = 10
-# A window with a larger share of refusals is overload; a smaller one is how a shared endpoint always is.
+# A larger share of refusals is overload, a smaller one how a shared endpoint always is; a window says so when it has
+# more than chance would give it (two standard deviations).
 _OVERLOAD_SHARE = 0.1
+_DEVIATIONS = 2.0
 _DECREASE = 0.85
-# So many good windows just below what was too much, before that is tried again.
+# So many good windows just below what was too much, before that is tried again; twice as many after each vain try.
 _PATIENCE = 10
+_MOST_PATIENCE = 80
 
 
 class Limiter:
@@ -20,10 +24,11 @@ class Limiter:
     The holder of a slot keeps it until the answer's log record is written, so that a crash loses at most
     `limit` answers. While a call waits to be sent again it lends its slot to another (`paused`).
 
-    An adaptive limit follows the endpoint: overload (429, 503, timeouts) decreases it by a factor, to no more than the
+    An adaptive limit follows the endpoint: overload (429, 503, timeouts) decreases it by a factor, or to no more than the
     calls that the endpoint did take. After each window of as many attempts as the limit that went well it doubles up to
-    what was safe, then grows by one, and lingers just below what was too much. It starts at its cap, so that a healthy
-    endpoint never waits for it.
+    what was safe, then grows by one, and lingers just below what was too much. Then that is tried again, at the price of
+    the few calls that are refused, and not when fewer and fewer calls are left, which would have to wait for those. It
+    starts at its cap, so that a healthy endpoint never waits for it.
 
     Args:
         limit: slots; an adaptive limit never exceeds it.
@@ -31,13 +36,15 @@ class Limiter:
     """
 
     __slots__ = (
-        "_bad", "_cap", "_good", "_patience", "_safe", "_stopped", "_timers", "_too_much", "_waiting", "active",
-        "adaptive", "limit",
+        "_bad", "_cap", "_good", "_lent", "_linger", "_patience", "_safe", "_stopped", "_timers", "_too_much", "_waiting",
+        "_wanted", "active", "adaptive", "limit",
     )  # fmt: skip
 
     def __init__(self, limit: int, *, adaptive: bool = False) -> None:
         self.adaptive = adaptive
         self.active = 0
+        # Slots of calls that wait to be sent again.
+        self._lent = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timers: set[asyncio.Future[None]] = set()
         self._stopped: str | None = None
@@ -65,7 +72,9 @@ class Limiter:
         if self.adaptive:
             self._bad += 1
             # A burst is judged while it comes in: what is still under way is what the endpoint took.
-            if self._good + self._bad >= max(min(self.limit, self.active), _MIN_WINDOW):
+            if self._good + self._bad >= max(min(self.limit, self.active), _MIN_WINDOW) or (
+                self.limit >= self._too_much and self._is_overload(max(self.limit, _MIN_WINDOW))
+            ):
                 self._judge()
 
     async def wait(self, seconds: float) -> None:
@@ -87,15 +96,19 @@ class Limiter:
         self._go_on()
 
     async def pause(self, seconds: float) -> None:
-        """Lend the holder's slot to others for a while, then wait for one again.
+        """Lend the holder's slot to others for a while, then take the next one that is free.
 
         Raises:
             BudgetSpent: nothing more is sent (`stop`).
         """
+        self._lent += 1
         self._release()
         try:
-            await self.wait(seconds)
-            await self.__aenter__()
+            try:
+                await self.wait(seconds)
+            finally:
+                self._lent -= 1
+            await self._enter(first=True)
         except BaseException:
             # The holder gives back what it holds when it leaves.
             self.active += 1
@@ -109,11 +122,17 @@ class Limiter:
             _fire(timer)
 
     async def __aenter__(self) -> None:
+        await self._enter(first=False)
+
+    async def _enter(self, *, first: bool) -> None:
         if self.active < self.limit and not self._waiting:
             self.active += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -136,23 +155,43 @@ class Limiter:
             raise ValueError(f"a limit of {limit} lets nothing through")
         self.limit = self._cap = self._safe = limit
         self._too_much = limit + 1
-        self._good = self._bad = self._patience = 0
+        self._good = self._bad = self._patience = self._wanted = 0
+        self._linger = _PATIENCE
+
+    def _is_overload(self, attempts: int) -> bool:
+        expected = _OVERLOAD_SHARE * attempts
+        return self._bad > expected + _DEVIATIONS * math.sqrt(expected * (1 - _OVERLOAD_SHARE))
 
     def _judge(self) -> None:
         """Change the limit by what the last window of attempts came to."""
-        bad, total = self._bad, self._good + self._bad
+        overload = self._is_overload(self._good + self._bad)
         self._good = self._bad = 0
-        if bad > 1 and bad > _OVERLOAD_SHARE * total:
-            self._too_much = self.limit
-            self._patience = _PATIENCE
+        wanted = self.active + len(self._waiting) + self._lent
+        fewer, self._wanted = wanted < self._wanted, wanted
+        tried = self.limit >= self._too_much
+        if overload and tried:
+            self.limit = self._too_much - 1
+            self._linger = min(2 * self._linger, _MOST_PATIENCE)
+            self._patience = self._linger
+        elif overload:
+            self._too_much = max(2, min(self.limit, self.active + 1))
+            self._patience = self._linger = _PATIENCE
             self._safe = max(1, int(self.limit * _DECREASE))
             self.limit = max(1, min(self._safe, self.active - 1))
-        elif self.active >= self.limit and self.limit < self._cap:
-            if self.limit + 1 >= self._too_much and self._patience:
-                self._patience -= 1
-                return
-            self.limit = min(self._cap, 2 * self.limit if 2 * self.limit <= self._safe else self.limit + 1)
-            self._grant()
+        elif self.active >= self.limit:
+            if tried:
+                self._too_much = self.limit + 1
+                self._linger = _PATIENCE
+            self._grow(fewer=fewer)
+
+    def _grow(self, *, fewer: bool) -> None:
+        if self.limit >= self._cap:
+            return
+        if self.limit + 1 >= self._too_much and (self._patience or fewer):
+            self._patience = max(0, self._patience - 1)
+            return
+        self.limit = min(self._cap, 2 * self.limit if 2 * self.limit <= self._safe else self.limit + 1)
+        self._grant()
 
     def _release(self) -> None:
         self.active -= 1

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from engine.simulated import Endpoint
 
 from gage_eval.engine.limiter import Both, Limiter
 
@@ -74,11 +75,6 @@ async def fill(limiter: Limiter) -> None:
         await limiter.__aenter__()
 
 
-async def drain(limiter: Limiter) -> None:
-    while limiter.active:
-        await limiter.__aexit__()
-
-
 async def test_a_burst_that_is_refused_leaves_about_as_many_slots_as_the_endpoint_took() -> None:
     limiter = Limiter(256, adaptive=True)
     await fill(limiter)
@@ -88,33 +84,42 @@ async def test_a_burst_that_is_refused_leaves_about_as_many_slots_as_the_endpoin
     assert 8 <= limiter.limit <= 32
 
 
-async def serve(limiter: Limiter, capacity: int, windows: int) -> list[int]:
-    """Windows of attempts at an endpoint that takes so many at a time; the limit after each."""
-    limits = []
-    for _ in range(windows):
-        await drain(limiter)
-        await fill(limiter)
-        for number in range(max(limiter.limit, 10)):
-            if number < limiter.active - capacity:
-                limiter.overloaded()
-            else:
-                limiter.answered()
-        limits.append(limiter.limit)
-    return limits
+@pytest.mark.parametrize("retry_after_s", [None, 0.0, 1.0])
+@pytest.mark.parametrize(("rows", "capacity"), [(1000, 2), (2000, 16), (10_000, 100)])
+def test_a_run_that_starts_far_too_wide_ends_like_the_best_fixed_one(
+    rows: int, capacity: int, retry_after_s: float | None
+) -> None:
+    best = Endpoint(capacity=capacity).serve(rows, Limiter(capacity))
+    endpoint = Endpoint(capacity=capacity, retry_after_s=retry_after_s)
+    took = endpoint.serve(rows, limiter := Limiter(256, adaptive=True))
+    assert took < 1.1 * best
+    # The first burst, and a few of those that try for more.
+    assert endpoint.refused < 256 + 0.1 * rows
+    assert 0.75 * capacity <= limiter.limit <= 1.25 * capacity + 1
 
 
-@pytest.mark.parametrize("capacity", [2, 16, 100])
-async def test_the_limit_stays_near_what_the_endpoint_takes(capacity: int) -> None:
-    limiter = Limiter(256, adaptive=True)
-    limits = (await serve(limiter, capacity, 400))[200:]
-    assert 0.75 * capacity <= sum(limits) / len(limits) <= 1.25 * capacity + 1
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.08])
+@pytest.mark.parametrize("width", [16, 64])
+def test_refusals_now_and_then_do_not_slow_a_run_down(width: int, noise: float) -> None:
+    took = {
+        adaptive: Endpoint(noise=noise, retry_after_s=0.0).serve(5000, Limiter(width, adaptive=adaptive))
+        for adaptive in (False, True)
+    }
+    assert took[True] < 1.2 * took[False]
 
 
-async def test_the_limit_comes_back_when_the_endpoint_does() -> None:
-    limiter = Limiter(64, adaptive=True)
-    await serve(limiter, 8, 50)
-    assert limiter.limit < 20
-    assert (await serve(limiter, 64, 200))[-1] == 64
+def test_the_limit_follows_an_endpoint_that_takes_less_and_then_more() -> None:
+    limits: list[int] = []
+
+    class Watched(Limiter):
+        def answered(self) -> None:
+            super().answered()
+            limits.append(self.limit)
+
+    endpoint = Endpoint(capacities={0.0: 64, 5.0: 8, 20.0: 64}, retry_after_s=0.0)
+    endpoint.serve(30_000, Watched(64, adaptive=True))
+    assert limits[0] == limits[-1000] == 64
+    assert 6 <= min(limits) <= 8
 
 
 async def test_a_few_refusals_leave_the_limit_as_it_is() -> None:
