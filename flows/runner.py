@@ -105,7 +105,7 @@ def _named(options: RunOptions) -> RunOptions:
 
 def _record(options: RunOptions, run_id: str) -> dict[str, Any] | None:
     try:
-        return RunFolder.open(Places.at(options.store, options.output_dir).runs, run_id).record()
+        return RunFolder.open(Places.at(options.store, options.output_dir), run_id).record()
     except InputError:
         return None
 

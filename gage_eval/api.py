@@ -133,7 +133,7 @@ class Run:
         if outputs is None:
             raise InputError(
                 f"task '{task_id}' of run {self.run_id} has not come to {stage} (the run is {self.status}); "
-                f"go on with it by gage resume {self.run_id}"
+                f"go on with it by {self._stored.folder.again}"
             )
         return outputs
 
@@ -198,7 +198,7 @@ def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = 
         InputError: there is none of that id.
     """
     places = Places.at(store, output_dir)
-    return Run(StoredRun.open(places.runs, run_id), Store.open(places.store, read_only=True))
+    return Run(StoredRun.open(places, run_id), Store.open(places.store, read_only=True))
 
 
 def _named(config: str | Path | Mapping[str, Any]) -> str:

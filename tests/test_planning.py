@@ -13,6 +13,7 @@ from gage_eval.engine.wal import LogWriter
 from gage_eval.planning import Forecast, forecast, rendered, role_source, uses_of
 from gage_eval.planning.differences import differing
 from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Places
 from gage_eval.runs.stored import stored_runs
 from gage_eval.store import Store
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows
@@ -38,7 +39,7 @@ def plan(**changes: Any) -> dict[str, Forecast]:
     found = forecast(
         Store.open("store"),
         make_plan(loaded),
-        uses=lambda: uses_of((stored.run_id, stored.record) for stored in stored_runs("store/runs")),
+        uses=lambda: uses_of((stored.run_id, stored.record) for stored in stored_runs(Places.at("store"))),
     )
     return {one.stage: one for one in found}
 

@@ -66,7 +66,10 @@ def verify(
     remove: Annotated[bool, typer.Option("--remove", help="Delete what is damaged; it is computed again.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Read everything again and name what is not as it was committed; exit 1 when there is any."""
+    """Read everything again and name what is not as it was committed.
+
+    Exits with 1 when there is any.
+    """
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Places
@@ -93,7 +96,9 @@ def gc(
     store: Store = None,
     output_dir: OutputDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    min_age: Annotated[str, typer.Option("--min-age", help="Keep what is younger: 90s, 30m, 12h, 7d, 4w.")] = "1d",
+    min_age: Annotated[
+        str, typer.Option("--min-age", metavar="AGE", help="Keep what is younger: 90s, 30m, 12h, 7d, 4w.")
+    ] = "1d",
     json: AsJson = False,
 ) -> None:
     """Remove what no run and no baseline needs."""
@@ -108,7 +113,7 @@ def gc(
     places = Places.at(store, output_dir)
     ArtifactStore.open(places.store, read_only=True)  # refuses to make a store only to collect in it
     opened = ArtifactStore.open(places.store)
-    roots = find_roots(opened, places.runs)
+    roots = find_roots(opened, places)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
     report = opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age)

@@ -45,7 +45,10 @@ class Check:
 
 @app.command()
 def doctor(store: Store = None, json: AsJson = False) -> None:
-    """Say what is installed, what is set and what answers; exit 1 when something needed is broken."""
+    """Say what is installed, what is set and what answers.
+
+    Exits with 1 when something that is needed is broken.
+    """
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.errors import InputError
     from gage_eval.settings import load_settings

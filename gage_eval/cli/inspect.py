@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gage_eval.registry import Plugin
     from gage_eval.stages import Plan
 
-Config = Annotated[str, typer.Argument(help="Path of a config file, or suite:NAME.")]
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="Path of a config file, or suite:NAME.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
@@ -101,8 +101,8 @@ def _counted(kind: str, names: list[str]) -> str:
 @app.command()
 def preview(
     config: Config,
-    n: Annotated[int, typer.Option("-n", min=1, help="Samples of each task.")] = 3,
-    task: Annotated[str | None, typer.Option("--task", help="This task only.")] = None,
+    n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
     sample_id: SampleId = None,
     max_samples: MaxSamples = None,
     model_path: ModelPath = None,
@@ -110,7 +110,7 @@ def preview(
     store: Store = None,
     json: AsJson = False,
 ) -> None:
-    """Print the requests of the first samples as they would be sent; send nothing."""
+    """Print the first requests as they would be sent; send nothing."""
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import preview_requests, print_request
     from gage_eval.runs.options import RunOptions
@@ -140,7 +140,8 @@ def list_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="metrics, backends, loaders, preprocessors, filters, roles, suites or runs; all by default."
+            metavar="KIND",
+            help="aggregations, backends, filters, loaders, metrics, preprocessors, suites or runs; all by default.",
         ),
     ] = None,
     store: Store = None,
@@ -158,6 +159,11 @@ def list_(
     # Without a kind, what can be named in a config: runs have `gage show`.
     wanted = [kind] if kind is not None else kinds[:-1]
     listed = {name: _entries(name, store, output_dir) for name in wanted}
+    if kind == "runs" and not json:
+        from gage_eval.cli.show import print_runs
+
+        print_runs(listed["runs"], store, output_dir)
+        return
     if json:
         print_json(listed[kind] if kind is not None else {"gage_eval": __version__, **listed})
         return
@@ -167,8 +173,8 @@ def list_(
         if not entries:
             print(f"no {name}.")
             continue
-        columns = list(entries[0])[:-1] if name in registry.ALL else list(entries[0])
-        header = [name.removesuffix("s") if column == "name" and name != "runs" else column for column in columns]
+        columns = [column for column in entries[0] if column != "info"]
+        header = [name.removesuffix("s") if column == "name" else column for column in columns]
         print_table(header, [[_cell(entry[column]) for column in columns] for entry in entries])
 
 
@@ -190,8 +196,8 @@ def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[
         {
             "name": plugin.name,
             "version": plugin.version,
-            "summary": plugin.summary,
             "origin": plugin.origin,
+            "summary": plugin.summary,
             "info": {**{key: _info(value) for key, value in plugin.info.items()}, **_parameters(plugin)},
         }
         for plugin in registry.ALL[kind]
@@ -232,10 +238,10 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(help="config, summary or sample.")],
-    output: Annotated[Path | None, typer.Option("--output", help="Write it to this file.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="config, summary or sample.")],
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
-    """Print a JSON Schema, for editors and for programs that read or write such files."""
+    """Print a JSON Schema, for editors and for programs."""
     from gage_eval.errors import InputError, closest
 
     names = ("config", "summary", "sample")

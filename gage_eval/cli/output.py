@@ -1,10 +1,16 @@
 """What commands print: aligned tables, JSON, and text of others made harmless."""
 
 import json
+import sys
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from gage_eval.canonical import JsonValue, normalise
-from gage_eval.report.console import clean
+from gage_eval.report.console import clean, folded, terminal_width
+
+# A column narrower than this is not worth folding.
+_LEAST_WIDTH = 24
 
 
 def print_json(value: JsonValue) -> None:
@@ -13,15 +19,29 @@ def print_json(value: JsonValue) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> None:
-    """Rows in aligned columns, two spaces apart; the columns named in ``right`` are flush right."""
+    """Rows in aligned columns, two spaces apart; the columns named in ``right`` are flush right.
+
+    On a terminal the last column is folded below itself where a line would be too long.
+    """
     table = [list(header), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    width = terminal_width(sys.stdout)
+    if width is not None and width - indent < _LEAST_WIDTH:
+        width = None
     for row in table:
         cells = [
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(header, row, widths, strict=True)
+            cell.rjust(wide) if name in right else cell.ljust(wide)
+            for name, cell, wide in zip(header, row, widths, strict=True)
         ]
-        print("  ".join(cells).rstrip())
+        print(folded("  ".join(cells).rstrip(), width, indent))
+
+
+def shown_place(place: str) -> str:
+    """A path as one types it here: relative where it lies below the working folder."""
+    with suppress(ValueError):
+        return str(Path(place).relative_to(Path.cwd()))
+    return place
 
 
 def readable(text: str) -> str:

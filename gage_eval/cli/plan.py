@@ -22,7 +22,7 @@ def plan(
     set_: Set = None,
     json: AsJson = False,
 ) -> None:
-    """Say for each stage whether its result is there already, and what a run would send."""
+    """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.config.plan import Surroundings, make_plan
     from gage_eval.planning import forecast, uses_of
@@ -48,7 +48,7 @@ def plan(
     found = forecast(
         artifacts,
         planned,
-        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(places.runs)),
+        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(places)),
         concurrency=concurrency or load_settings().concurrency,
     )
     if json:
@@ -90,10 +90,11 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
 
 def _why(one: "Forecast") -> str:
     from gage_eval.cli.output import duration
+    from gage_eval.report.console import counted
 
     said = [one.why] if one.why else []
     if one.to_send is not None:
-        said.append(f"{one.to_send:,} request{'s' if one.to_send != 1 else ''}")
+        said.append(counted(one.to_send, "request"))
         if one.tokens:
             said[-1] += f", about {one.tokens:,} tokens"
         if one.seconds:

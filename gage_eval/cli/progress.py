@@ -6,21 +6,13 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.cli.figures import progress_text, result_text
+from gage_eval.report.console import clean, counted
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from gage_eval.stages import StageResult
-
-_UNITS = {"preprocess": "requests", "judge": "judgments", "auto_eval": "metrics", "report": "report"}
-_ROWS = {
-    "load": "raw",
-    "standardize": "samples",
-    "preprocess": "requests",
-    "support": "support_responses",
-    "infer": "responses",
-    "judge": "judgments",
-    "auto_eval": "metrics",
-}
 
 
 class ConsoleObserver:
@@ -73,29 +65,30 @@ class ConsoleObserver:
                 bar = self._bars[task_id, stage] = self._progress.add_task(
                     self._label(task_id, stage), total=total, figures=""
                 )
-            self._progress.update(bar, completed=done, total=total, figures=_figures(figures))
+            self._progress.update(bar, completed=done, total=total, figures=progress_text(figures))
 
     def finished(self, result: "StageResult") -> None:
         self._drop_bar(result.task_id, result.stage)
         state = "cached" if result.cached else f"{result.seconds:.1f} s"
-        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {_what(result)}")
+        text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
+        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {text}".rstrip())
 
     def failed(self, task_id: str, stage: str, error: BaseException) -> None:
         self._drop_bar(task_id, stage)
-        self._say(f"  {self._label(task_id, stage)}  stopped")
+        self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
 
     def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
         if kind == "run_started":
-            self._width = max((len(name) for name in payload["tasks"]), default=0)
-            count = len(payload["tasks"])
+            tasks = payload["tasks"]
+            # The stages of the only task need no name before them.
+            self._width = max(len(clean(name)) for name in tasks) + 2 if len(tasks) > 1 else 0
             where = "inline" if self._inline else f"prefect {payload.get('url') or ''}".rstrip()
-            tasks = f"{count} task{'s' if count != 1 else ''}"
-            self._say(f"{payload['name']} · {tasks} · {where} · run {payload['run_id']}")
+            self._say(clean(f"{payload['name']} · {counted(len(tasks), 'task')} · {where} · run {payload['run_id']}"))
         elif kind == "warning":
-            self._say(f"  note: {payload['message']}")
+            self._say(clean(f"  note: {payload['message']}"))
 
     def _label(self, task_id: str, stage: str) -> str:
-        return f"{task_id:<{self._width}}  {stage:<11}"
+        return f"{clean(task_id) if self._width else '':<{self._width}}{stage:<11}"
 
     def _drop_bar(self, task_id: str, stage: str) -> None:
         with self._lock:
@@ -111,39 +104,3 @@ class ConsoleObserver:
                 self._progress.console.print(line, markup=False, highlight=False)
             else:
                 print(line, flush=True)
-
-
-def _what(result: "StageResult") -> str:
-    """What a stage came to, in figures."""
-    counts = result.counts
-    if result.stage == "report":
-        return ""
-    rows = counts.get(_ROWS.get(result.stage, ""), 0)
-    if result.stage == "judge" and rows == 0:
-        return "–"
-    said = [f"{rows:,} {_UNITS.get(result.stage, 'rows')}"]
-    if result.stage in ("support", "infer") and not result.cached:
-        for name, words in (("reused", "reused"), ("retried", "retried")):
-            if counts.get(name):
-                said.append(f"{counts[name]:,} {words}")
-        if result.seconds > 0 and counts.get("sent"):
-            said.append(f"{counts['sent'] / result.seconds:,.0f} requests/s")
-    for name, words in (("rejects", "rejected"), ("prepare_rejects", "rejected"), ("error", "in error")):
-        if counts.get(name):
-            said.append(f"{counts[name]:,} {words}")
-    return " · ".join(said)
-
-
-def _figures(figures: Mapping[str, int | float]) -> str:
-    said = []
-    if figures.get("rows_per_s"):
-        said.append(f"{figures['rows_per_s']:,.0f} rows/s")
-    for name, words in (
-        ("in_flight", "in flight"),
-        ("retried", "retried"),
-        ("reused", "reused"),
-        ("errors", "in error"),
-    ):
-        if figures.get(name):
-            said.append(f"{figures[name]:,} {words}")
-    return " · ".join(said)

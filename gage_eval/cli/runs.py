@@ -9,15 +9,29 @@ from gage_eval.cli.main import app
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
 
-Store = Annotated[str | None, typer.Option("--store", help="Where artifacts live: a folder or s3://bucket/prefix.")]
-OutputDir = Annotated[str | None, typer.Option("--output-dir", help="Where run folders live; <store>/runs by default.")]
-RunId = Annotated[str | None, typer.Option("--run-id", help="Name of the run; a fresh one by default.")]
-Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help="Requests in flight.")]
-MaxSamples = Annotated[int | None, typer.Option("--max-samples", min=1, help="At most this many rows of each task.")]
-SampleId = Annotated[list[str] | None, typer.Option("--sample-id", help="Only this sample; may be repeated.")]
-ModelPath = Annotated[str | None, typer.Option("--model-path", help="Checkpoint, for engines that load one.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change the config.")]
-Refresh = Annotated[list[str] | None, typer.Option("--refresh", metavar="STAGE", help="Compute a stage again.")]
+Store = Annotated[
+    str | None, typer.Option("--store", metavar="URL", help="Where artifacts live: a folder or s3://bucket/prefix.")
+]
+OutputDir = Annotated[
+    str | None, typer.Option("--output-dir", metavar="URL", help="Where run folders live; <store>/runs by default.")
+]
+RunId = Annotated[str | None, typer.Option("--run-id", metavar="NAME", help="Name of the run; a fresh one by default.")]
+Concurrency = Annotated[int | None, typer.Option("--concurrency", metavar="N", min=1, help="Requests in flight.")]
+MaxSamples = Annotated[
+    int | None, typer.Option("--max-samples", metavar="N", min=1, help="At most this many rows of each task.")
+]
+SampleId = Annotated[
+    list[str] | None, typer.Option("--sample-id", metavar="ID", help="Only this sample; may be repeated.")
+]
+ModelPath = Annotated[
+    str | None, typer.Option("--model-path", metavar="PATH", help="Checkpoint, for engines that load one.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change the config; may be repeated.")
+]
+Refresh = Annotated[
+    list[str] | None, typer.Option("--refresh", metavar="STAGE", help="Compute a stage again; may be repeated.")
+]
 Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
@@ -25,7 +39,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")
 
 @app.command()
 def run(
-    config: Annotated[str, typer.Argument(help="Path of a config file.")],
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path of a config file.")],
     store: Store = None,
     run_id: RunId = None,
     output_dir: OutputDir = None,
@@ -39,7 +53,7 @@ def run(
     prefect: Prefect = False,
     json: Json = False,
 ) -> None:
-    """Run a config: with Prefect where an API is configured, else in this process."""
+    """Run a config, with Prefect or in this process."""
     from gage_eval.runs import RunOptions
 
     options = RunOptions(
@@ -59,9 +73,15 @@ def run(
 
 @app.command()
 def suite(
-    name: Annotated[str, typer.Argument(help="Name of a built-in suite; gage list suites shows them.")],
-    model: Annotated[str | None, typer.Option("--model", help="Model name or path for the suite's backend.")] = None,
-    engine: Annotated[str | None, typer.Option("--engine", help="Backend type for the suite's backend.")] = None,
+    name: Annotated[
+        str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Model name or path for the suite's backend.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="TYPE", help="Backend type for the suite's backend.")
+    ] = None,
     store: Store = None,
     run_id: RunId = None,
     output_dir: OutputDir = None,
@@ -97,7 +117,7 @@ def suite(
 
 @app.command()
 def resume(
-    run_id: Annotated[str, typer.Argument(help="Name of the run.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")],
     store: Store = None,
     output_dir: OutputDir = None,
     only_errors: Annotated[
@@ -107,7 +127,7 @@ def resume(
     prefect: Prefect = False,
     json: Json = False,
 ) -> None:
-    """Go on with a run that was stopped, killed, or left rows in error."""
+    """Go on with a run that was stopped or killed, or has failed rows."""
     from gage_eval.runs.resume import resumed
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors)
@@ -116,6 +136,7 @@ def resume(
 
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> None:
     from gage_eval.cli.launch import launch_run
+    from gage_eval.cli.output import shown_place
     from gage_eval.report.console import print_scores
 
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json)
@@ -123,4 +144,4 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
         print(outcome.summary.model_dump_json(indent=2))
     else:
         print()
-        print_scores(outcome.summary, report=outcome.folder.place("report.html"))
+        print_scores(outcome.summary, report=shown_place(outcome.folder.place("report.html")))

@@ -10,20 +10,25 @@ from gage_eval.cli.runs import OutputDir, RunId, Store
 
 @app.command()
 def score(
-    run: Annotated[str, typer.Argument(help="The run whose responses are scored.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run whose responses are scored.")],
     metric: Annotated[
         list[str],
-        typer.Option("--metric", help="A name, name(key='value'), or {name: {key: value}}; may be repeated."),
+        typer.Option(
+            "--metric", metavar="METRIC", help="A name, name(key='value'), or {name: {key: value}}; may be repeated."
+        ),
     ],
-    task: Annotated[list[str] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; may be repeated.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Keep the scores as a run of their own.")] = False,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Score a stored run's responses with other metrics; no model is asked."""
+    """Score a stored run with other metrics; no model is asked."""
     from gage_eval.cli.lean import be_lean
+    from gage_eval.cli.output import shown_place
     from gage_eval.errors import InputError
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Places
@@ -38,16 +43,16 @@ def score(
     be_lean()
     places = Places.at(store, output_dir)
     found = rescore(
-        StoredRun.open(places.runs, run),
+        StoredRun.open(places, run),
         ArtifactStore.open(places.store),
         [metric_spec(text) for text in metric],
         tasks=task or (),
         processes=load_settings().autoeval_workers or 1,
     )
-    folder = found.save(places.runs, run_id) if save else None
+    folder = found.save(run_id) if save else None
     if json:
         print(found.summary.model_dump_json(indent=2))
         return
-    print_scores(found.summary, report=folder.place("report.html") if folder else None)
+    print_scores(found.summary, report=shown_place(folder.place("report.html")) if folder else None)
     if folder:
         print(f"saved as run {folder.run_id}")

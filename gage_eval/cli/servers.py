@@ -12,7 +12,9 @@ app.add_typer(server_app, name="server")
 
 @server_app.command("start")
 def start(
-    port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="4200, or a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4200, or a free one.")
+    ] = None,
 ) -> None:
     """Start it in the background and wait until it answers."""
     from gage_eval import server

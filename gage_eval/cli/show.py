@@ -10,37 +10,23 @@ from gage_eval.cli.runs import OutputDir, Store
 if TYPE_CHECKING:
     from gage_eval.runs.stored import StageState, StoredRun
 
-# Of stages with several outputs the one whose rows count.
-_MAIN_OUTPUT = {
-    "standardize": "samples",
-    "support": "support_responses",
-    "infer": "responses",
-    "judge": "judgments",
-}
-_FIGURES = {
-    "in_flight": "in flight",
-    "retried": "retried",
-    "reused": "reused",
-    "rejects": "rejected",
-    "prepare_rejects": "rejected",
-    "error": "in error",
-    "errors": "in error",
-}
+# The output of each stage that one looks at next; all of them are in the JSON.
+_MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses", "judgments", "metrics", "report")
 
 
 @app.command()
 def show(
-    run_id: Annotated[str | None, typer.Argument(help="A run; all runs by default.")] = None,
+    run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="A run; all runs by default.")] = None,
     sample: Annotated[
-        str | None, typer.Option("--sample", help="This sample: what was sent, came back, and why.")
+        str | None, typer.Option("--sample", metavar="ID", help="This sample: what was sent, came back, and why.")
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", help="The task of the sample.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many runs.")] = 20,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="The task of the sample.")] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many runs.")] = 20,
     store: Store = None,
     output_dir: OutputDir = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Look at runs: scores of a finished one, progress of one under way."""
+    """Look at runs, finished or under way, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
     from gage_eval.runs.options import Places
@@ -49,9 +35,13 @@ def show(
     if run_id is None:
         if sample is not None or task is not None:
             raise InputError("--sample and --task need a run: gage show RUN --sample ID.")
-        _show_runs(store, output_dir, limit, json=json)
+        rows = run_rows(store, output_dir, limit)
+        if json:
+            print_json(rows)
+        else:
+            print_runs(rows, store, output_dir)
         return
-    stored = StoredRun.open(Places.at(store, output_dir).runs, run_id)
+    stored = StoredRun.open(Places.at(store, output_dir), run_id)
     if sample is not None:
         from gage_eval.cli.samples import show_sample
 
@@ -69,7 +59,7 @@ def run_rows(store: str | None, output_dir: str | None, limit: int | None = None
     from gage_eval.runs.options import Places
     from gage_eval.runs.stored import stored_runs
 
-    return [_row(stored) for stored in islice(stored_runs(Places.at(store, output_dir).runs), limit)]
+    return [_row(stored) for stored in islice(stored_runs(Places.at(store, output_dir)), limit)]
 
 
 def _row(stored: "StoredRun") -> dict[str, Any]:
@@ -101,14 +91,12 @@ def _headline(stored: "StoredRun") -> str | None:
     return f"{metrics[0].name} {score_text(metrics[0])}" if metrics else None
 
 
-def _show_runs(store: str | None, output_dir: str | None, limit: int, *, json: bool) -> None:
-    from gage_eval.cli.output import print_json, print_table
+def print_runs(rows: list[dict[str, Any]], store: str | None, output_dir: str | None) -> None:
+    """Print `run_rows` as a table."""
+    from gage_eval.cli.output import print_table
     from gage_eval.runs.options import Places
 
-    rows = run_rows(store, output_dir, limit)
-    if json:
-        print_json(rows)
-    elif not rows:
+    if not rows:
         print(f"no runs in {Places.at(store, output_dir).runs}. Start one: gage run CONFIG, or gage suite demo")
     else:
         print_table(
@@ -154,13 +142,14 @@ def _as_record(stored: "StoredRun") -> dict[str, Any]:
 
 
 def _show_run(stored: "StoredRun") -> None:
+    from gage_eval.cli.output import shown_place
     from gage_eval.report.console import clean, print_scores
 
     record = stored.record
     began = str(record.get("created")).replace("T", " ").removesuffix("+00:00")
     print(clean(f"{record.get('name')} · run {stored.run_id} · {stored.standing} · began {began}"))
     if stored.status == "completed":
-        print_scores(stored.summary, report=stored.folder.place("report.html"))
+        print_scores(stored.summary, report=shown_place(stored.folder.place("report.html")))
         print()
     _print_stages(stored)
     for sentence in _remarks(stored):
@@ -171,7 +160,7 @@ def _remarks(stored: "StoredRun") -> list[str]:
     """What to know and to do about a run that is not finished."""
     from gage_eval.cli.output import duration
 
-    again = f"go on with it by gage resume {stored.run_id}"
+    again = f"go on with it by {stored.folder.again}"
     standing = stored.standing
     if standing == "killed":
         return [f"Its process was killed. What was computed is kept; {again}"]
@@ -189,31 +178,26 @@ def _remarks(stored: "StoredRun") -> list[str]:
 
 def _print_stages(stored: "StoredRun") -> None:
     from gage_eval.cli.output import print_table
+    from gage_eval.marks import STAGES
 
-    several = len(stored.record.get("tasks") or []) > 1
+    tasks = list(stored.record.get("tasks") or [])
+    known = [(task_id, stage) for task_id in tasks for stage in STAGES]
+    states = sorted(stored.stages.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known))
     rows = []
-    for state in stored.stages.values():
-        outputs = "  ".join(f"{name} {artifact[:8]}" for name, artifact in state.outputs.items())
+    for _, state in states:
+        outputs = "  ".join(f"{name} {state.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in state.outputs)
         row = (state.stage, state.state, _progress(state), outputs)
-        rows.append((state.task_id, *row) if several else row)
+        rows.append((state.task_id, *row) if len(tasks) > 1 else row)
     if rows:
-        header = ("stage", "state", "rows", "artifacts")
-        print_table(("task", *header) if several else header, rows)
+        header = ("stage", "state", "came to", "artifact")
+        print_table(("task", *header) if len(tasks) > 1 else header, rows)
 
 
 def _progress(state: "StageState") -> str:
     """Rows done, and what else is to be said about them."""
-    figures = state.figures
+    from gage_eval.cli.figures import progress_text, result_text
+
     if state.state in ("finished", "cached"):
-        rows = figures.get(_MAIN_OUTPUT.get(state.stage) or next(iter(state.outputs), ""))
-        said = [] if rows is None else [f"{rows:,}"]
-    elif state.total or state.done:
-        said = [f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}"]
-    else:
-        said = []
-    if figures.get("rows_per_s"):
-        said.append(f"{figures['rows_per_s']:,.0f} rows/s")
-    for name, words in _FIGURES.items():
-        if figures.get(name):
-            said.append(f"{figures[name]:,} {words}")
-    return " · ".join(said)
+        return result_text(state.stage, state.figures)
+    done = f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}" if state.done else ""
+    return " · ".join(filter(None, (done, progress_text(state.figures))))

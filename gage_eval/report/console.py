@@ -1,14 +1,19 @@
 """The score table: on a terminal with rich, elsewhere as plain aligned lines."""
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TextIO, TypeAlias
 
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import GroupScore, MetricSummary, Summary, TaskMetric, format_value
+from gage_eval.report.summary import GroupScore, MetricSummary, Summary, format_value
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
+_ALARMING = frozenset({"truncated", "unparsed", "error"})
+
+_Line: TypeAlias = list[tuple[str, str]]
 
 
 def score_text(metric: MetricSummary | GroupScore) -> str:
@@ -59,30 +64,62 @@ def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO 
     Args:
         summary: of a finished run.
         report: place of the HTML report.
-        stream: standard output by default; colours and rules only where it is a terminal.
+        stream: standard output by default; colours, and lines that fit, only where it is a terminal.
     """
     out = sys.stdout if stream is None else stream
+    width = terminal_width(out)
     rows = score_rows(summary)
-    if rows and out.isatty():
-        _print_rich(summary, rows, out)
+    if rows and width is not None:
+        _print_coloured(_lines(rows, width), out)
     elif rows:
         out.writelines(line + "\n" for line in plain_lines(rows))
-    lines = [*group_lines(summary), *map(clean, remarks(summary)), closing_line(summary, report)]
-    out.writelines(line + "\n" for line in lines)
+    for line in (*group_lines(summary), *map(clean, remarks(summary)), closing_line(summary, report)):
+        out.write(folded(line, width) + "\n")
 
 
-def plain_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Heading and rows in aligned columns, two spaces apart."""
-    table = [COLUMNS, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(COLUMNS))]
-    lines = []
-    for row in table:
-        cells = [
-            cell.ljust(width) if name in _LEFT else cell.rjust(width)
-            for name, cell, width in zip(COLUMNS, row, widths, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
+def plain_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Heading and rows in aligned columns, two spaces apart.
+
+    Args:
+        rows: the cells, in the order of `COLUMNS`.
+        width: where the table is wider than that, each task becomes a heading above its metrics.
+    """
+    return [_joined(line) for line in _lines(rows, width)]
+
+
+def _lines(rows: Sequence[Sequence[str]], width: int | None) -> list[_Line]:
+    wide = _aligned(COLUMNS, rows)
+    if width is None or max(len(_joined(line)) for line in wide) <= width:
+        return wide
+    head, *metrics = _aligned(COLUMNS[1:], [row[1:] for row in rows])
+    lines = [[("", "  "), *head]]
+    task = None
+    for (name, *_), cells in zip(rows, metrics, strict=True):
+        if name != task:
+            lines.append([("task", name)])
+            task = name
+        lines.append([("", "  "), *cells])
     return lines
+
+
+def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[_Line]:
+    """Each row as pairs of a column's name and the padded cell, the heading first."""
+    table = [columns, *rows]
+    widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
+    return [
+        [
+            (
+                name,
+                ("  " if index else "") + (cell.ljust(widths[index]) if name in _LEFT else cell.rjust(widths[index])),
+            )
+            for index, (name, cell) in enumerate(zip(columns, row, strict=True))
+        ]
+        for row in table
+    ]
+
+
+def _joined(line: _Line) -> str:
+    return "".join(cell for _, cell in line).rstrip()
 
 
 def closing_line(summary: Summary, report: str | None = None) -> str:
@@ -91,6 +128,8 @@ def closing_line(summary: Summary, report: str | None = None) -> str:
     facts = [_seconds(summary.run.timings.wall_runtime_s)]
     if tokens:
         facts.append(f"{_large(sum(tokens))} tokens")
+    if tokens and not summary.run.sent:
+        facts.append("nothing sent")
     if summary.run.reused:
         facts.append(f"{summary.run.reused:,} reused")
     place = f"report  {clean(report)}      " if report else ""
@@ -102,25 +141,39 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _print_rich(summary: Summary, rows: Sequence[Sequence[str]], out: TextIO) -> None:
+def terminal_width(stream: TextIO) -> int | None:
+    """Columns of the terminal that a stream is, None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def folded(text: str, width: int | None, indent: int = 0) -> str:
+    """The text in lines of at most that width, broken between words; those after the first are indented."""
+    if width is None or len(text) <= width:
+        return text
+    lines = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 row``, ``1,319 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _print_coloured(lines: Sequence[_Line], out: TextIO) -> None:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
-    for row, metric in zip(rows, summary.metrics, strict=True):
+    console = Console(file=out, highlight=False)
+    for index, line in enumerate(lines):
         # Text, not markup: a name like [red] is a name.
-        table.add_row(*(Text(cell, style=_style(name, metric)) for name, cell in zip(COLUMNS, row, strict=True)))
-    Console(file=out, highlight=False, soft_wrap=False).print(table)
+        cells = [(cell, "dim" if index == 0 else _style(name, cell.strip())) for name, cell in line]
+        console.print(Text.assemble(*cells), soft_wrap=True)
 
 
-def _style(column: str, metric: TaskMetric) -> str:
+def _style(column: str, cell: str) -> str:
     if column == "score":
         return "bold"
-    alarming = {"truncated": metric.truncated, "unparsed": metric.unparsed, "error": metric.error}
-    return "" if column not in alarming else "yellow" if alarming[column] else "dim"
+    return "" if column not in _ALARMING else "dim" if cell == "0" else "yellow"
 
 
 def _seconds(seconds: float) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.runs.names import checked, new_name
+from gage_eval.runs.options import Places
 from gage_eval.store import Objects, open_objects
 
 _log = logging.getLogger(__name__)
@@ -27,48 +28,69 @@ _NAME_TRIES = 20
 
 
 class RunFolder:
-    """One run's folder below the runs root."""
+    """One run's folder.
 
-    def __init__(self, objects: Objects, run_id: str) -> None:
+    Attributes:
+        run_id: the run's name.
+        places: where the folder and the run's artifacts are.
+    """
+
+    def __init__(self, objects: Objects, places: Places, run_id: str) -> None:
         self.run_id = run_id
+        self.places = places
         self._objects = objects
         self._events: int | None = None
         self._spool: Path | None = None
         self._events_missing = False
 
     @classmethod
-    def create(cls, root: str, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
+    def create(cls, places: Places, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
         """Make the folder of a new run and its run.json.
 
         Raises:
             InputError: a run of that id is there already.
         """
-        objects = open_objects(root)
+        if run_id is not None:
+            checked(run_id)
+        objects = open_objects(places.runs)
         for _ in range(_NAME_TRIES if run_id is None else 1):
-            name = checked(run_id) if run_id is not None else new_name()
-            folder = cls(objects, name)
+            name = run_id or new_name()
+            folder = cls(objects, places, name)
             if objects.create(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record})):
                 return folder
-        name = run_id or "a fresh name"
+        if run_id is None:
+            raise InputError(f"{places.runs} has no name left to give: choose one with --run-id.")
         raise InputError(
-            f"a run '{name}' is there already in {root}. Go on with it by gage resume {name}, or choose another "
-            "--run-id."
+            f"a run '{run_id}' is there already in {places.runs}. Go on with it by {places.again(run_id)}, or choose "
+            "another --run-id."
         )
 
     @classmethod
-    def open(cls, root: str, run_id: str) -> "RunFolder":
+    def open(cls, places: Places, run_id: str) -> "RunFolder":
         """The folder of an existing run.
 
         Raises:
             InputError: there is none; the message names the closest.
         """
-        objects = open_objects(root, read_only=True) if not _writable(root) else open_objects(root)
-        folder = cls(objects, checked(run_id))
+        checked(run_id)
+        root = places.runs
+        if not is_there(root):
+            raise InputError(
+                f"no run '{run_id}': there are no runs at {root}. Name where they are with --store or --output-dir, or "
+                "start one: gage run CONFIG"
+            )
+        objects = open_objects(root, read_only=not _writable(root))
+        folder = cls(objects, places, run_id)
         if not objects.exists(f"{run_id}/{RUN_FILE}"):
             known = list_runs(root)
             here = f" Runs here: {', '.join(known[:8])}." if known else ""
             raise InputError(f"no run '{run_id}' in {root}.{closest(run_id, known)}{here}")
         return folder
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with the run."""
+        return self.places.again(self.run_id)
 
     @property
     def url(self) -> str:
@@ -156,6 +178,11 @@ class RunFolder:
         return self._spool
 
 
+def is_there(root: str) -> bool:
+    """Whether a root of runs has been made; on S3 it needs no making."""
+    return not _is_local(root) or Path(root.removeprefix("file://")).expanduser().is_dir()
+
+
 def list_runs(root: str) -> list[str]:
     """Ids of the runs below a root, newest first."""
     objects = open_objects(root, read_only=True)
@@ -168,4 +195,8 @@ def _pretty(value: JsonValue) -> bytes:
 
 
 def _writable(root: str) -> bool:
-    return "://" in root or os.access(root, os.W_OK)
+    return not _is_local(root) or os.access(Path(root.removeprefix("file://")).expanduser(), os.W_OK)
+
+
+def _is_local(root: str) -> bool:
+    return "://" not in root or root.startswith("file://")

@@ -1,5 +1,6 @@
 """What a run is asked, apart from the config itself."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,10 +55,13 @@ class RunOptions(BaseModel):
             raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
 
     def recorded(self) -> dict[str, Any]:
-        """The options as run.json keeps them, with the config's place made absolute."""
+        """The options as run.json keeps them, places made absolute: a run is resumed from any folder."""
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
         if not self.config.startswith(SUITE_PREFIX):
             kept["config"] = str(Path(self.config).resolve())
+        for name in ("store", "output_dir"):
+            if kept[name] is not None and "://" not in kept[name]:
+                kept[name] = str(Path(kept[name]).expanduser().absolute())
         return kept
 
 
@@ -75,6 +79,17 @@ class Places:
         settings = load_settings()
         url = store or settings.store
         return cls(url, output_dir or settings.save_dir or f"{url.rstrip('/')}/runs")
+
+    def again(self, run_id: str) -> str:
+        """The command that goes on with a run of these places, with the options that lead there from here."""
+        said = ["gage", "resume", run_id]
+        reached = Places.at()
+        if self.store != reached.store:
+            said += ["--store", self.store]
+            reached = Places.at(self.store)
+        if self.runs != reached.runs:
+            said += ["--output-dir", self.runs]
+        return shlex.join(said)
 
 
 def load(options: RunOptions) -> LoadedConfig:

@@ -41,8 +41,8 @@ class Rescored:
     summary: Summary
     results: dict[tuple[str, str], StageResult] = field(default_factory=dict)
 
-    def save(self, runs_root: str, run_id: str | None = None) -> RunFolder:
-        """Keep it as a run of its own: run.json, summary.json and report.html.
+    def save(self, run_id: str | None = None) -> RunFolder:
+        """Keep it as a run of its own beside the scored one: run.json, summary.json and report.html.
 
         Raises:
             InputError: the scored run has not come to its end, or the run id is taken.
@@ -52,7 +52,7 @@ class Rescored:
         if not before:
             raise InputError(
                 f"run {self.stored.run_id} has not come to its end, so its scores cannot be saved as a run; "
-                f"finish it by gage resume {self.stored.run_id}"
+                f"finish it by {self.stored.folder.again}"
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")
         tasks = [task.task_id for task in self.summary.tasks]
@@ -62,7 +62,7 @@ class Rescored:
             for (task, stage), result in self.results.items()
         }
         folder = RunFolder.create(
-            runs_root,
+            self.stored.folder.places,
             run_id,
             {
                 "schema_version": 1,
@@ -174,7 +174,7 @@ def _stored(stored: StoredRun, task_id: str, stage: Stage) -> StageResult:
     if outputs is None:
         raise InputError(
             f"task '{task_id}' of run {stored.run_id} has not come to {stage} (the run is {stored.status}); go on "
-            f"with it by gage resume {stored.run_id}"
+            f"with it by {stored.folder.again}"
         )
     return StageResult(stage, task_id, "", outputs, cached=True)
 

@@ -19,7 +19,7 @@ def resumed(
     Raises:
         InputError: there is no such run.
     """
-    record = RunFolder.open(Places.at(store, output_dir).runs, run_id).record()
+    record = RunFolder.open(Places.at(store, output_dir), run_id).record()
     if "rescored" in record:
         raise InputError(
             f"run {run_id} holds other scores of the responses of run {record['rescored']['run_id']}: resume that one."

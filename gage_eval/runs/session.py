@@ -82,7 +82,7 @@ class RunSession:
             sample_ids=options.sample_ids,
         )
         self.plan = make_plan(self.loaded, around)
-        self.folder = self._folder(places.runs, process or {})
+        self.folder = self._folder(places, process or {})
         self.results: dict[tuple[str, str], StageResult] = {}
         self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), _Collect(self), *observers])
         settings = load_settings()
@@ -97,6 +97,7 @@ class RunSession:
             runtime=self.runtime,
             observer=self.observer,
             run_id=self.folder.run_id,
+            again=self.folder.again,
             refresh=self._refresh(),
             only_errors=options.only_errors,
             max_inflight=settings.max_inflight,
@@ -120,7 +121,7 @@ class RunSession:
     def run_id(self) -> str:
         return self.folder.run_id
 
-    def _folder(self, root: str, process: dict[str, Any]) -> RunFolder:
+    def _folder(self, places: Places, process: dict[str, Any]) -> RunFolder:
         options = self.options
         record = {
             "schema_version": 1,
@@ -135,10 +136,10 @@ class RunSession:
             **process,
         }
         if not options.resume:
-            return RunFolder.create(root, options.run_id, record)
+            return RunFolder.create(places, options.run_id, record)
         if options.run_id is None:
             raise InputError("resume needs the id of a run.")
-        folder = RunFolder.open(root, options.run_id)
+        folder = RunFolder.open(places, options.run_id)
         resumed = datetime.now(UTC).isoformat(timespec="seconds")
         folder.update(status="running", resumed=resumed, process=process_record(), **process)
         return folder

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError
 from gage_eval.processes import alive
 from gage_eval.report.summary import Summary
-from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, list_runs
+from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs
+from gage_eval.runs.options import Places
 from gage_eval.store import open_objects
 
 # A run under way says something every second while it asks; a large part of another stage may take longer.
@@ -49,13 +49,13 @@ class StoredRun:
         self.folder = folder
 
     @classmethod
-    def open(cls, root: str, run_id: str) -> "StoredRun":
-        """A run of a runs root.
+    def open(cls, places: Places, run_id: str) -> "StoredRun":
+        """A run of these places.
 
         Raises:
             InputError: there is none of that id.
         """
-        return cls(RunFolder.open(root, run_id))
+        return cls(RunFolder.open(places, run_id))
 
     @property
     def run_id(self) -> str:
@@ -101,7 +101,7 @@ class StoredRun:
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
             raise InputError(
-                f"run {self.run_id} has no summary (it is {self.status}); finish it by gage resume {self.run_id}"
+                f"run {self.run_id} has no summary (it is {self.status}); finish it by {self.folder.again}"
             )
         return Summary.model_validate(decode(data))
 
@@ -137,13 +137,13 @@ class StoredRun:
         return ((now or datetime.now(UTC)) - moment).total_seconds()
 
 
-def stored_runs(root: str) -> Iterator[StoredRun]:
-    """The runs below a root, newest first; none when there is no such folder."""
-    if "://" not in root and not Path(root).expanduser().is_dir():
+def stored_runs(places: Places) -> Iterator[StoredRun]:
+    """The runs of these places, newest first; none when there is no such folder."""
+    if not is_there(places.runs):
         return
-    objects = open_objects(root, read_only=True)
-    for run_id in list_runs(root):
-        yield StoredRun(RunFolder(objects, run_id))
+    objects = open_objects(places.runs, read_only=True)
+    for run_id in list_runs(places.runs):
+        yield StoredRun(RunFolder(objects, places, run_id))
 
 
 def _tell(state: StageState, kind: str, payload: dict[str, Any]) -> None:

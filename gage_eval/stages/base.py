@@ -77,6 +77,7 @@ class Env:
         runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
         observer: is told what starts, moves and ends.
         run_id: the run's name.
+        again: the command that goes on with the run, for messages.
         refresh: (task id, stage) pairs to compute again although an action is there.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         max_inflight: bound on requests under way for each task, None for the backend's own.
@@ -89,6 +90,7 @@ class Env:
     runtime: Any
     observer: Observer
     run_id: str
+    again: str = "gage resume RUN"
     refresh: frozenset[tuple[str, str]] = frozenset()
     only_errors: bool = False
     max_inflight: int | None = None

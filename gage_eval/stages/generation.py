@@ -35,7 +35,7 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
     if env.only_errors and first_step and run.previous is None:
         raise InputError(
             f"{run.stage} of task '{spec.task_id}' never came to its end, so there are no rows to ask again; "
-            f"go on with the whole run: gage resume {env.run_id}"
+            f"go on with the whole run: {env.again}"
         )
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     wip = env.store.wip(run.work_key)
@@ -67,7 +67,7 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(
-            f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: gage resume {env.run_id}"
+            f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: {env.again}"
         ) from error
     statuses = {name: engine.statuses[name] for name in STATUSES}
     responses = run.commit(RESPONSES, name=received(spec, output), complete=statuses["error"] == 0, counts=statuses)
@@ -114,7 +114,7 @@ def telemetry_of(output: str) -> str:
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
     """The endpoint's sentence, what is kept, and how to go on."""
-    return f"{run.stage} stopped: {error} {kept(tally)} Once that is mended: gage resume {run.env.run_id}"
+    return f"{run.stage} stopped: {error} {kept(tally)} Once that is mended: {run.env.again}"
 
 
 def kept(tally: Tally) -> str:
@@ -140,5 +140,5 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
             f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}). The other answers are "
-            f"kept; gage resume {env.run_id} asks again for these rows only."
+            f"kept; {env.again} asks again for these rows only."
         )

@@ -51,7 +51,7 @@ def test_a_finished_run_shows_scores_stages_and_artifacts(gage: Gage) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     said = gage("show", "first").out
     assert "exact_match  0.167" in said
-    assert re.search(rf"infer +finished +{ROWS} +response_telemetry [0-9a-f]{{8}}  responses [0-9a-f]{{8}}", said)
+    assert re.search(rf"infer +finished +{ROWS} rows +responses [0-9a-f]{{8}}", said)
     assert gage("show", "first", "--json").json["summary"]["run"]["run_id"] == "first"
 
 

@@ -36,6 +36,16 @@ def test_on_a_terminal_the_same_cells_are_there() -> None:
         assert cell in text
 
 
+def test_a_table_that_does_not_fit_has_its_tasks_as_headings() -> None:
+    rows = [("multiple_choice", "multi_choice_accuracy", "0.292 ± 0.125", "48", "0", "2.1 %", "0")]
+    assert plain_lines(rows, 80) == [
+        "  metric                 score           n  truncated  unparsed  error",
+        "multiple_choice",
+        "  multi_choice_accuracy  0.292 ± 0.125  48          0     2.1 %      0",
+    ]
+    assert len(plain_lines(rows, 100)) == 2
+
+
 def test_plus_minus_is_half_of_the_interval() -> None:
     ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.8, ci_high=0.9)]))
     assert score == "0.842 ± 0.050"

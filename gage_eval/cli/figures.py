@@ -1,0 +1,59 @@
+"""How far a stage came, in the same words in `gage run` and in `gage show`."""
+
+from collections.abc import Mapping
+
+from gage_eval.report.console import counted
+
+# What a stage counts, and what one of it is called.
+_COUNTED = {
+    "load": ("raw", "row"),
+    "standardize": ("samples", "row"),
+    "preprocess": ("requests", "request"),
+    "support": ("support_responses", "row"),
+    "infer": ("responses", "row"),
+    "judge": ("judgments", "judgment"),
+    "auto_eval": ("metrics", "metric"),
+}
+_WRONG = {"rejects": "rejected", "prepare_rejects": "rejected", "error": "in error"}
+_UNDER_WAY = {"in_flight": "in flight", "retried": "retried", "reused": "reused", "errors": "in error"}
+
+
+def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None = None) -> str:
+    """What a stage came to: ``1,319 rows · 268 reused · 212 requests/s · 2 in error``.
+
+    Args:
+        stage: the stage.
+        counts: rows by output, and what else it counted.
+        seconds: how long it took, when it was computed by this run.
+    """
+    if stage not in _COUNTED:
+        return ""
+    name, noun = _COUNTED[stage]
+    rows = counts.get(name, 0)
+    if stage == "judge" and not rows:
+        return "–"
+    said = [counted(rows, noun)]
+    if seconds is not None and "sent" in counts:
+        said += _named(counts, {"reused": "reused", "retried": "retried"})
+        if counts["sent"] and seconds > 0:
+            said.append(f"{rate_text(counts['sent'] / seconds)} requests/s")
+    return " · ".join(said + _named(counts, _WRONG))
+
+
+def progress_text(figures: Mapping[str, int | float]) -> str:
+    """What a stage under way says of itself: ``212 rows/s · 64 in flight · 3 retried``."""
+    said = [f"{rate_text(figures['rows_per_s'])} rows/s"] if figures.get("rows_per_s") else []
+    return " · ".join(said + _named(figures, _UNDER_WAY))
+
+
+def rate_text(rate: float) -> str:
+    """A rate for people; slow ones keep two digits.
+
+    >>> rate_text(1234.5), rate_text(2.55), rate_text(0.127)
+    ('1,234', '2.5', '0.13')
+    """
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}" if rate >= 1 else f"{rate:.2f}"
+
+
+def _named(figures: Mapping[str, int | float], words: Mapping[str, str]) -> list[str]:
+    return [f"{figures[name]:,} {word}" for name, word in words.items() if figures.get(name)]

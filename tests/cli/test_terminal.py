@@ -1,0 +1,71 @@
+"""What fits a terminal of 80 columns, and that a run says the same while it goes on and afterwards."""
+
+import re
+import sys
+
+import pytest
+
+from gage_eval.cli.figures import progress_text, result_text
+from gage_eval.cli.output import print_table
+from tests.cli.conftest import Gage
+from tests.support.workspace import ROWS
+
+
+def test_the_help_says_each_command_in_one_whole_line(gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    said = gage("-h")
+    assert said.code == 0
+    assert "..." not in said.out.partition("Commands:")[2]
+    assert "<" not in gage("run", "-h").out.partition("Options:")[2].replace("<store>/runs", "")
+
+
+def test_the_last_column_is_folded_below_itself_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(("metric", "summary"), [("exact_match", "right " * 20), ("f1", "words")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [len(line) <= 80 for line in lines] == [True] * 4
+    assert lines[2] == " " * 13 + " ".join(["right"] * 9)
+    assert lines[3] == "f1           words"
+
+
+def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("metric", "summary"), [("exact_match", "right " * 20)])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_a_stage_says_what_it_came_to() -> None:
+    assert result_text("load", {"raw": 1}, seconds=0.1) == "1 row"
+    assert result_text("preprocess", {"requests": 48, "prepared": 48}) == "48 requests"
+    assert result_text("judge", {"judgments": 0}) == "–"
+    counts = {"responses": 1319, "sent": 1051, "reused": 268, "retried": 3, "error": 2}
+    assert result_text("infer", counts) == "1,319 rows · 2 in error"
+    said = result_text("infer", counts, seconds=4.0)
+    assert said == "1,319 rows · 268 reused · 3 retried · 263 requests/s · 2 in error"
+    assert result_text("infer", {"responses": 48, "sent": 48}, seconds=377.0) == "48 rows · 0.13 requests/s"
+    assert progress_text({"rows_per_s": 212.4, "in_flight": 64, "errors": 0}) == "212 rows/s · 64 in flight"
+
+
+def test_the_only_task_is_not_named_before_its_stages(gage: Gage) -> None:
+    said = gage("run", "mine.yaml", "--inline", "--run-id", "first").out
+    assert re.search(rf"^  preprocess +[0-9.]+ s   {ROWS} requests$", said, re.MULTILINE)
+    shown = gage("show", "first").out
+    assert re.search(rf"^preprocess +finished +{ROWS} requests +prepared [0-9a-f]{{8}}$", shown, re.MULTILINE)
+    assert "report  .gage/runs/first/report.html" in said
+
+
+def test_runs_are_listed_as_they_are_shown(gage: Gage) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    assert gage("list", "runs").out == gage("show").out
+
+
+def test_the_way_back_is_a_command_that_works(gage: Gage) -> None:
+    """Of a run in another store, with the options that lead there."""
+    flags = ("--store", "other store", "--inline")
+    broken = ("--set", "backends[0].config.fail_sample_ids=[s1]")
+    said = gage("run", "mine.yaml", *flags, *broken, "--run-id", "first")
+    assert "gage resume first --store 'other store'" in said.err
+    assert "gage resume first --store 'other store'" in gage("show", "first", "--store", "other store").out
+    assert gage("resume", "first", *flags).code == 1, "the dummy still fails"
