@@ -1,4 +1,4 @@
-"""Calls through a limiter at an endpoint that takes so many at a time, in simulated time: no machine is too slow for it."""
+"""Calls through a limiter at an endpoint that takes so many at a time; simulated time knows no slow machine."""
 
 import asyncio
 import random

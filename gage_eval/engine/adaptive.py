@@ -1,0 +1,89 @@
+"""How many calls an endpoint takes at a time, by how it answers."""
+
+import math
+
+# So many attempts at least are judged together; fewer say nothing.
+_MIN_WINDOW = 10
+# A larger share of refusals is overload, a smaller one how a shared endpoint always is; a window says so when it has
+# more than chance would give it (two standard deviations).
+_OVERLOAD_SHARE = 0.1
+_DEVIATIONS = 2.0
+_DECREASE = 0.85
+# So many good windows just below what was too much, before that is tried again; twice as many after each vain try.
+_PATIENCE = 10
+_MOST_PATIENCE = 80
+
+
+class Adaptive:
+    """A limit that follows an endpoint: additive increase, multiplicative decrease, judged by windows of attempts.
+
+    Overload (429, 503, timeouts) decreases the limit by a factor, or to no more than the calls that the endpoint did
+    take. After each window of as many attempts as the limit that went well it doubles up to what was safe, then grows
+    by one, and lingers just below what was too much. That is tried again now and then, at the price of the few calls
+    that are refused; not when fewer and fewer calls are left, as nothing would fill the time until those are sent again.
+
+    The limit starts at its cap, so that a healthy endpoint never waits for it.
+
+    Args:
+        cap: the limit never exceeds it.
+    """
+
+    __slots__ = ("_bad", "_cap", "_good", "_linger", "_patience", "_safe", "_too_much", "_wanted", "limit")
+
+    def __init__(self, cap: int) -> None:
+        self.limit = self._cap = self._safe = cap
+        self._too_much = cap + 1
+        self._good = self._bad = self._patience = self._wanted = 0
+        self._linger = _PATIENCE
+
+    def answered(self, active: int, wanted: int) -> None:
+        """An attempt got through.
+
+        Args:
+            active: calls under way, this one included.
+            wanted: calls under way, waiting for a slot, and waiting to be sent again.
+        """
+        self._good += 1
+        if self._good + self._bad >= max(self.limit, _MIN_WINDOW):
+            self._judge(active, wanted)
+
+    def overloaded(self, active: int, wanted: int) -> None:
+        """An attempt was refused, or not answered in time; arguments as for `answered`."""
+        self._bad += 1
+        # A burst is judged while it comes in: what is still under way is what the endpoint took.
+        burst = self._good + self._bad >= max(min(self.limit, active), _MIN_WINDOW)
+        if burst or (self._tries() and self._is_overload(max(self.limit, _MIN_WINDOW))):
+            self._judge(active, wanted)
+
+    def _tries(self) -> bool:
+        """Whether the limit is what was too much before."""
+        return self.limit >= self._too_much
+
+    def _is_overload(self, attempts: int) -> bool:
+        expected = _OVERLOAD_SHARE * attempts
+        return self._bad > expected + _DEVIATIONS * math.sqrt(expected * (1 - _OVERLOAD_SHARE))
+
+    def _judge(self, active: int, wanted: int) -> None:
+        """Change the limit by what the last window of attempts came to."""
+        overload = self._is_overload(self._good + self._bad)
+        self._good = self._bad = 0
+        fewer, self._wanted = wanted < self._wanted, wanted
+        if overload and self._tries():
+            self.limit = self._too_much - 1
+            self._patience = self._linger = min(2 * self._linger, _MOST_PATIENCE)
+        elif overload:
+            self._too_much = max(2, min(self.limit, active + 1))
+            self._patience = self._linger = _PATIENCE
+            self._safe = max(1, int(self.limit * _DECREASE))
+            self.limit = max(1, min(self._safe, active - 1))
+        elif active >= self.limit:
+            if self._tries():
+                self._too_much = self.limit + 1
+                self._linger = _PATIENCE
+            self._grow(fewer=fewer)
+
+    def _grow(self, *, fewer: bool) -> None:
+        if self.limit + 1 >= self._too_much and (self._patience or fewer):
+            self._patience = max(0, self._patience - 1)
+        else:
+            self.limit = min(self._cap, 2 * self.limit if 2 * self.limit <= self._safe else self.limit + 1)
