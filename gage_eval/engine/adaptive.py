@@ -20,7 +20,7 @@ class Adaptive:
     Overload (429, 503, timeouts) decreases the limit by a factor, or to no more than the calls that the endpoint did
     take. After each window of as many attempts as the limit that went well it doubles up to what was safe, then grows
     by one, and lingers just below what was too much. That is tried again now and then, at the price of the few calls
-    that are refused; not when fewer and fewer calls are left, as nothing would fill the time until those are sent again.
+    that are refused; not when ever fewer calls are left, as nothing would fill the time until those are sent again.
 
     The limit starts at its cap, so that a healthy endpoint never waits for it.
 
