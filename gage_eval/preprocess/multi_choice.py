@@ -23,7 +23,7 @@ from gage_eval.sample_record import RecordRejected
 INSTRUCTION = "Answer with the letter of the correct option only."
 
 
-@registry.preprocessors.register("multi_choice", version=1)
+@registry.preprocessors.register("multi_choice", version=2)
 def multi_choice(
     *,
     question_field: str = "question",
@@ -78,7 +78,7 @@ def multi_choice(
     return to_sample
 
 
-@registry.preprocessors.register("multi_choice_struct_only", version=1)
+@registry.preprocessors.register("multi_choice_struct_only", version=2)
 def multi_choice_struct_only(
     *,
     question_field: str = "question",
@@ -139,9 +139,10 @@ def _required(record: Mapping[str, Any], field: str, what: str) -> Any:
 def _choices(record: Mapping[str, Any], source: str | Sequence[str]) -> list[Choice]:
     if isinstance(source, str):
         return choices_of(_required(record, source, "list of choices"), source)
-    return choices_of([text_of(_required(record, field, "choice"), field).strip() for field in source], "choices")
+    # As they stand, blanks at their ends too: a log-likelihood is that of the candidate as the dataset has it.
+    return choices_of([text_of(_required(record, field, "choice"), field) for field in source], "choices")
 
 
 def _standard_text(question: str, options: list[dict[str, str]], instruction: str | None) -> str:
-    listed = "\n".join(f"{option['id']}. {option['content']}" for option in options)
+    listed = "\n".join(f"{option['id']}. {option['content'].strip()}" for option in options)
     return f"{question}\n\n{listed}\n\n{instruction}" if instruction else f"{question}\n\n{listed}"

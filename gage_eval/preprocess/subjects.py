@@ -23,7 +23,7 @@ _LISTED = "{% for option in options %}\n{{ option.id }}. {{ option.content }}{% 
 _SPLIT = re.compile(r"_(test|dev|val|train)$")
 
 
-@registry.preprocessors.register("piqa", version=1)
+@registry.preprocessors.register("piqa", version=2)
 def piqa(
     *,
     question_field: str = "goal",
@@ -49,7 +49,7 @@ def piqa(
     return made
 
 
-@registry.preprocessors.register("mmlu", version=1)
+@registry.preprocessors.register("mmlu", version=2)
 def mmlu(
     *,
     question_field: str = "question",
@@ -105,7 +105,7 @@ def mmlu(
     return to_sample
 
 
-@registry.preprocessors.register("cmmlu", version=1)
+@registry.preprocessors.register("cmmlu", version=2)
 def cmmlu(
     *,
     question_field: str = "Question",
@@ -131,7 +131,7 @@ def cmmlu(
     return made
 
 
-@registry.preprocessors.register("truthfulqa_mc", version=1)
+@registry.preprocessors.register("truthfulqa_mc", version=2)
 def truthfulqa_mc(
     *,
     targets: Literal["mc1", "mc2"] = "mc1",

@@ -109,7 +109,7 @@ def test_gsm8k_and_piqa(through: Through) -> None:
     data = through("gsm8k")
     assert [sample["label"] for sample in data.samples[:3]] == ["18", "3", "70000"]
     piqa = through("piqa")
-    assert piqa.samples[1]["options"][0] == {"id": "A", "content": "replace drawer with bobby pin"}
+    assert piqa.samples[1]["options"][0] == {"id": "A", "content": "replace drawer with bobby pin "}
 
 
 def test_mmlu_asks_by_subject(through: Through) -> None:

@@ -130,5 +130,5 @@ def test_piqa_goes_through_with_the_labels_of_its_second_file(shared: Path) -> N
     assert len(samples) == 1838
     gold = (folder / "valid-labels.lst").read_text().split()
     assert [sample["label"] for sample in samples] == ["AB"[int(label)] for label in gold]
-    assert samples[1]["options"][0] == {"id": "A", "content": "replace drawer with bobby pin"}
+    assert samples[1]["options"][0] == {"id": "A", "content": "replace drawer with bobby pin "}
     assert samples[1]["metadata"]["question_text"] == "dresser"
