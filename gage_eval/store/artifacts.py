@@ -2,7 +2,6 @@
 
 import hashlib
 import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from gage_eval.store.manifest import (
 )
 from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_digest, refuse_write
 from gage_eval.store.parquet import UNREADABLE, read_parquet, write_parquet
+from gage_eval.store.spool import spool
 from gage_eval.tables import TableSchema
 
 _UPLOADS = 8
@@ -166,13 +166,9 @@ class ArtifactWriter:
         self._objects = objects
         self._schema = schema
         self._staged: dict[int, _Staged] = {}
-        root = objects.local_root
+        self._folder = spool(objects, STAGING) / uuid.uuid4().hex
         with explain_os_errors(objects.url, STAGING):
-            if root is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="gage-eval-"))
-            else:
-                self._folder = root / STAGING / uuid.uuid4().hex
-                self._folder.mkdir(parents=True)
+            self._folder.mkdir(parents=True)
 
     def __enter__(self) -> "ArtifactWriter":
         return self

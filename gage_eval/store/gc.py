@@ -4,18 +4,20 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from gage_eval.errors import ArtifactDamaged
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
-from gage_eval.store.media import MEDIA_URL, media_path
 from gage_eval.store.manifest import manifest_path
+from gage_eval.store.media import MEDIA_URL, media_path
 from gage_eval.store.objects import STAGING, ObjectInfo, Objects, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
+from gage_eval.store.spool import discard_spooled, spooled
 from gage_eval.store.wip import ROOT as WIP
-from gage_eval.store.wip import Wip, begun_by, spooled
+from gage_eval.store.wip import Wip, begun_by
 
 DAY_S = 86_400.0
 
@@ -143,7 +145,9 @@ def collect(
         removal.of(item)
     for files in _abandoned(objects.leftovers(), before).values():
         removal.of_all(files)
-    for key, files in _abandoned([*objects.list(WIP), *spooled(objects)], before, unfinished).items():
+    for name, files in _abandoned(spooled(objects, STAGING), before).items():
+        removal.of_all(files, by=partial(discard_spooled, objects, STAGING, name))
+    for key, files in _abandoned([*objects.list(WIP), *spooled(objects, WIP)], before, unfinished).items():
         removal.of_all(files, by=Wip(objects, key).discard)
     return GcReport(
         len(removal.removed),

@@ -3,10 +3,9 @@
 All of it can be lost without harm: what is missing is asked again.
 """
 
-import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,9 @@ import pyarrow as pa
 
 from gage_eval.canonical import canonical_json, decode, sha256_hex
 from gage_eval.errors import ArtifactDamaged
-from gage_eval.store.objects import ObjectInfo, Objects, explain_os_errors, refuse_write, safe_name
+from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
 from gage_eval.store.parquet import UNREADABLE, parquet_bytes, read_parquet
+from gage_eval.store.spool import spool, spooled
 
 ROOT = "wip"
 _MAGIC = b"gage-eval chunk 1\n"
@@ -87,11 +87,7 @@ class Wip:
             self.discard()
 
     def scratch(self) -> Path:
-        """A folder on this machine for write-ahead logs.
-
-        It is below the store when that is local, else in the user's cache folder (``$XDG_CACHE_HOME``): a log
-        on S3 could not be appended to.
-        """
+        """A folder on this machine for write-ahead logs (`spool`)."""
         if self._objects.read_only:
             raise refuse_write(self._objects.url)
         folder = _scratch_path(self._objects, self.key)
@@ -102,34 +98,14 @@ class Wip:
 
 def list_wips(objects: Objects) -> list[Wip]:
     """All unfinished work of a store, by key; logs that only this machine has included."""
-    keys = {item.path.split("/")[1] for item in (*objects.list(ROOT), *spooled(objects))}
+    keys = {item.path.split("/")[1] for item in (*objects.list(ROOT), *spooled(objects, ROOT))}
     return [Wip(objects, key) for key in sorted(keys)]
-
-
-def spool_folder(objects: Objects) -> Path | None:
-    """The folder on this machine that holds the logs of a remote store, None for a local store."""
-    if objects.local_root is not None:
-        return None
-    cache = os.environ.get("XDG_CACHE_HOME")
-    base = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
-    return base / "gage-eval" / "wip" / sha256_hex(objects.url.rstrip("/").encode())[:16]
 
 
 def begun_by(path: str) -> str | None:
     """The run that an object of ``wip/`` names (`Wip.begun_by`), None for any other object."""
     match = _RUN.fullmatch(path)
     return match[1] if match else None
-
-
-def spooled(objects: Objects) -> Iterator[ObjectInfo]:
-    """Every log file this machine keeps for a remote store, as if it lay below ``wip/``."""
-    spool = spool_folder(objects)
-    if spool is None:
-        return
-    for file in sorted(spool.rglob("*")):
-        if file.is_file():
-            stat = file.stat()
-            yield ObjectInfo(f"{ROOT}/{file.relative_to(spool).as_posix()}", stat.st_size, stat.st_mtime)
 
 
 def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
@@ -165,8 +141,4 @@ def discard_scratch(objects: Objects, key: str) -> None:
 
 
 def _scratch_path(objects: Objects, key: str) -> Path:
-    spool = spool_folder(objects)
-    if spool is not None:
-        return spool / key
-    assert objects.local_root is not None
-    return objects.local_root / ROOT / key / "log"
+    return spool(objects, ROOT) / key / "log"

@@ -11,6 +11,8 @@ import pytest
 from gage_eval.canonical import canonical_json, decode, sha256_hex
 from gage_eval.store import Artifact, GcReport, ObjectInfo, Store
 from gage_eval.store.manifest import Manifest, PartInfo
+from gage_eval.store.objects import STAGING
+from gage_eval.store.spool import spool
 from tests.store.small import ROWS, commit, rows
 
 KEYS = ["a" * 64, "b" * 64]
@@ -105,6 +107,17 @@ def test_gc_judges_what_is_staged_by_its_newest_file(local: Store) -> None:
 
     assert local.gc([]).objects == 0
     assert writer.commit().rows == 10
+
+
+def test_gc_removes_what_a_killed_writer_staged_on_this_machine(store: Store) -> None:
+    staging = spool(store.objects, STAGING)
+    store.writer(ROWS).write(0, rows(0, 5))
+    assert list(staging.rglob("*.parquet"))
+
+    assert store.gc([]).objects == 0
+    assert store.gc([], min_age_s=-60).objects == 1
+
+    assert not list(staging.rglob("*"))
 
 
 def age(store: Store) -> None:

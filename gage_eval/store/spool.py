@@ -1,0 +1,38 @@
+"""What a store needs of this machine's disk: files that are being written, and logs that are appended to.
+
+They lie below the store when that is local, else in the user's cache folder (``$XDG_CACHE_HOME``): an object on S3 can
+be neither appended to nor written piece by piece.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from gage_eval.canonical import sha256_hex
+from gage_eval.store.objects import ObjectInfo, Objects
+
+
+def spool(objects: Objects, area: str) -> Path:
+    """The folder of this machine for an area of a store, such as ``staging``."""
+    if objects.local_root is not None:
+        return objects.local_root / area
+    cache = os.environ.get("XDG_CACHE_HOME")
+    base = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
+    return base / "gage-eval" / area / sha256_hex(objects.url.rstrip("/").encode())[:16]
+
+
+def spooled(objects: Objects, area: str) -> Iterator[ObjectInfo]:
+    """Every file this machine keeps for an area of a remote store, as if it lay in it; a local store lists its own."""
+    if objects.local_root is not None:
+        return
+    folder = spool(objects, area)
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            stat = file.stat()
+            yield ObjectInfo(f"{area}/{file.relative_to(folder).as_posix()}", stat.st_size, stat.st_mtime)
+
+
+def discard_spooled(objects: Objects, area: str, name: str) -> None:
+    """Remove a folder of this machine."""
+    shutil.rmtree(spool(objects, area) / name, ignore_errors=True)
