@@ -12,7 +12,7 @@ from gage_eval.config.check import ResolvedRole, ResolvedTask, resolve
 from gage_eval.config.data import preprocess_spec, standardize_spec
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names, score_spec, task_card
-from gage_eval.config.models import DatasetSpec, PromptSpec
+from gage_eval.config.models import DatasetSpec, PipelineConfig, PromptSpec
 from gage_eval.stages.hooks import RoleHooks
 from gage_eval.stages.specs import (
     GenerateSpec,
@@ -51,17 +51,19 @@ def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) ->
     """
     around = surroundings or Surroundings()
     resolved = resolve(loaded.config, source=loaded.source, base_dir=loaded.base_dir)
-    names = metric_names(resolved.config)
-    tasks = tuple(_task(task, loaded.base_dir, around, names) for task in resolved.tasks)
+    tasks = tuple(_task(task, resolved.config, loaded.base_dir, around) for task in resolved.tasks)
     name = loaded.config.metadata.name or Path(loaded.source).stem
     return Plan(name, tasks)
 
 
-def _task(task: ResolvedTask, base_dir: Path, around: Surroundings, metrics: frozenset[str]) -> TaskSpecs:
+def _task(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Surroundings) -> TaskSpecs:
     task_id = task.task.task_id
     judge = _generate(task, task.judge, "judge_model", base_dir, around) if task.judge else None
+    if judge is not None and task.judge is not None:
+        params = task.judge.adapter.prompt_params
+        judge = replace(judge, prompts={prompt.prompt_id: _prompt(prompt, params) for prompt in config.prompts})
     infer = _generate(task, task.dut, "dut_model", base_dir, around)
-    scoring = score_spec(task, metrics)
+    scoring = score_spec(task, metric_names(config))
     specs = TaskSpecs(
         task_id=task_id,
         load=_load(task, base_dir),

@@ -27,10 +27,23 @@ _NAMES = "eval_config.metrics"
 
 @dataclass(frozen=True)
 class Override:
-    """What a sample changes of a metric: parameters, or a reason why it cannot be scored."""
+    """What a sample changes of a metric: parameters, its judge, or a reason why it cannot be scored.
+
+    Attributes:
+        params: as JSON.
+        judge: as JSON; the judge was asked under it.
+        refused: the reason.
+    """
 
     params: str | None = None
+    judge: str | None = None
     refused: str | None = None
+
+    @property
+    def told(self) -> str | None:
+        """What stands beside the score."""
+        judge = {} if self.judge is None else {"judge": decode(self.judge)}
+        return canonical_text({**decode(self.params or "{}"), **judge}) if self.params or judge else None
 
 
 def named_metrics(configs: Iterable[str | None]) -> frozenset[str]:
@@ -74,9 +87,11 @@ def score_samples(
     if configs.null_count == len(configs):
         return metric.score_table(samples=samples, responses=responses, judgments=judgments, telemetry=telemetry)
     read = {text: override_of(metric, text, known) for text in pc.unique(configs).to_pylist()}
+    unjudged = _unjudged(judgments) if metric.reads_judgments and judgments is not None else {}
     rows: dict[Override, list[int]] = {}
     for row, text in zip(samples.column("row_index").to_pylist(), configs.to_pylist(), strict=True):
-        rows.setdefault(read[text], []).append(row)
+        override = Override(refused=unjudged[row]) if row in unjudged else read[text]
+        rows.setdefault(override, []).append(row)
     scored = []
     for override, members in rows.items():
         mine = pa.array(members, pa.int64())
@@ -87,9 +102,11 @@ def score_samples(
 
 def override_of(metric: BoundMetric, config: str | None, known: Collection[str] = ()) -> Override:
     """What an ``eval_config`` (JSON) changes of a metric."""
-    wanted = decode(config).get("metrics") if config is not None else None
+    given = decode(config) if config is not None else {}
+    wanted = given.get("metrics")
+    judge = canonical_text(given["judge"]) if metric.reads_judgments and given.get("judge") else None
     if wanted is None:
-        return Override()
+        return Override(judge=judge)
     if not isinstance(wanted, Mapping):
         return Override(refused=f"{_NAMES} is no mapping of metrics to parameters")
     names = {metric.metric_id, metric.implementation, *known}
@@ -98,11 +115,11 @@ def override_of(metric: BoundMetric, config: str | None, known: Collection[str] 
         return Override(refused=f"{_NAMES} names '{strange[0]}', which is no metric.{near}")
     params: dict[str, JsonValue] = {}
     for name in dict.fromkeys((metric.implementation, metric.metric_id)):
-        given = wanted.get(name)
-        if given is not None and not isinstance(given, Mapping):
+        own = wanted.get(name)
+        if own is not None and not isinstance(own, Mapping):
             return Override(refused=f"{_NAMES}.{name} is no mapping of parameters")
-        params.update(given or {})
-    return Override(params=canonical_text(params)) if params else Override()
+        params.update(own or {})
+    return Override(canonical_text(params) if params else None, judge)
 
 
 def variant(metric: BoundMetric, override: Override) -> BoundMetric | str:
@@ -135,8 +152,15 @@ def _scored(
     if isinstance(changed, str):
         return metric.unscored_table(responses, changed)
     table = changed.score_table(samples, responses, judgments, telemetry)
-    own = pa.array([override.params] * table.num_rows, pa.string())
+    own = pa.array([override.told] * table.num_rows, pa.string())
     return table.set_column(table.column_names.index("overrides"), "overrides", own)
+
+
+def _unjudged(judgments: pa.Table) -> dict[int, str]:
+    """Why the judge was not asked about some rows: their samples' settings for it cannot be used."""
+    skipped = judgments.filter(pc.equal(judgments.column("status"), "skipped"))
+    found = zip(skipped.column("row_index").to_pylist(), skipped.column("parsed").to_pylist(), strict=True)
+    return {row: decode(parsed)["refused"] for row, parsed in found if parsed is not None}
 
 
 def _of_rows(table: pa.Table | None, rows: pa.Array) -> Any:

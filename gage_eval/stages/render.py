@@ -5,19 +5,21 @@ body and so of its response key; nothing here asks a model.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import decode
+from gage_eval.canonical import canonical_text, decode
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.engine.types import Request
 from gage_eval.errors import InputError
 from gage_eval.paths import resolve
 from gage_eval.prompts import PromptRenderer
 from gage_eval.sample_table import messages_from_array, rows_of
-from gage_eval.stages.specs import GenerateSpec
+from gage_eval.stages.judge_overrides import JudgeOverride, judge_override
+from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.stages.tool_outputs import tool_outputs
 from gage_eval.store import Artifact
 
@@ -50,12 +52,8 @@ class RoleSource:
         self._samples = samples
         self._responses = responses
         self._support = support
-        prompt = spec.prompt
-        self._renderer = (
-            PromptRenderer(prompt.template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
-            if prompt
-            else None
-        )
+        self._renderer = _renderer(spec.prompt) if spec.prompt else None
+        self._renderers: dict[str, PromptRenderer] = {}
         self._lookup = spec.model.lookup_field
         self._params: dict[str, dict[str, Any]] = {}
         self._answerable: set[tuple[str, bool]] = set()
@@ -98,6 +96,7 @@ class RoleSource:
             PromptError: the template needs what the sample does not have.
         """
         requests = []
+        judged = self._spec.role == "judge_model"
         columns = (
             "row_index", "sample_id", "kind", "replicates", "prompt", "choices", "unconditioned_input", "tools",
             "tool_choice", "params",
@@ -109,7 +108,7 @@ class RoleSource:
                 row
             )
             kind = self._kind(prepared_kind)
-            self._check(kind, sample_id, tools, own)
+            self._check(kind, sample_id, None if judged else tools, own)
             shared = {
                 "kind": kind,
                 "prompt": prompt,
@@ -120,6 +119,9 @@ class RoleSource:
                 "row_index": index,
                 "lookup": self._looked_up(index),
             }
+            if judged:
+                # Parameters and tools of a sample are those of the model under test.
+                shared.update(params=self._judged_by(index), tools=None, tool_choice=None)
             if kind == "tools":
                 outputs = tool_outputs(self._context[index]["sample"])
                 shared.update(tool_outputs=outputs, tool_rounds=self._spec.tool_rounds)
@@ -151,7 +153,10 @@ class RoleSource:
     def _messages(
         self, index: int, sample_id: str, own: list[dict[str, Any]], replicate: int
     ) -> list[dict[str, Any]] | None:
-        if self._renderer is None:
+        renderer, refused = self._renderer, None
+        if (override := self._override(index)) is not None:
+            renderer, refused = self._renderer_of(override), override.refused
+        if renderer is None:
             if not own:
                 raise InputError(
                     f"task '{self._spec.task_id}': sample '{sample_id}' has no messages and the {self._spec.role} "
@@ -160,10 +165,10 @@ class RoleSource:
             return own
         payload = self._payload(index, replicate)
         answer = payload["model_output"].get("answer")
-        if self._responses is not None and answer is None:
-            # Nothing to judge; a request without messages is skipped unsent.
+        if refused is not None or (self._responses is not None and answer is None):
+            # Nothing to judge, or by rules that cannot be used; a request without messages is skipped unsent.
             return []
-        return self._renderer.render(
+        return renderer.render(
             sample=payload["sample"],
             payload=payload,
             history=own,
@@ -186,6 +191,27 @@ class RoleSource:
         if merged is None:
             merged = self._params[params] = {**self._spec.params, **decode(params)}
         return merged
+
+    def _override(self, index: int) -> JudgeOverride | None:
+        """What the row's sample sets for its judge."""
+        if self._spec.role != "judge_model":
+            return None
+        return judge_override(self._context[index]["sample"].get("eval_config"), self._spec.prompts)
+
+    def _judged_by(self, index: int) -> dict[str, Any]:
+        """The judge's sampling parameters for a row."""
+        override = self._override(index)
+        return {**self._spec.params, **(override.params if override is not None else {})}
+
+    def _renderer_of(self, override: JudgeOverride) -> PromptRenderer | None:
+        wanted = self._spec.prompt if override.prompt_id is None else self._spec.prompts[override.prompt_id]
+        if wanted is None:
+            return None
+        params = {**wanted.params, **override.prompt_params}
+        key = canonical_text([wanted.prompt_id, params])
+        if key not in self._renderers:
+            self._renderers[key] = _renderer(replace(wanted, params=params))
+        return self._renderers[key]
 
     @staticmethod
     def _seeded(shared: dict[str, Any], replicate: int) -> dict[str, Any]:
@@ -218,3 +244,7 @@ class RoleSource:
                 f"task '{self._spec.task_id}' sends {what}, which backend '{self._spec.backend_type}' "
                 f"cannot answer. It can: {', '.join(sorted(capabilities))}."
             )
+
+
+def _renderer(prompt: PromptBinding) -> PromptRenderer:
+    return PromptRenderer(prompt.template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)

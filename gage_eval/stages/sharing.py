@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -124,34 +125,33 @@ def _source(store: Store, spec: GenerateSpec, inputs: Mapping[str, str]) -> Role
 
 def _requests(spec: GenerateSpec) -> dict[str, Any]:
     """What renders the requests of a spec, as plain values."""
-    prompt, hooks = spec.prompt, spec.hooks
+    hooks = spec.hooks
     return {
         "role": spec.role,
         "adapter_id": spec.adapter_id,
         "params": dict(spec.params),
         "tool_rounds": spec.tool_rounds,
         "class_path": hooks.path if hooks else None,
-        "prompt": {
-            "prompt_id": prompt.prompt_id,
-            "template": prompt.template,
-            "system_prompt": prompt.system_prompt,
-            "params": dict(prompt.params),
-        }
-        if prompt
-        else None,
+        "prompt": _plain(spec.prompt) if spec.prompt else None,
+        "prompts": {name: _plain(prompt) for name, prompt in spec.prompts.items()},
     }
+
+
+def _plain(prompt: PromptBinding) -> dict[str, Any]:
+    return {**asdict(prompt), "params": dict(prompt.params)}
 
 
 def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> GenerateSpec:
     given = dict(step.requests)
     try:
-        prompt, class_path = given.pop("prompt"), given.pop("class_path")
+        prompt, class_path, prompts = given.pop("prompt"), given.pop("class_path"), given.pop("prompts")
         return GenerateSpec(
             task_id=step.task_id,
             backend_type=session.engine.type,
             backend_config=session.engine.config,
             context=context,
             prompt=PromptBinding(**prompt) if prompt else None,
+            prompts={name: PromptBinding(**other) for name, other in prompts.items()},
             hooks=RoleHooks(class_path, context.base_dir) if class_path else None,
             **given,
         )

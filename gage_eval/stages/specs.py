@@ -24,10 +24,11 @@ from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.media import MediaRules, files_identity, media_in
 from gage_eval.stages.hooks import RoleHooks
+from gage_eval.stages.judge_overrides import named_prompts
 from gage_eval.store import Artifact, Store
 
 RENDER_VERSION = 1
-JUDGE_PARSER_VERSION = 2
+JUDGE_PARSER_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,8 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tool_rounds: int = 0
     pool_size: int | None = None
+    # Of a judge: the config's prompts, any of which a sample may name for itself.
+    prompts: Mapping[str, PromptBinding] = field(default_factory=dict)
 
     @cached_property
     def model(self) -> Backend:
@@ -259,6 +262,14 @@ class JudgeSpec:
             return None
         return {"generate": self.generate.material(), "parser": JUDGE_PARSER_VERSION}
 
+    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
+        """The prompts that samples name for their judge; None where they name none."""
+        if self.generate is None:
+            return None
+        samples, prompts = store.artifact(inputs["samples"]), self.generate.prompts
+        named = set[str]().union(*map(named_prompts, _eval_configs(samples)))
+        return {name: prompts[name].material() if name in prompts else None for name in sorted(named)} or None
+
 
 @dataclass(frozen=True)
 class ScoreSpec:
@@ -288,10 +299,7 @@ class ScoreSpec:
 
     def named(self, samples: Artifact) -> frozenset[str]:
         """The metrics that samples set parameters for; free where standardize counted no ``eval_config``."""
-        if not samples.counts.get(COLUMN):
-            return frozenset()
-        tables = samples.tables(columns=[COLUMN])
-        return frozenset().union(*(named_metrics(pc.unique(table.column(COLUMN)).to_pylist()) for table in tables))
+        return frozenset().union(*map(named_metrics, _eval_configs(samples)))
 
     @cached_property
     def nameable(self) -> frozenset[str]:
@@ -305,6 +313,13 @@ class ScoreSpec:
     def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
         """The names in the samples' ``eval_config`` that no metric has; None without any."""
         return sorted(unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)) or None
+
+
+def _eval_configs(samples: Artifact) -> Iterator[list[str | None]]:
+    """The different ``eval_config`` of samples, part by part; free where standardize counted none."""
+    if samples.counts.get(COLUMN):
+        for table in samples.tables(columns=[COLUMN]):
+            yield pc.unique(table.column(COLUMN)).to_pylist()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """judge: a verdict is read from the judge's last word, and an unreadable one is nobody's fault."""
 
+import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stages.calling import Bench
 
+from gage_eval import stages
+from gage_eval.metrics import bind
+from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
+from gage_eval.stages.judge_overrides import judge_override
+from gage_eval.stages.render import RoleSource
+from gage_eval.stages.specs import PromptBinding, ScoreSpec
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(4)]
@@ -31,6 +39,14 @@ def read(text: str | None, status: str = "ok") -> dict[str, Any]:
         ("SCORE: 1" + "0" * 400, None, None),
         ("the SCORE: 1", None, None),
         ("CORRECT:", None, None),
+        ("Fine. Rating: [[8]]", None, 8.0),
+        ("[[6.5]], no: [[8]]", None, 6.5),
+        ("[[8]]\nSCORE: 3", None, 3.0),
+        ("So [[B]] it is", "B", None),
+        ("[[C]]", "tie", None),
+        ("[[A]]\nVERDICT: B", "B", None),
+        ("as in [1]", None, None),
+        ("[[8", None, None),
         ("", None, None),
         (None, None, None),
     ],
@@ -87,6 +103,88 @@ def test_judgments_stand_beside_the_responses_row_by_row(bench: Bench) -> None:
         (row, replicate, 1.0) for row in range(4) for replicate in range(2)
     ]
     assert set(result.outputs) == {"judgments", "judge_responses", "judge_response_telemetry"}
+
+
+OWN_RULES = [
+    {},
+    {"eval_config": {"judge": {"prompt_params": {"scale": 5}}}},
+    {"eval_config": {"judge": {"prompt_id": "strict", "params": {"temperature": 0.5}}}},
+    {"eval_config": {"judge": {"prompt_id": "strickt"}}},
+]
+
+
+def judged_by_own_rules(bench: Bench, **given: Any) -> tuple[StageResult, dict[str, StageResult]]:
+    """Judgments of four samples that set their judge's prompt, its parameters, or a prompt that is not there."""
+    records = [
+        {"id": f"s{row}", "messages": [{"role": "user", "content": "Q"}], "label": "A", **own}
+        for row, own in enumerate(OWN_RULES)
+    ]
+    samples = bench.samples(records)
+    prepared = bench.preprocess(samples, params={"max_new_tokens": 3})
+    responses = bench.infer(prepared, bench.model(mode="echo"))
+    plain = bench.model("judge_model", prompt="RATING: {{ prompt_params.scale | default(1) }}", mode="echo")
+    strict = PromptBinding("strict", given.get("strict", "RATING: 0"), None, {})
+    inputs = {"samples": samples, "responses": responses}
+    return bench.judge(replace(plain, prompts={"strict": strict}), prepared=prepared, **inputs), inputs
+
+
+def test_a_sample_sets_its_judges_prompt_and_parameters(bench: Bench) -> None:
+    result, inputs = judged_by_own_rules(bench)
+    rows = bench.rows(result, "judgments")
+    assert [row["score"] for row in rows] == [1.0, 5.0, 0.0, None]
+    assert [row["status"] for row in rows] == ["ok", "ok", "ok", "skipped"]
+    metric = bind("judge_threshold", {"threshold": 1})
+    (number,) = bench.rows(
+        stages.auto_eval(bench.env, ScoreSpec("t", (metric,), max_unscored_share=1.0), judgments=result, **inputs),
+        "metrics",
+    )
+    assert (number["value"], number["n"], number["overridden"], number["unscored"]) == (pytest.approx(2 / 3), 3, 2, 1)
+    told = bench.store.artifact(number["scores"]).table().to_pylist()[3]["explanation"]
+    assert told == "eval_config.judge.prompt_id: no prompt 'strickt' in the config. Did you mean 'strict'?"
+
+
+def test_another_text_of_a_prompt_that_a_sample_names_is_judged_again(bench: Bench) -> None:
+    first, _ = judged_by_own_rules(bench)
+    assert judged_by_own_rules(bench)[0].cached
+    again, _ = judged_by_own_rules(bench, strict="RATING: 3")
+    assert not again.cached
+    assert bench.rows(again, "judgments")[2]["score"] == 3.0
+    assert again.counts["sent"] == 1
+    assert first.key != again.key
+
+
+def test_the_parameters_of_a_sample_are_the_models_and_not_the_judges(bench: Bench) -> None:
+    """The task's max_new_tokens would cut the verdict."""
+    _, inputs = judged_by_own_rules(bench)
+    model = replace(bench.model("judge_model", prompt="{{ model_answer }}"), params={"temperature": 0})
+    prepared = bench.preprocess(inputs["samples"], params={"max_new_tokens": 3})
+    artifacts = {name: bench.artifact(result, name) for name, result in inputs.items()}
+    source = RoleSource(
+        replace(model, prompts={"strict": PromptBinding("strict", "x", None, {})}),
+        bench.artifact(prepared, "prepared"),
+        **artifacts,
+    )
+    requests = source.render(source.read(0))
+    assert [request.params for request in requests] == [{"temperature": 0}] * 2 + [
+        {"temperature": 0.5},
+        {"temperature": 0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("judge", "refused"),
+    [
+        ("x", "is no mapping"),
+        ({"prompt": "x"}, "has no 'prompt'.*Did you mean 'prompt_id'"),
+        ({"params": 3}, "params is no mapping"),
+        ({"prompt_id": 3}, "no prompt '3'"),
+    ],
+)
+def test_settings_that_cannot_be_used_say_why(judge: Any, refused: str) -> None:
+    override = judge_override({"judge": judge}, ["strict"])
+    assert override is not None
+    assert re.search(refused, override.refused or "")
+    assert judge_override({}, []) is judge_override(None, []) is None
 
 
 def test_an_error_of_the_judge_leaves_its_judgments_incomplete(bench: Bench) -> None:
