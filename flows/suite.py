@@ -9,6 +9,7 @@ from gage_eval.runs import RunOptions
 @flow(name="suite", flow_run_name=run_name, task_runner=task_runner(), persist_result=False)
 def suite(
     config: str,
+    text: str | None = None,
     store: str | None = None,
     run_id: str | None = None,
     output_dir: str | None = None,
@@ -25,6 +26,7 @@ def suite(
 
     Args:
         config: Path of a config file as the worker sees it, or suite:NAME for a built-in suite.
+        text: The config itself as YAML; its relative paths start from the folder given as config.
         store: Where artifacts live, a folder or s3://bucket/prefix.
         run_id: Name of the run; a fresh one by default.
         output_dir: Where run folders live; <store>/runs by default.

@@ -155,8 +155,8 @@ def run(
     """Run a config and return its results.
 
     Args:
-        config: path of a config file, ``suite:NAME``, or the config as a mapping; relative paths in a mapping start
-            from the working folder, where it is kept as ``gage-<digest>.yaml`` for `gage resume`.
+        config: path of a config file, ``suite:NAME``, or the config as a mapping, whose relative paths start from the
+            working folder.
         store: where artifacts live: a folder or ``s3://bucket/prefix``.
         output_dir: where run folders live; ``<store>/runs`` by default.
         run_id: the run's name; a fresh one by default.
@@ -174,7 +174,7 @@ def run(
     """
     options = RunOptions.of(
         {
-            "config": _named(config),
+            **_source(config),
             "store": store,
             "output_dir": output_dir,
             "run_id": run_id,
@@ -201,26 +201,16 @@ def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = 
     return Run(StoredRun.open(places, run_id), Store.open(places.store, read_only=True))
 
 
-def _named(config: str | Path | Mapping[str, Any]) -> str:
-    """The config as the options name it. A mapping is checked and kept as a file, as a run must be resumable."""
+def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:
+    """The options that name a config, or hold it: a run keeps its text, and can be resumed without a file."""
     if not isinstance(config, Mapping):
-        return str(config)
+        return {"config": str(config)}
     import yaml
 
-    from gage_eval.canonical import normalise, sha256_hex
-    from gage_eval.config.load import parse_config
+    from gage_eval.canonical import normalise
 
     try:
         text = yaml.safe_dump(normalise(config), sort_keys=False, allow_unicode=True)
     except ValueError as error:
         raise InputError(f"the config holds what YAML has no form for: {error}.") from error
-    parse_config(text, source="config", base_dir=Path())
-    file = Path(f"gage-{sha256_hex(text.encode())[:12]}.yaml")
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"a config given as a mapping is kept as {file} in the working folder, which cannot be written "
-            f"({error.strerror}); change to another folder, or give a file."
-        ) from error
-    return str(file)
+    return {"config": str(Path.cwd()), "text": text}

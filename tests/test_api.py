@@ -10,7 +10,9 @@ import pytest
 
 import gage_eval
 from gage_eval.errors import ConfigError, InputError, RunFailed
+from gage_eval.runs import run_inline
 from gage_eval.runs.export import EXPORTED
+from gage_eval.runs.resume import resumed
 from tests.support.workspace import ROWS, config, write_config, write_rows
 
 COLUMNS = [
@@ -60,18 +62,17 @@ def test_options_reach_the_run() -> None:
 def test_a_mapping_is_a_config_that_can_be_resumed(here: Path) -> None:
     run = gage_eval.run(config(), store="store")
     assert run.summary.name == "small"
-    record = orjson.loads((here / "store" / "runs" / run.run_id / "run.json").read_bytes())
-    assert Path(record["options"]["config"]).is_file()
-    gage_eval.run(config(), store="store")
-    assert len(list(here.glob("gage-*.yaml"))) == 1
+    again = resumed(run.run_id, store="store")
+    assert again.base_dir == here
+    assert run_inline(again).all_cached
+    assert {file.name for file in here.iterdir()} == {"mine.yaml", "rows.jsonl", "store"}
 
 
-def test_a_mapping_with_mistakes_leaves_no_file(here: Path) -> None:
+def test_a_mapping_with_mistakes_leaves_nothing(here: Path) -> None:
     with pytest.raises(ConfigError, match="no metric 'exact_mach'"):
         gage_eval.run(config(metrics=["exact_mach"]))
     with pytest.raises(InputError, match="YAML has no form"):
         gage_eval.run(config(metadata={"name": object()}))
-    assert list(here.glob("gage-*.yaml")) == []
     assert not (here / ".gage").exists()
 
 

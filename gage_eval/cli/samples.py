@@ -1,7 +1,6 @@
 """One sample of a run: exactly what was sent, what came back, and why it got its score."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.output import indented, print_json
@@ -64,17 +63,14 @@ def _plan(stored: "StoredRun", store: "Store") -> Any:
 
     from gage_eval.config.load import parse_config
     from gage_eval.config.plan import Surroundings, make_plan
-    from gage_eval.config.templates import suite_path
-    from gage_eval.runs.options import SUITE_PREFIX, RunOptions
+    from gage_eval.runs.options import RunOptions
     from gage_eval.settings import fold, load_settings
 
     options = RunOptions.of(stored.record["options"])
-    is_suite = options.config.startswith(SUITE_PREFIX)
-    file = suite_path(options.config.removeprefix(SUITE_PREFIX)) if is_suite else Path(options.config)
     loaded = parse_config(
         stored.record["config"]["text"],
         source=f"the config of run {stored.run_id}",
-        base_dir=file.parent,
+        base_dir=options.base_dir,
         overrides=options.overrides,
         max_samples=options.max_samples,
         model_path=options.model_path,

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gage_eval.canonical import digest
-from gage_eval.config.load import LoadedConfig, load_config
-from gage_eval.config.templates import load_suite
+from gage_eval.config.load import LoadedConfig, load_config, parse_config
+from gage_eval.config.templates import load_suite, suite_path
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import STAGES, identity, scheduling, semantic
 
@@ -26,6 +26,9 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     config: str = identity("load", description="Path of a config file, or suite:NAME for a built-in suite.")
+    text: str | None = identity(
+        "load", None, description="The config itself as YAML; its relative paths start from the folder `config`."
+    )
     store: str | None = scheduling(None, description="Where artifacts live: a folder or s3://bucket/prefix.")
     output_dir: str | None = scheduling(None, description="Where run folders live; <store>/runs by default.")
     run_id: str | None = scheduling(None, description="Name of the run; a fresh one by default.")
@@ -63,6 +66,15 @@ class RunOptions(BaseModel):
             if kept[name] is not None and "://" not in kept[name]:
                 kept[name] = str(Path(kept[name]).expanduser().absolute())
         return kept
+
+    @property
+    def base_dir(self) -> Path:
+        """The folder that relative paths of the config start from."""
+        if self.text is not None:
+            return Path(self.config)
+        if self.config.startswith(SUITE_PREFIX):
+            return suite_path(self.config.removeprefix(SUITE_PREFIX)).parent
+        return Path(self.config).parent
 
 
 @dataclass(frozen=True)
@@ -110,7 +122,9 @@ def load(options: RunOptions) -> LoadedConfig:
         "max_samples": options.max_samples,
         "model_path": options.model_path,
     }
-    if options.config.startswith(SUITE_PREFIX):
+    if options.text is not None:
+        loaded = parse_config(options.text, base_dir=options.base_dir, **changes)
+    elif options.config.startswith(SUITE_PREFIX):
         loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
     else:
         loaded = load_config(options.config, **changes)

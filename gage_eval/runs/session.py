@@ -74,8 +74,8 @@ class RunSession:
         self.began = time.time()
         self.options = options
         places = Places.at(options.store, options.output_dir)
-        self.store = Store.open(places.store)
         self.loaded = load(options)
+        self.store = Store.open(places.store)
         around = Surroundings(
             media=self.store.media.get,
             secrets=secrets,

@@ -20,7 +20,7 @@ from gage_eval.settings import Settings
 
 # What makes no stage's key, so it has tests of its own below.
 _APART = {
-    RunOptions: {"config", "store", "refresh", "resume", "model_path"},
+    RunOptions: {"config", "text", "store", "refresh", "resume", "model_path"},
     Settings: {"store"},
 }
 
