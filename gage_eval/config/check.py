@@ -32,6 +32,7 @@ from gage_eval.config.models import (
     TaskSpec,
 )
 from gage_eval.config.places import Found, Loc, path_text, unknown
+from gage_eval.config.resources import with_gpus, with_pool
 from gage_eval.contract.profile import (
     ScoringProfile,
     compares,
@@ -218,7 +219,24 @@ class _Resolver:
             if prompt is None:
                 self._add((*loc, "prompt_id"), unknown("prompt", adapter.prompt_id, self.prompts))
                 return None
-        return None if backend is None else ResolvedRole(adapter, backend, prompt)
+        return None if backend is None else self._with_resources(loc, adapter, backend, prompt)
+
+    def _with_resources(
+        self, loc: Loc, adapter: RoleAdapterSpec, backend: BackendSpec, prompt: PromptSpec | None
+    ) -> ResolvedRole:
+        """The role with what its GPUs come to; those of all adapters of the backend count."""
+        only = backend.backend_id if len(self.backends) == 1 else None
+        sharing = [
+            other
+            for other in self.config.role_adapters
+            if other is adapter
+            or (adapter.backend is other.backend is None and (other.backend_id or only) == backend.backend_id)
+        ]
+        try:
+            backend, adapter = with_gpus(backend, sharing), with_pool(adapter, backend)
+        except InputError as error:
+            self._add((*loc, "resource_requirement", "gpus"), str(error))
+        return ResolvedRole(adapter, backend, prompt)
 
     def _backend(self, loc: Loc, adapter: RoleAdapterSpec) -> BackendSpec | None:
         if adapter.backend is not None:
