@@ -63,7 +63,7 @@ class ReplayConfig(BackendConfig):
         return self
 
 
-@registry.backends.register("replay", version=1, config=ReplayConfig)
+@registry.backends.register("replay", version=2, config=ReplayConfig)
 class Replay(BaseBackend[ReplayConfig]):
     """Recorded answers, matched by sample id, by a field, or by row."""
 
@@ -84,6 +84,10 @@ class Replay(BaseBackend[ReplayConfig]):
         digests = [file_digest(file) for file in self._files()]
         return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
 
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The request and whose answer it is: samples that ask the same have been answered each by itself."""
+        return {**super().body(request), "record": self._key_of(request)}
+
     async def open(self, runtime: Runtime) -> None:
         """Read all answers.
 
@@ -94,12 +98,7 @@ class Replay(BaseBackend[ReplayConfig]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """The recorded answer of a sample."""
-        if self.config.match == "row":
-            key = str(request.row_index)
-        elif self.config.match == "id":
-            key = request.sample_id
-        else:
-            key = request.lookup or ""
+        key = self._key_of(request)
         answer = self._answers.get(key)
         if answer is not None:
             return Response("ok", answer=answer, finish_reason="replay", latency_ms=0.0)
@@ -110,6 +109,11 @@ class Replay(BaseBackend[ReplayConfig]):
             error_kind="no_record",
             errors=[f"{self.config.path} has no record for {self.config.match} '{key}'"],
         )
+
+    def _key_of(self, request: Request) -> str:
+        if self.config.match == "row":
+            return str(request.row_index)
+        return request.sample_id if self.config.match == "id" else request.lookup or ""
 
     def _files(self) -> list[Path]:
         """The files that ``path`` names, sorted."""

@@ -103,6 +103,15 @@ def test_a_field_of_the_sample_finds_its_record(tmp_path: Path) -> None:
     assert ask(backend, "other", lookup="b").answer == "2"
 
 
+@pytest.mark.parametrize("config", [{}, {"match": "row"}, {"match": "field", "sample_field": "q"}])
+def test_samples_that_ask_the_same_have_bodies_of_their_own(tmp_path: Path, config: dict[str, Any]) -> None:
+    write(tmp_path, "answers.jsonl")
+    backend = replay(tmp_path, path="answers.jsonl", answer_field="answer", **config)
+    same: dict[str, Any] = {"kind": "chat", "messages": [{"role": "user", "content": "?"}]}
+    one, other = (Request(**same, sample_id=f"s{n}", row_index=n, lookup=f"q{n}") for n in (1, 2))
+    assert backend.body(one) != backend.body(other)
+
+
 @pytest.mark.parametrize(("on_missing", "status"), [("error", "error"), ("skip", "skipped")])
 def test_a_sample_without_a_record_is_what_the_config_says(tmp_path: Path, on_missing: str, status: str) -> None:
     write(tmp_path, "r.jsonl")
