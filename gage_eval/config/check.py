@@ -5,7 +5,7 @@ backends and prompts, and its metrics. What a small config leaves out is filled 
 guesses:
 
 * no ``tasks``: one task for each dataset, with the dataset's id;
-* no ``role_adapters``: one adapter ``dut`` on the only backend;
+* no ``role_adapters``: one adapter ``dut`` on the only backend; of several backends one each, with the backend's id;
 * an adapter without a backend: the only backend;
 * no steps: ``inference`` and ``auto_eval``, with ``support`` and ``judge`` when such an adapter is declared;
 * a step without ``adapter_id``: the only adapter of its role. Several are an error that names them;
@@ -99,15 +99,18 @@ class ResolvedConfig:
 
 
 def expand(config: PipelineConfig) -> PipelineConfig:
-    """The config with implied tasks and the implied adapter written out; a second call changes nothing."""
+    """The config with implied tasks and adapters written out; a second call changes nothing."""
     update: dict[str, object] = {}
     if not config.tasks:
         update["tasks"] = [
             TaskSpec(task_id=dataset.dataset_id, dataset_id=dataset.dataset_id) for dataset in config.datasets
         ]
-    if not config.role_adapters and len(config.backends) == 1:
-        backend_id = config.backends[0].backend_id
-        update["role_adapters"] = [RoleAdapterSpec(adapter_id="dut", role_type="dut_model", backend_id=backend_id)]
+    if not config.role_adapters:
+        ids = [backend.backend_id for backend in config.backends]
+        update["role_adapters"] = [
+            RoleAdapterSpec(adapter_id="dut" if len(ids) == 1 else name, role_type="dut_model", backend_id=name)
+            for name in dict.fromkeys(ids)
+        ]
     return config.model_copy(update=update)
 
 
@@ -345,9 +348,6 @@ class _Resolver:
             self._add(task_loc, f"{len(fitting)} adapters are {role} ({_names(fitting)}); say which with '{key}'.")
         elif role != "dut_model" or self.config.role_adapters:
             self._add(("role_adapters",), f"no adapter has role_type '{role}', and a step needs one.")
-        elif self.backends:
-            some = _names(self.backends)
-            self._add(("backends",), f"several backends ({some}) and no role_adapters; say which is the dut_model.")
         else:
             self._add(("backends",), "a config needs a model: add one under 'backends'.")
         return None

@@ -52,6 +52,14 @@ class TestWhatFollows:
         once = expand(config())
         assert expand(once) == once
 
+    def test_without_adapters_each_of_several_backends_has_one_of_its_name(self) -> None:
+        tasks = [{**TASK, "task_id": name, "adapter_id": name} for name in ("local", "other")]
+        out = resolved(backends=[LOCAL, OTHER], tasks=tasks)
+        assert [task.dut.backend.backend_id for task in out.tasks] == ["local", "other"]
+        assert refused(backends=[LOCAL, {**OTHER, "backend_id": "local"}], tasks=tasks[:1]) == [
+            "backends[1]: the id 'local' is taken by backends[0]; give each its own."
+        ]
+
     def test_a_declared_judge_judges(self) -> None:
         out = resolved(backends=[LOCAL, OTHER], role_adapters=[DUT, JUDGE])
         (task,) = out.tasks
@@ -171,7 +179,7 @@ class TestWhatIsRefused:
             ),
             (
                 {"backends": [LOCAL, OTHER]},
-                ["backends: several backends (local, other) and no role_adapters; say which is the dut_model."],
+                ["tasks[0]: 2 adapters are dut_model (local, other); say which with 'adapter_id'."],
             ),
             ({"backends": []}, ["backends: a config needs a model: add one under 'backends'."]),
             (

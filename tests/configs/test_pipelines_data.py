@@ -101,7 +101,7 @@ def test_every_row_the_readme_counts_comes_through(
 
 
 def test_no_pipeline_of_a_dataset_is_longer_than_a_page(repo_root: Path) -> None:
-    files = sorted((repo_root / "configs" / "pipelines").glob("*.yaml"))
+    files = sorted((repo_root / "configs" / "pipelines").rglob("*.yaml"))
     assert {file.name: lines for file in files if (lines := len(file.read_text().splitlines())) > 25} == {}
 
 

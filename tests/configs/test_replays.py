@@ -45,7 +45,8 @@ def test_docvqa_gives_the_official_anls(replays: Path, tmp_path: Path) -> None:
 
 
 def test_bbh_gives_the_published_accuracy_of_every_task(replays: Path, tmp_path: Path) -> None:
-    scores = gage_eval.run(str(replays / "bbh_codex.yaml"), store=str(tmp_path), inline=True).scores()
+    summary = gage_eval.run(str(replays / "bbh_codex.yaml"), store=str(tmp_path), inline=True).summary
 
-    assert dict(zip(scores["task_id"], scores["value"], strict=True)) == pytest.approx(BBH)
-    assert set(scores["n"]) == {250}
+    found = {f"{task.task_id}_{one.slice_value}": one for task in summary.tasks for one in task.slices}
+    assert {name: one.value for name, one in found.items()} == pytest.approx(BBH)
+    assert {one.n for one in found.values()} == {250}
