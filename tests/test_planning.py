@@ -10,11 +10,12 @@ from gage_eval.config.load import parse_config
 from gage_eval.config.plan import make_plan
 from gage_eval.engine.types import Response
 from gage_eval.engine.wal import LogWriter
-from gage_eval.planning import Forecast, forecast, rendered, role_source, uses_of
+from gage_eval.planning import Forecast, forecast, rendered, uses_of
 from gage_eval.planning.differences import differing
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Places
 from gage_eval.runs.stored import stored_runs
+from gage_eval.stages.render import RoleSource
 from gage_eval.store import Store
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows
 
@@ -155,7 +156,7 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
     store = Store.open("store")
     task = make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0]
     prepared = next(iter(store.actions("preprocess"))).outputs["prepared"]
-    source = role_source(store, "infer", task, {"prepared": prepared})
+    source = RoleSource.of(task.infer, store, {"prepared": prepared})
     asked = rendered(task.infer, source, source.read(0))
     with LogWriter(store.scratch(before.key or "")) as log:
         log.append(asked[0].key, Response("ok", answer="other").to_bytes())

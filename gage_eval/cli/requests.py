@@ -86,7 +86,8 @@ def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> 
 
 def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
     from gage_eval import stages
-    from gage_eval.planning import generate_spec, inputs_of, rendered, role_source, standing
+    from gage_eval.planning import generate_spec, inputs_of, rendered, standing
+    from gage_eval.stages.render import RoleSource
 
     def call(stage: "Stage", of: "TaskSpecs", /, **inputs: "stages.StageResult | None") -> "stages.StageResult":
         result: stages.StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
@@ -105,7 +106,7 @@ def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
                 f"task '{task.task_id}': the requests of {stage} are made of {lacking}, which are not there yet."
             )
             continue
-        source = role_source(env.store, stage, task, inputs)
+        source = RoleSource.of(spec, env.store, inputs)
         for row in islice(_rows(source), count):
             preview.requests += [Shown(task.task_id, stage, one) for one in rendered(spec, source, row)]
         preview.total += sum(rows for _, rows in source.parts) * source.replicates

@@ -124,7 +124,8 @@ def _calls(
     sample_id: str,
 ) -> Iterator[dict[str, Any]]:
     """What a stage sent for a sample and what came back, replicate by replicate."""
-    from gage_eval.planning import generate_spec, inputs_of, rendered, role_source, standing
+    from gage_eval.planning import generate_spec, inputs_of, rendered, standing
+    from gage_eval.stages.render import RoleSource
 
     spec = generate_spec(stage, task)
     inputs = inputs_of(stage, task, stages)
@@ -134,7 +135,7 @@ def _calls(
     outputs = stages.setdefault(stage, standing(store, stage, task, inputs, incomplete=True) or {})
     answers = _rows(store, outputs.get(output), part, sample_id)
     timings = _rows(store, outputs.get(f"{output.removesuffix('s')}_telemetry"), part, sample_id)
-    source = role_source(store, stage, task, inputs)
+    source = RoleSource.of(spec, store, inputs)
     for one in rendered(spec, source, source.read(part).slice(index, 1)):
         replicate = one.request.replicate
         response = answers.get(replicate)

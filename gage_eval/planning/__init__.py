@@ -8,7 +8,6 @@ from gage_eval.planning.forecast import (
     generate_spec,
     inputs_of,
     rendered,
-    role_source,
     standing,
     uses_of,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "generate_spec",
     "inputs_of",
     "rendered",
-    "role_source",
     "standing",
     "uses_of",
 ]

@@ -119,19 +119,6 @@ def rendered(spec: GenerateSpec, source: RoleSource, rows: pa.Table) -> list[Ren
     return out
 
 
-def role_source(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> RoleSource:
-    """The requests of a generate stage, from the artifact ids of its inputs."""
-    spec = generate_spec(stage, task)
-    assert spec is not None
-    named = {
-        "samples": "samples",
-        "support_responses": "support",
-        **({"responses": "responses"} if stage == "judge" else {}),
-    }
-    beside = {argument: store.artifact(inputs[name]) for name, argument in named.items() if name in inputs}
-    return RoleSource(spec, store.artifact(inputs["prepared"]), **beside)
-
-
 def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, str]]) -> dict[str, str] | None:
     """Artifact ids of what a generate stage reads, as `run_dag` gives them.
 
@@ -143,21 +130,18 @@ def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, 
     Returns:
         Ids by input name; None while the answers that its requests are made of are not there.
     """
-    inputs = {"prepared": outputs["preprocess"]["prepared"], "samples": outputs["standardize"]["samples"]}
-    if stage == "infer" and not task.infer.reads_samples:
-        del inputs["samples"]
-    before = []
-    reads_support = task.infer.reads_samples if stage == "infer" else task.judge.reads_support
-    if stage != "support" and task.support is not None and reads_support:
-        before.append(("support", "support_responses"))
-    if stage == "judge":
-        before.append(("infer", "responses"))
-    for earlier, name in before:
-        answers = outputs.get(earlier, {}).get(name)
-        if answers is None:
-            return None
-        inputs[name] = answers
-    return inputs
+    sources: dict[str, Stage] = {}
+
+    def call(name: Stage, of: TaskSpecs, /, **inputs: Stage | None) -> Stage:
+        if name == stage:
+            sources.update({given: source for given, source in inputs.items() if source is not None})
+        return name
+
+    run_dag(task, call)
+    try:
+        return {name: input_id(name, outputs[source]) for name, source in sources.items()}
+    except KeyError:
+        return None
 
 
 def generate_spec(stage: Stage, task: TaskSpecs) -> GenerateSpec | None:
@@ -234,7 +218,7 @@ class _Planner:
         document: JsonValue,
     ) -> Forecast:
         stage = missing.stage
-        source = role_source(self._store, stage, task, inputs)
+        source = RoleSource.of(spec, self._store, inputs)
         total, left = self._count(spec, source, missing.key or "")
         tokens, seconds = self._estimate(stage, spec, left) if left else (None, None)
         reusable = total - left

@@ -100,7 +100,7 @@ class Env:
 
 
 class StageRun:
-    """One computation of a stage: its inputs, its outputs, its progress."""
+    """One computation of a stage: its inputs (artifact ids by name), its outputs, its progress."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class StageRun:
         self.refreshing = refreshing
         self.previous = previous
         self.counts: dict[str, int] = {}
-        self._inputs = inputs
+        self.inputs = inputs
         self._writers: dict[str, ArtifactWriter] = {}
         self._outputs: dict[str, Artifact] = {}
         self._afterwards: list[Callable[[], None]] = []
@@ -132,13 +132,13 @@ class StageRun:
 
     def input(self, name: str) -> Artifact:
         """The artifact that goes in under ``name``."""
-        return self.env.store.artifact(self._inputs[name])
+        return self.env.store.artifact(self.inputs[name])
 
     def has_input(self, name: str) -> bool:
-        return name in self._inputs
+        return name in self.inputs
 
     def input_id(self, name: str) -> str:
-        return self._inputs[name]
+        return self.inputs[name]
 
     def writer(self, schema: TableSchema) -> ArtifactWriter:
         """The writer of the output named as its table."""

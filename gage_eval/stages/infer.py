@@ -14,8 +14,7 @@ def support(run: StageRun, spec: GenerateSpec) -> None:
         run: ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
         spec: the support model, its prompt and parameters.
     """
-    source = RoleSource(spec, run.input("prepared"), samples=run.input("samples"))
-    generate(run, spec, source, output="support_responses")
+    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs), output="support_responses")
 
 
 @stage("infer", version=1, check=check_errors)
@@ -31,10 +30,4 @@ def infer(run: StageRun, spec: GenerateSpec) -> None:
         EndpointFailed: the endpoint cannot go on; what was answered is kept.
         RunFailed: more rows than allowed ended in an error.
     """
-    source = RoleSource(
-        spec,
-        run.input("prepared"),
-        samples=run.input("samples") if run.has_input("samples") else None,
-        support=run.input("support_responses") if run.has_input("support_responses") else None,
-    )
-    generate(run, spec, source)
+    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs))

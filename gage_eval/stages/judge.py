@@ -40,13 +40,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         writer.write(0, JUDGMENTS.empty())
         run.commit(JUDGMENTS)
         return
-    source = RoleSource(
-        spec.generate,
-        run.input("prepared"),
-        samples=run.input("samples"),
-        responses=run.input("responses"),
-        support=run.input("support_responses") if run.has_input("support_responses") else None,
-    )
+    source = RoleSource.of(spec.generate, run.env.store, run.inputs)
     verdicts = generate(run, spec.generate, source, output="judge_responses")
     for part in verdicts.parts:
         samples = run.input("samples").read(part.index, columns=["row_index", COLUMN])

@@ -4,7 +4,7 @@ One renderer serves support, the model under test and the judge. What it puts in
 body and so of its response key; nothing here asks a model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,11 +21,14 @@ from gage_eval.sample_table import messages_from_array, rows_of
 from gage_eval.stages.judge_overrides import JudgeOverride, judge_override
 from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.stages.tool_outputs import tool_outputs
-from gage_eval.store import Artifact
+from gage_eval.store import Artifact, Store
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # The same request of a backend, after a text and after a chat.
 _LIKELIHOODS = frozenset({"likelihood", "chat_likelihood"})
+
+# Inputs of a generate stage, and what `RoleSource` calls them.
+_READ = {"prepared": "prepared", "samples": "samples", "responses": "responses", "support_responses": "support"}
 
 
 class RoleSource:
@@ -59,6 +62,12 @@ class RoleSource:
         self._answerable: set[tuple[str, bool]] = set()
         self._sees = "images" in spec.model.capabilities
         self._context: dict[int, dict[str, Any]] = {}
+
+    @classmethod
+    def of(cls, spec: GenerateSpec, store: Store, inputs: Mapping[str, str]) -> "RoleSource":
+        """The requests of a generate stage, from the artifact ids of its inputs."""
+        given = {_READ[name]: store.artifact(id_) for name, id_ in inputs.items()}
+        return cls(spec, given.pop("prepared"), **given)
 
     @property
     def parts(self) -> Sequence[tuple[int, int]]:

@@ -19,9 +19,6 @@ from gage_eval.stages.render import RoleSource
 from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.store import Store
 
-# Inputs of a generate stage that rendering reads, and what `RoleSource` calls them.
-_READ = {"samples": "samples", "responses": "responses", "support_responses": "support"}
-
 
 def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
     """The session that has one engine answer some steps."""
@@ -50,7 +47,7 @@ def step_of(
         inputs: artifact ids by input.
         workers: processes that will share it.
     """
-    source = _source(store, spec, inputs)
+    source = RoleSource.of(spec, store, inputs)
     rows = sum(count for _, count in source.parts)
     wip = store.wip(work_key)
     missing = []
@@ -97,7 +94,7 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
-            source=_source(store, spec, step.inputs),
+            source=RoleSource.of(spec, store, step.inputs),
             backend=backend,
             model_identity=spec.model_identity,
             store=store,
@@ -116,11 +113,6 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     with suppress(WorkGone):
         runtime.call(engine.run())
     return engine.tally.sent
-
-
-def _source(store: Store, spec: GenerateSpec, inputs: Mapping[str, str]) -> RoleSource:
-    beside = {name: store.artifact(inputs[read]) for read, name in _READ.items() if read in inputs}
-    return RoleSource(spec, store.artifact(inputs["prepared"]), **beside)
 
 
 def _requests(spec: GenerateSpec) -> dict[str, Any]:

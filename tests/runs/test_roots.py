@@ -3,17 +3,18 @@
 from pathlib import Path
 
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.options import Places
 from gage_eval.runs.roots import find_roots
 from gage_eval.store import Store
 
 
 def test_runs_that_did_not_come_to_their_end_are_unfinished(tmp_path: Path) -> None:
-    root = str(tmp_path / "runs")
+    places = Places(str(tmp_path / "store"), str(tmp_path / "runs"))
     for status in ("completed", "failed", "interrupted", "running"):
         record = {"status": status, "created": "2026-01-01T00:00:00+00:00", "process": {"host": "elsewhere"}}
-        RunFolder.create(root, f"run-{status}", record).close()
+        RunFolder.create(places, f"run-{status}", record).close()
 
-    roots = find_roots(Store.open(str(tmp_path / "store")), root)
+    roots = find_roots(Store.open(places.store), places)
 
     assert roots.unfinished == {"run-failed", "run-interrupted", "run-running"}
     assert (roots.runs, roots.under_way) == (4, ())
