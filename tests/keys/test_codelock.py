@@ -29,8 +29,13 @@ def test_everything_that_keys_name_by_a_version_is_locked() -> None:
         assert builtin <= names
 
 
-def test_semantic_names_are_modules_that_are_there() -> None:
-    for name in codelock.SEMANTIC:
+def test_no_module_that_semantic_code_uses_slips_past_the_lock() -> None:
+    assert codelock.unplaced() == []
+    assert not codelock.SEMANTIC & codelock.MOVING
+
+
+def test_the_names_of_the_lock_are_modules_that_are_there() -> None:
+    for name in codelock.SEMANTIC | codelock.MOVING:
         path = Path(codelock.__file__).parent / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").is_file(), name
 
