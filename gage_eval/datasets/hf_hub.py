@@ -10,7 +10,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, check_params, record_text
-from gage_eval.datasets.cells import plain
+from gage_eval.datasets.cells import Keep, plain
 from gage_eval.errors import InputError
 from gage_eval.hashing import file_digest
 from gage_eval.sample_record import unreadable
@@ -20,12 +20,12 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _BATCH = 512
 
 
-@registry.loaders.register("hf_hub", version=1, params=_PARAMS)
+@registry.loaders.register("hf_hub", version=2, params=_PARAMS, keeps_media=True)
 class HubLoader:
     """A split of a dataset of the Hugging Face hub, or of a local folder. Needs the extra ``hf``.
 
-    Rows are read as they are stored: images and recordings are not decoded but become data URLs. Code of a dataset's
-    repository is never run.
+    Rows are read as they are stored: images and recordings are not decoded but kept in the store by their hash. Code
+    of a dataset's repository is never run.
 
     Parameters (``params``, and ``hub``, ``hub_params`` beside them):
         hub: the dataset's name on the hub, as ``openai/gsm8k``; or a folder.
@@ -72,8 +72,11 @@ class HubLoader:
             **chosen,
         }
 
-    def records(self) -> Iterator[Record]:
+    def records(self, keep: Keep) -> Iterator[Record]:
         """(row from 1, text) of each row.
+
+        Args:
+            keep: puts bytes into the store.
 
         Raises:
             InputError: the library is missing, or cannot read the dataset or its split.
@@ -84,11 +87,34 @@ class HubLoader:
             for table in rows.with_format("arrow").iter(batch_size=_BATCH):
                 for row in table.to_pylist():
                     position += 1
-                    yield position, _text(row)
+                    yield position, self._text(row, keep)
         except (OSError, ValueError) as error:
             raise InputError(f"'{self._name}' cannot be read after row {position}: {error}.") from error
         if position == 0:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
+
+    def _text(self, row: dict[str, Any], keep: Keep) -> str:
+        try:
+            return record_text(plain(row, keep, self._file))
+        except ValueError as error:
+            return unreadable(f"the row has no JSON form: {error}.", "")
+
+    def _file(self, path: str) -> bytes | None:
+        """The bytes of a file that belongs to the set: below its folder, or where the library keeps what it fetched."""
+        try:
+            file = Path(path).resolve()
+            belongs = file.is_file() and any(file.is_relative_to(root) for root in self._roots)
+        except (OSError, ValueError):
+            # No path at all: too long, or with a NUL byte. It stays what it is, and is rejected where it is used.
+            return None
+        return file.read_bytes() if belongs else None
+
+    @cached_property
+    def _roots(self) -> list[Path]:
+        if self._folder is not None:
+            return [self._folder.resolve()]
+        library, hub = _import("datasets"), _import("huggingface_hub")
+        return [Path(root).resolve() for root in (library.config.HF_DATASETS_CACHE, hub.constants.HF_HUB_CACHE)]
 
     def _open(self) -> Any:
         library = _import("datasets")
@@ -159,13 +185,6 @@ def _saved(folder: Path) -> bool:
 def _is_cache(file: Path) -> bool:
     """Whether the library keeps the file beside a set for itself."""
     return file.name.startswith((".", "cache-", "tmp")) or file.suffix == ".lock"
-
-
-def _text(row: dict[str, Any]) -> str:
-    try:
-        return record_text(plain(row))
-    except ValueError as error:
-        return unreadable(f"the row has no JSON form: {error}.", "")
 
 
 def _first_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, Source, open_stored, record_text
-from gage_eval.datasets.cells import plain
+from gage_eval.datasets.cells import Keep, plain
 from gage_eval.errors import InputError
 from gage_eval.sample_record import unreadable
 
@@ -15,11 +15,11 @@ _PARAMS = ("columns", "source_field")
 _BATCH = 512
 
 
-@registry.loaders.register("parquet", version=1, params=_PARAMS)
+@registry.loaders.register("parquet", version=2, params=_PARAMS, keeps_media=True)
 class ParquetLoader:
     """One record a row, read row group by row group.
 
-    NaN is null, times are ISO 8601, decimals text, bytes data URLs.
+    NaN is null, times are ISO 8601, decimals text; bytes, say of an image, are kept in the store by their hash.
 
     Parameters (``params``):
         path: file, glob pattern (files in sorted order) or address.
@@ -41,8 +41,11 @@ class ParquetLoader:
         """sha256 of each file's bytes, and which columns are read."""
         return {**self._source.identity(), "columns": self._columns}
 
-    def records(self) -> Iterator[Record]:
+    def records(self, keep: Keep) -> Iterator[Record]:
         """(row from 1, text) of each row; rows are counted on from file to file.
+
+        Args:
+            keep: puts bytes into the store.
 
         Raises:
             InputError: there is no row at all, a file is no Parquet, or a column is not there.
@@ -59,7 +62,7 @@ class ParquetLoader:
                     for batch in table.iter_batches(_BATCH, columns=self._columns):
                         for row in batch.to_pylist():
                             position += 1
-                            yield position, self._text(row, path)
+                            yield position, self._text(row, path, keep)
             except (OSError, pa.ArrowException) as error:
                 raise InputError(f"'{name}' cannot be read after row {position}: {error}.") from error
         if position == 0:
@@ -70,8 +73,8 @@ class ParquetLoader:
         if missing:
             raise InputError(f"'{file}' has no column '{missing[0]}'. Columns: {', '.join(names)}.")
 
-    def _text(self, row: dict[str, Any], path: str) -> str:
+    def _text(self, row: dict[str, Any], path: str, keep: Keep) -> str:
         try:
-            return record_text(self._source.named(plain(row), path))
+            return record_text(self._source.named(plain(row, keep), path))
         except ValueError as error:
             return unreadable(f"the row has no JSON form: {error}.", "")

@@ -31,6 +31,7 @@ _REMOTE = ("http://", "https://")
 _STORED = "media://"
 _DATA = "data:"
 _SHOWN = 80
+_MAX_HEAD = 200
 _AUTO_THREADS = 4
 _REMEMBERED = 32_768
 
@@ -226,6 +227,23 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
                     _check_stored(url, store)
         out.append({**message, "content": segments})
     return out
+
+
+def without_data(value: Any, store: Media) -> Any:
+    """A JSON value with the data of whole ``data:`` URLs in the store; a broken one stays the text it is."""
+    if type(value) is str:
+        head = value[:_MAX_HEAD].partition(",")[0] if value.startswith(_DATA) else ""
+        if not head.lower().endswith(";base64"):
+            return value
+        try:
+            return store.put(data_of(value))
+        except RecordRejected:
+            return value
+    if type(value) is dict:
+        return {key: without_data(item, store) for key, item in value.items()}
+    if type(value) is list:
+        return [without_data(item, store) for item in value]
+    return value
 
 
 def _check_stored(url: str, store: Media) -> None:

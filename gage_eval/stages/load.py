@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from gage_eval import registry
 from gage_eval.datasets import Filter, reservoir, select
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.specs import LoadSpec
@@ -27,7 +28,8 @@ def load(run: StageRun, spec: LoadSpec) -> None:
     writer = run.writer(RAW)
     rows = 0
     with spec.naming():
-        records = spec.source.records()
+        keeps_media = registry.loaders.get(spec.loader).info.get("keeps_media", False)
+        records = spec.source.records(run.env.store.media.put) if keeps_media else spec.source.records()
         if spec.filter is not None:
             records = Filter(spec.filter).apply(records)
         if spec.sample is not None:

@@ -7,7 +7,7 @@ from gage_eval import registry
 from gage_eval.errors import InputError
 from gage_eval.preprocess.callables import attach
 from gage_eval.preprocess.compose import build
-from gage_eval.preprocess.media import media_of, without_data_urls
+from gage_eval.preprocess.media import media_of, without_data, without_data_urls
 from gage_eval.sample_record import RecordRejected, content_id, parse_record
 from gage_eval.sample_rules import normalise_sample
 from gage_eval.sample_table import samples_to_table
@@ -36,7 +36,7 @@ def check_rejects(env: Env, spec: StandardizeSpec, result: StageResult) -> None:
     )
 
 
-@stage("standardize", version=2, check=check_rejects)
+@stage("standardize", version=3, check=check_rejects)
 def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     """Turn raw records into Samples.
 
@@ -115,7 +115,9 @@ def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: 
     """
     # Only a record that says so somewhere can hold data or name stored media.
     if "data:" in text or "media:" in text:
-        sample = {**sample, "messages": without_data_urls(sample["messages"], store)}
+        own = {"messages", "few_shot_examples"}
+        rest = {name: value for name, value in sample.items() if name not in own}
+        sample = {**sample, **without_data(rest, store), "messages": without_data_urls(sample["messages"], store)}
         if examples := sample.get("few_shot_examples"):
             cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
             sample["few_shot_examples"] = cleaned

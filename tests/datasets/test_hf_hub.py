@@ -7,6 +7,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.datasets.hf_hub import HubLoader
@@ -25,8 +27,12 @@ def library() -> Any:
     return found
 
 
+def kept(data: bytes) -> str:
+    return f"kept:{data!r}"
+
+
 def rows(folder: Path, **params: Any) -> list[dict[str, Any]]:
-    return [parse_record(text) for _, text in HubLoader(params, folder).records()]
+    return [parse_record(text) for _, text in HubLoader(params, folder).records(kept)]
 
 
 def refusal(folder: Path, **params: Any) -> str:
@@ -38,7 +44,7 @@ def refusal(folder: Path, **params: Any) -> str:
 def read(folder: Path, params: dict[str, Any]) -> None:
     loader = HubLoader(params, folder)
     loader.identity()
-    list(loader.records())
+    list(loader.records(kept))
 
 
 def test_a_saved_dataset_is_read_by_its_split(tmp_path: Path, library: Any) -> None:
@@ -63,14 +69,29 @@ def test_a_folder_of_data_files_is_read_and_known_by_its_content(tmp_path: Path,
     assert "'one' cannot be loaded" in refusal(tmp_path, path="one", split="dev")
 
 
-def test_images_are_not_decoded(tmp_path: Path, library: Any) -> None:
+def test_images_are_kept_as_they_are(tmp_path: Path, library: Any) -> None:
     pytest.importorskip("PIL", reason="needs the extra media")
     feature = library.Features({"image": library.Image()})
     png = b"\x89PNG\r\n\x1a\n and no image at all"
     made = library.Dataset.from_dict({"image": [{"bytes": png, "path": None}]}, features=feature)
     made.save_to_disk(tmp_path / "saved")
     (row,) = rows(tmp_path, path="saved")
-    assert row["image"].startswith("data:image/png;base64,")
+    assert row == {"image": kept(png)}
+
+
+def test_files_of_a_folder_are_kept_and_no_others(tmp_path: Path, library: Any) -> None:
+    pytest.importorskip("PIL", reason="needs the extra media")
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    folder = tmp_path / "set" / "test"
+    folder.mkdir(parents=True)
+    (folder / "a.png").write_bytes(b"\x89PNG a")
+    (folder / "metadata.jsonl").write_text('{"file_name": "a.png", "q": "?"}\n')
+    assert rows(tmp_path, path="set") == [{"image": kept(b"\x89PNG a"), "q": "?"}]
+    (tmp_path / "other").mkdir()
+    outside = [str(tmp_path / "secret.png"), "\0", "x" * 5000, str(tmp_path / "other" / ".." / "secret.png")]
+    table = pa.table({"image": [{"bytes": None, "path": path} for path in outside]})
+    pq.write_table(table, tmp_path / "other" / "test.parquet")
+    assert rows(tmp_path, path="other") == [{"image": path} for path in outside]
 
 
 class _Rows:
@@ -84,8 +105,6 @@ class _Rows:
         return self
 
     def iter(self, batch_size: int) -> Any:
-        import pyarrow as pa
-
         yield pa.Table.from_pylist(self._rows)
 
 
@@ -120,7 +139,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 def test_a_branch_is_pinned_to_the_commit_it_stands_for(hub: dict[str, Any], tmp_path: Path) -> None:
     loader = HubLoader({"hub": "org/set", "subset": "main", "split": "dev", "streaming": True}, tmp_path)
     assert loader.identity() == {"commit": COMMIT, "split": "dev", "subset": "main"}
-    assert [json.loads(text) for _, text in loader.records()] == [{"q": "a"}]
+    assert [json.loads(text) for _, text in loader.records(kept)] == [{"q": "a"}]
     (loaded,) = hub["loaded"]
     assert loaded == {"name": "org/set", "subset": "main", "split": "dev", "revision": COMMIT, "streaming": True}
 

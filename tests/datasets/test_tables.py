@@ -16,12 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gage_eval import registry
+from gage_eval.canonical import sha256_hex
 from gage_eval.errors import InputError
 from gage_eval.sample import RecordRejected, parse_record
 
 
+def kept(data: bytes) -> str:
+    return f"media://sha256/{sha256_hex(data)}"
+
+
 def load(folder: Path, loader: str, **params: Any) -> list[tuple[int, str]]:
-    return list(registry.loaders.get(loader).obj(params, folder).records())
+    built = registry.loaders.get(loader).obj(params, folder)
+    return list(built.records(kept) if loader == "parquet" else built.records())
 
 
 def rows(folder: Path, loader: str, **params: Any) -> list[dict[str, Any]]:
@@ -161,7 +167,7 @@ TABLE = pa.table(
 ROWS = [
     {
         "q": "a", "n": 1, "share": 0.5, "day": "2024-05-01", "at": "2024-05-01T12:00:00+00:00", "price": "1.10",
-        "choices": ["x", "y"], "image": "data:image/png;base64,iVBORw0KGgo=",
+        "choices": ["x", "y"], "image": kept(b"\x89PNG\r\n\x1a\n"),
     },
     {
         "q": None, "n": 2**40, "share": None, "day": None, "at": None, "price": None, "choices": [],
@@ -195,7 +201,7 @@ def test_parquet_is_read_row_group_by_row_group(tmp_path: Path, monkeypatch: pyt
             yield batch
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", watched)
-    records = registry.loaders.get("parquet").obj({"path": "d.parquet"}, tmp_path).records()
+    records = registry.loaders.get("parquet").obj({"path": "d.parquet"}, tmp_path).records(kept)
     assert next(records) == (1, '{"x":0}')
     assert taken == [512]
     assert sum(1 for _ in records) == 2999

@@ -4,17 +4,21 @@ import base64
 import json
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from stages.calling import Bench
 from support.pictures import image, size_of, write_image
 
+from gage_eval import stages
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError
 from gage_eval.preprocess.callables import MediaCallable
 from gage_eval.preprocess.images import ImageRules
 from gage_eval.preprocess.media import MediaRules
-from gage_eval.sample_table import messages_from_array
+from gage_eval.sample_table import messages_from_array, rows_of
 from gage_eval.stages import StageResult
+from gage_eval.stages.specs import LoadSpec, StandardizeSpec
 
 # A callable of a config, and what it is to give.
 GIVES: dict[str, Any] = {}
@@ -54,6 +58,36 @@ def test_rows_hold_hashes_and_never_data(bench: Bench) -> None:
     facts = {"media_type": "image/png", "bytes": len(data), "width": 40, "height": 30}
     meta = decode(bench.rows(prepared, "prepared")[0]["media_meta"])
     assert meta == {"embed": False, "media": [{"url": local, "type": "image_url", **facts}]}
+
+
+def test_images_in_tables_are_in_the_store_before_any_row_is_written(bench: Bench) -> None:
+    png = write_image(bench.folder / "a.png")
+    pq.write_table(
+        pa.table({"question": ["What?"], "image": [{"bytes": png, "path": "a.png"}], "answers": [["red"]]}),
+        bench.folder / "d.parquet",
+    )
+    (bench.folder / "a.png").unlink()
+    raw = stages.load(bench.env, LoadSpec("t", "d", "parquet", {"path": "d.parquet"}, bench.folder))
+    url = json.loads(bench.rows(raw, "raw")[0]["record"])["image"]
+    assert bench.store.media.get(url) == png
+    samples = stages.standardize(bench.env, StandardizeSpec("t", "d", "docvqa", {}), raw=raw)
+    row = bench.rows(bench.preprocess(samples), "prepared")[0]
+    assert [segment["url"] for segment in row["messages"][0]["content"]] == [url, None]
+
+
+def test_data_beside_the_messages_is_kept_by_hash_too(bench: Bench) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(image()).decode()}"
+    records = [
+        {"question": "What?", "image": url, "answers": ["red"], "scans": [{"page": [url]}], "note": "data: is plural"},
+        {"question": "What?", "image": url, "answers": ["red"], "broken": "data:image/png;base64,#"},
+    ]
+    bench.write(records)
+    result = stages.standardize(bench.env, StandardizeSpec("t", "d", "docvqa", {}), raw=bench.load())
+    kept = bench.store.media.put(image())
+    first, second = rows_of(bench.artifact(result, "samples").table())
+    assert first["metadata"]["image_url"] == kept
+    assert first["extra"] == {"note": "data: is plural", "scans": [{"page": [kept]}]}
+    assert second["extra"] == {"broken": "data:image/png;base64,#"}
 
 
 def test_a_broken_image_rejects_its_row_and_the_others_go_on(bench: Bench) -> None:
