@@ -193,7 +193,7 @@ class HTTPEndpoint:
             never = self._answered_at < time.monotonic() - elapsed_s
             if never or failure.action is Action.FATAL:
                 raise EndpointFailed(f"{self.base_url} cannot be reached ({failure.message}; {attempts} attempts).")
-        return wait
+        return self._breaker.soonest(wait) if unreachable and wait is not None else wait
 
     async def _attempt(
         self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool

@@ -7,6 +7,8 @@ from gage_eval.engine.retry import Failure
 
 # So much of a minute's allowance may go out at once.
 _BURST_S = 1.0
+# An endpoint that was never there is given this share of the time one has that is gone.
+_NEVER_THERE = 1 / 6
 # Bytes of a request body that make a token, before any answer has said how many there are.
 _BYTES_PER_TOKEN = 4
 
@@ -89,9 +91,11 @@ class Breaker:
         self._now = now
         self._since: float | None = None
         self._rows = 0
+        self._seen = False
 
     def answered(self) -> None:
         """The endpoint answered."""
+        self._seen = True
         if self._since is not None:
             self._since = None
             self._rows = 0
@@ -112,5 +116,16 @@ class Breaker:
         if self._rows == 0 or attempts == 1:
             self._rows += 1
         failing = now - self._since
-        gone = failure.kind == "unreachable" or self._rows >= self._ROWS
-        return failing if gone and failing >= self._give_up_after_s else None
+        unreachable = failure.kind == "unreachable"
+        self._seen |= not unreachable
+        gone = unreachable or self._rows >= self._ROWS
+        return failing if gone and failing >= self._most_s else None
+
+    def soonest(self, wait_s: float) -> float:
+        """How long to wait where nothing listens: no longer than until the endpoint counts as gone."""
+        since = self._now() if self._since is None else self._since
+        return min(wait_s, max(0.0, since + self._most_s - self._now()))
+
+    @property
+    def _most_s(self) -> float:
+        return self._give_up_after_s if self._seen else self._give_up_after_s * _NEVER_THERE

@@ -66,11 +66,23 @@ def test_tokens_are_reserved_by_the_mean_of_the_answers() -> None:
 def test_an_endpoint_nobody_listens_at_is_gone_after_its_time_whoever_asks() -> None:
     clock = Clock()
     breaker = Breaker(30, clock)
+    breaker.answered()
     assert breaker.opened_by(REFUSED, 1) is None
+    assert breaker.soonest(10) == 10
     clock.now += 29
+    assert breaker.soonest(10) == 1
     assert breaker.opened_by(REFUSED, 2) is None
     clock.now += 1
     assert breaker.opened_by(REFUSED, 3) == 30
+
+
+def test_an_endpoint_that_was_never_there_is_given_up_sooner() -> None:
+    clock = Clock()
+    breaker = Breaker(30, clock)
+    assert breaker.opened_by(REFUSED, 1) is None
+    assert breaker.soonest(10) == 5
+    clock.now += 5
+    assert breaker.opened_by(REFUSED, 2) == 5
 
 
 def test_one_row_that_breaks_the_server_does_not_end_the_run() -> None:
