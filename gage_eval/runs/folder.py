@@ -56,7 +56,7 @@ class RunFolder:
         for _ in range(_NAME_TRIES if run_id is None else 1):
             name = run_id or new_name()
             folder = cls(objects, places, name)
-            if objects.create(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record})):
+            if objects.swap(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record}), expected=None):
                 return folder
         if run_id is None:
             raise InputError(f"{places.runs} has no name left to give: choose one with --run-id.")

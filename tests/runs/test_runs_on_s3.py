@@ -9,7 +9,10 @@ from support.runs import write_config
 
 import gage_eval
 from gage_eval.errors import InputError, RunFailed
+from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.options import Places
 from gage_eval.store import Store
+from tests.store.proxy import failing_proxy
 
 
 @pytest.fixture
@@ -45,6 +48,15 @@ def test_a_run_id_is_taken_once_on_s3(folder: Path, s3_url: str) -> None:
         gage_eval.run(str(config), store=s3_url, run_id="mine")
         with pytest.raises(InputError, match="a run 'mine' is there already"):
             gage_eval.run(str(config), store=s3_url, run_id="mine")
+
+
+def test_a_run_whose_first_word_arrived_unanswered_is_not_taken_for_another_s(
+    s3_url: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with failing_proxy(s3_server, every=2, lose_reply=True) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        for name in ("one", "two", "three", "four"):
+            assert RunFolder.create(Places(s3_url, s3_url), name, {"status": "running"}).run_id == name
 
 
 def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:
