@@ -16,7 +16,9 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Places
 from gage_eval.runs.stored import stored_runs
 from gage_eval.stages.render import RoleSource
-from gage_eval.store import Store
+from gage_eval.store import Chunk, Store
+from gage_eval.store.wip import Wip
+from gage_eval.tables import RESPONSES
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows
 
 
@@ -163,6 +165,25 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
         log.append(asked[3].key, Response("ok", answer="other").to_bytes())
     after = plan(**changed)["infer"]
     assert (after.state, after.to_send) == ("partial", ROWS - 2)
+
+
+def test_planning_beside_a_run_that_clears_its_work_away_takes_it_for_sent(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(here, "first")
+    changed = {"backends": dummy(answer="other")}
+    key = plan(**changed)["infer"].key or ""
+    wip = Store.open("store").wip(key)
+    wip.put_chunk(0, 0, 1, {"responses": RESPONSES.empty()})
+    listed = Wip.chunks
+
+    def cleared(self: Wip, part: int) -> list[Chunk]:
+        found = listed(self, part)
+        self.discard()
+        return found
+
+    monkeypatch.setattr(Wip, "chunks", cleared)
+    assert plan(**changed)["infer"].to_send == ROWS
 
 
 def test_planning_writes_nothing(here: Path) -> None:

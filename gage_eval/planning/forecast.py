@@ -6,6 +6,7 @@ when `Generate` would take its answer from a chunk, a log or another run.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -237,13 +238,16 @@ class _Planner:
         """Requests of a stage, and those that would be sent."""
         wip = self._store.wip(key)
         logged: Mapping[str, bytes] = {}
-        if wip.key in self._under_way:
-            logged = index_logs(self._store.scratch(key))
+        # A run under way may commit its answers meanwhile, and clear chunks and logs away.
+        with suppress(FileNotFoundError):
+            if wip.key in self._under_way:
+                logged = index_logs(self._store.scratch(key))
         total = left = 0
         for part, rows in source.parts:
             finished: set[str] = set()
             for chunk in wip.chunks(part):
-                finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
+                with suppress(FileNotFoundError):
+                    finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
             table = source.read(part)
             for start in range(0, rows, _SLICE):
                 asked = rendered(spec, source, table.slice(start, _SLICE))

@@ -107,16 +107,22 @@ class Artifact:
     def _load(self, part: PartInfo, columns: Sequence[str] | None) -> pa.Table:
         name = part_name(part.index)
         path = f"{folder(self.id)}/{name}"
+        known = known_schema(self.manifest.table, self.manifest.schema_version)
         try:
             source = self._source(part, path)
             table = read_parquet(source) if columns is None else read_parquet(source, columns)
         except FileNotFoundError:
             raise damaged(self.id, name, "is missing") from None
         except UNREADABLE as error:
+            if isinstance(error, KeyError) and known is None:
+                raise StoreError(
+                    f"artifact {self.id} is a '{self.manifest.table}' table of version {self.manifest.schema_version}, "
+                    f"written by another version of the software, and lacks what is asked of it ({error.args[0]}): "
+                    "run the evaluation again."
+                ) from error
             raise damaged(self.id, name, f"cannot be read ({error})") from error
         if table.num_rows != part.rows:
             raise damaged(self.id, name, f"has {table.num_rows} rows instead of {part.rows}")
-        known = known_schema(self.manifest.table, self.manifest.schema_version)
         if known is not None:
             expected = known.arrow if columns is None else pa.schema([known.arrow.field(name) for name in columns])
             difference = differing(table.schema, expected)
