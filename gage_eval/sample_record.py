@@ -1,6 +1,7 @@
 """A raw record's text on its way to a Sample: parsed, named, or rejected with the reason."""
 
 import hashlib
+import json
 from typing import Any
 
 from gage_eval import canonical
@@ -47,12 +48,20 @@ def parse_record(text: str) -> dict[str, Any]:
     except ValueError as error:
         if text.startswith(_UNREADABLE):
             raise RecordRejected(text.removeprefix(_UNREADABLE).partition("\n")[0]) from None
-        raise RecordRejected(f"the record is not JSON: {error}.") from None
+        raise RecordRejected(f"the record is not JSON: {_fault(error)}.") from None
     except RecursionError:
         raise RecordRejected("the record is nested too deeply.") from None
     if type(record) is not dict:
         raise RecordRejected(f"the record is {kind_of(record)}, not a JSON object.")
     return record
+
+
+def _fault(error: ValueError) -> str:
+    """Why a text is no JSON. A record is a line of its file: the parser's own line and column would mislead."""
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    what = error.msg[:1].lower() + error.msg[1:]
+    return f"{what.removesuffix(' at')} at character {error.pos + 1:,}"
 
 
 def kind_of(value: Any) -> str:

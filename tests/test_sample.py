@@ -277,6 +277,9 @@ def test_lone_surrogates_and_deep_nesting_are_rejected_not_met_later() -> None:
         ("[1]", "the record is a list, not a JSON object."),
         ("null", "the record is null, not a JSON object."),
         ('{"a": NaN}', "the record is not JSON: NaN is not JSON."),
+        ('{"a": "b', "the record is not JSON: unterminated string starting at character 7."),
+        ("{'a': 1}", "the record is not JSON: expecting property name enclosed in double quotes at character 2."),
+        ("a", "the record is not JSON: expecting value at character 1."),
     ],
 )
 def test_a_raw_record_must_be_an_object(text: str, reason: str) -> None:

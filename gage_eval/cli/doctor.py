@@ -127,17 +127,15 @@ def _prefect() -> Check:
 
 def _storage(url: str) -> list[Check]:
     """Whether the store can be reached and written, and the room that is left."""
-    from pathlib import Path
-
     from gage_eval.errors import GageError
-    from gage_eval.store import open_objects
+    from gage_eval.store import local_folder, open_objects
 
-    local = Path(url.removeprefix("file://")).expanduser() if "://" not in url or url.startswith("file://") else None
-    if local is not None and not local.exists():
-        # Nothing is made by looking: the folder it would be made in has to be writable.
-        parent = next(folder for folder in local.absolute().parents if folder.exists())
-        return [_writable("store", parent, f"{url} is made by the first run"), _space(parent)]
     try:
+        local = local_folder(url)
+        if local is not None and not local.exists():
+            # Nothing is made by looking: the folder it would be made in has to be writable.
+            parent = next(folder for folder in local.parents if folder.exists())
+            return [_writable("store", parent, f"{url} is made by the first run"), _space(parent)]
         objects = open_objects(url)
     except GageError as error:
         return [Check("store", "broken", str(error))]

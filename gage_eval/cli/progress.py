@@ -30,6 +30,7 @@ class ConsoleObserver:
         self._bars: dict[tuple[str, str], TaskID] = {}
         self._progress: Progress | None = None
         self._width = 0
+        self._again = ""
 
     def __enter__(self) -> "ConsoleObserver":
         if not self._quiet and sys.stdout.isatty():
@@ -51,6 +52,8 @@ class ConsoleObserver:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+        if kind is KeyboardInterrupt and self._again:
+            self._say(f"To go on: {self._again}")
 
     def started(self, task_id: str, stage: str) -> None: ...
 
@@ -80,6 +83,7 @@ class ConsoleObserver:
     def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
         if kind == "run_started":
             tasks = payload["tasks"]
+            self._again = payload["again"]
             # The stages of the only task need no name before them.
             self._width = max(len(clean(name)) for name in tasks) + 2 if len(tasks) > 1 else 0
             where = "inline" if self._inline else f"prefect {payload.get('url') or ''}".rstrip()

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -309,7 +310,13 @@ def _tokens_of(response: Response) -> int | None:
 
 
 def _reason(error: BaseException) -> str:
+    import ssl
+
     text = str(error).strip()
+    # A connector's own words repeat the address; what the system said is what counts.
+    cause = getattr(error, "os_error", None)
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
+        text = (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()
     return " ".join(text[:200].split()) or type(error).__name__
 
 

@@ -16,7 +16,7 @@ from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Places
-from gage_eval.store import Objects, open_objects
+from gage_eval.store import Objects, local_folder, open_objects
 
 _log = logging.getLogger(__name__)
 
@@ -116,8 +116,15 @@ class RunFolder:
         return self.local / "engines" if self.local is not None else None
 
     def record(self) -> dict[str, Any]:
-        """What run.json holds."""
-        value = decode(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
+        """What run.json holds.
+
+        Raises:
+            InputError: it is no run record.
+        """
+        try:
+            value = decode(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
+        except ValueError as error:
+            raise InputError(f"{self.place(RUN_FILE)} is no run record ({error}).") from error
         if not isinstance(value, dict):
             raise InputError(f"{self.place(RUN_FILE)} is no run record.")
         return value
@@ -180,7 +187,8 @@ class RunFolder:
 
 def is_there(root: str) -> bool:
     """Whether a root of runs has been made; on S3 it needs no making."""
-    return not _is_local(root) or Path(root.removeprefix("file://")).expanduser().is_dir()
+    folder = local_folder(root)
+    return folder is None or folder.is_dir()
 
 
 def list_runs(root: str) -> list[str]:
@@ -195,8 +203,5 @@ def _pretty(value: JsonValue) -> bytes:
 
 
 def _writable(root: str) -> bool:
-    return not _is_local(root) or os.access(Path(root.removeprefix("file://")).expanduser(), os.W_OK)
-
-
-def _is_local(root: str) -> bool:
-    return "://" not in root or root.startswith("file://")
+    folder = local_folder(root)
+    return folder is None or os.access(folder, os.W_OK)

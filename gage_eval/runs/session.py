@@ -112,6 +112,7 @@ class RunSession:
                 "name": self.plan.name,
                 "tasks": [task.task_id for task in self.plan.tasks],
                 "url": (process or {}).get("prefect", {}).get("url"),
+                "again": self.folder.again,
             },
         )
         for warning in self.loaded.warnings:

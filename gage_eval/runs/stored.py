@@ -68,10 +68,7 @@ class StoredRun:
         Raises:
             InputError: it is no run record.
         """
-        try:
-            return self.folder.record()
-        except ValueError as error:
-            raise InputError(f"{self.folder.place('run.json')} is no run record ({error}).") from error
+        return self.folder.record()
 
     @property
     def status(self) -> str:

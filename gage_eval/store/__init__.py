@@ -35,7 +35,8 @@ from gage_eval.tables import TableSchema
 
 __all__ = [
     "Action", "Artifact", "ArtifactWriter", "Chunk", "Claims", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
-    "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "open_objects",
+    "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "local_folder",
+    "open_objects",
 ]  # fmt: skip
 
 
@@ -170,14 +171,31 @@ def open_objects(url: str, *, read_only: bool = False) -> Objects:
         raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
     if not url:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
-    parts = urlsplit(url)
-    if found and parts.netloc not in ("", "localhost"):
-        raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
-    root = Path(unquote(parts.path) if found else url).expanduser().absolute()
+    root = local_folder(url)
+    assert root is not None
     if read_only and not root.is_dir():
         raise StoreError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
     if root.exists() and not root.is_dir():
         raise InputError(f"store {url} is a file: give a folder.")
-    with explain_os_errors(url, ""):
-        root.mkdir(parents=True, exist_ok=True)
+    try:
+        with explain_os_errors(url, ""):
+            root.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:
+        # So says /proc; elsewhere a folder above it was removed meanwhile.
+        raise StoreError(f"store {url} cannot be made ({error.strerror}): give another one with --store.") from error
     return LocalObjects(root, url, read_only=read_only)
+
+
+def local_folder(url: str) -> Path | None:
+    """The folder that a store's URL names, None when it names none.
+
+    Raises:
+        InputError: a ``file://`` URL names another machine.
+    """
+    scheme, found, _ = url.partition("://")
+    if found and scheme != "file":
+        return None
+    parts = urlsplit(url)
+    if found and parts.netloc not in ("", "localhost"):
+        raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
+    return Path(unquote(parts.path) if found else url).expanduser().absolute()

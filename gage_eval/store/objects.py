@@ -263,20 +263,26 @@ class LocalObjects:
 
 @contextmanager
 def explain_os_errors(url: str, path: str) -> Iterator[None]:
-    """Say what an operating system's error means for the store. `FileNotFoundError` goes through."""
+    """Say what an operating system's error means for the store. `FileNotFoundError` goes through.
+
+    Args:
+        url: the store, as it was named.
+        path: the object at hand; empty for the store's folder itself.
+    """
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
+        said = f"{path}: {error.strerror or error}" if path else str(error.strerror or error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             text = "has no space left on its device: free some and run again, nothing committed is lost."
         elif error.errno in (errno.EROFS, errno.EACCES):
-            text = f"is read-only or not yours ('{path}': {error.strerror}): give another one with --store."
+            text = f"is read-only or not yours ({said}): give another one with --store."
         elif error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
-            text = f"is on a file system without hard links ('{path}': {error.strerror}): put it on another one."
+            text = f"is on a file system without hard links ({said}): put it on another one."
         else:
-            text = f"cannot be used at '{path}': {error.strerror or error}."
+            text = f"cannot be used ({said}): give another one with --store."
         raise StoreError(f"store {url} {text}") from error
 
 

@@ -196,7 +196,8 @@ def test_a_broken_line_is_shown_or_skipped_and_counted_as_the_config_says(tmp_pa
         refused = gage("run", "sums.yaml")
         assert refused.code == 2
         assert refused.sentence.startswith(
-            "dataset 'sums': 1 of 6 records are no samples (line 6: the record is not JSON"
+            "dataset 'sums': 1 of 6 records are no samples (line 6: the record is not JSON: unterminated "
+            "string starting at character 14). "
         )
         assert refused.sentence.endswith(
             "Mend them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
@@ -285,3 +286,22 @@ def test_debug_shows_the_traceback_and_nothing_else_does(gage: Command, config: 
     config.unlink()
     with pytest.raises(InputError):
         gage("--debug", "run", "sums.yaml")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder where root can make none")
+@pytest.mark.parametrize("option", ["--store", "--output-dir"])
+def test_a_place_that_cannot_be_made_is_named(gage: Command, config: Path, option: str) -> None:
+    ended = gage("run", "sums.yaml", option, "/proc/nowhere")
+    assert ended.sentence == (
+        "store /proc/nowhere cannot be made (No such file or directory): give another one with --store."
+    )
+    assert ended.code == 1
+
+
+def test_a_run_whose_record_is_broken_cannot_be_resumed(tmp_path: Path, gage: Command, config: Path) -> None:
+    folder = tmp_path / ".gage" / "runs" / "torn"
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text("{")
+    ended = gage("resume", "torn")
+    assert "run.json is no run record" in ended.sentence
+    assert ended.code == 2

@@ -7,6 +7,7 @@ import pytest
 
 from gage_eval.cli.figures import progress_text, result_text
 from gage_eval.cli.output import print_table
+from gage_eval.cli.progress import ConsoleObserver
 from tests.cli.conftest import Gage
 from tests.support.workspace import ROWS
 
@@ -59,6 +60,17 @@ def test_the_only_task_is_not_named_before_its_stages(gage: Gage) -> None:
 def test_runs_are_listed_as_they_are_shown(gage: Gage) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     assert gage("list", "runs").out == gage("show").out
+
+
+def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    console = ConsoleObserver()
+    payload = {"name": "small", "tasks": ["sums"], "run_id": "first", "again": "gage resume first"}
+    console.note(None, "run_started", payload)
+    console.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().out.splitlines() == [
+        "small · 1 task · inline · run first",
+        "To go on: gage resume first",
+    ]
 
 
 def test_the_way_back_is_a_command_that_works(gage: Gage) -> None:
