@@ -7,8 +7,11 @@ key is a hit and nothing is computed.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from threading import Timer
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from gage_eval.canonical import JsonValue, digest
@@ -39,6 +42,8 @@ class NamesFiles(Protocol):
 
 SpecT = TypeVar("SpecT", bound=Spec)
 
+# So long a lock is waited for in silence.
+_PATIENCE_S = 5.0
 # Inputs that are named for their use. All others carry the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}
 
@@ -258,7 +263,7 @@ def _run(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> St
     while True:
         if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
             return hit
-        with env.store.lock(key):
+        with _locked(env, info.name, spec.task_id, key):
             if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
                 return hit
             previous = env.store.find_action(info.name, key)
@@ -268,6 +273,23 @@ def _run(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> St
             except WorkGone:
                 # Without a lock somebody else was faster: their result is a hit now, or their answers are reused.
                 continue
+
+
+@contextmanager
+def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]:
+    """Hold the lock of a key, and say so when that takes a while: nothing else moves then."""
+    message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
+    # An observer may look up the task run it belongs to: that is in the context.
+    said = (env.observer.note, task_id, "warning", {"message": message})
+    waiting = Timer(_PATIENCE_S, copy_context().run, said)
+    waiting.daemon = True
+    waiting.start()
+    try:
+        with env.store.lock(key):
+            waiting.cancel()
+            yield
+    finally:
+        waiting.cancel()
 
 
 def _compute(info: StageInfo, spec: Spec, run: StageRun, document: JsonValue) -> StageResult:

@@ -1,6 +1,9 @@
 """Every stage: a hit computes nothing, a failure leaves nothing, what stands is judged anew."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ from stages.calling import Bench
 
 from gage_eval.engine.job import WorkGone
 from gage_eval.errors import RunFailed
+from gage_eval.observability.observer import Observers
 from gage_eval.stages.base import Env, StageInfo, StageResult, StageRun, run_stage
 from gage_eval.tables import REPORT
 
@@ -108,3 +112,28 @@ def test_a_stage_whose_work_another_process_cleared_takes_what_that_one_committe
     result = run_stage(info(body := Overtaken()), bench.env, Words("a"), {})
     assert (result.cached, body.count) == (True, 1)
     assert bench.rows(result, "report") == [{"summary": "a"}]
+
+
+def test_a_stage_that_waits_for_another_run_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gage_eval.stages.base._PATIENCE_S", 0.0)
+    computes, told = Event(), Event()
+    notes: list[str] = []
+
+    class Listener(Observers):
+        def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
+            notes.append(payload["message"])
+            told.set()
+
+    class Slow(Computing):
+        def __call__(self, run: StageRun, spec: Words) -> None:
+            computes.set()
+            assert told.wait(60)
+            super().__call__(run, spec)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run_stage, info(Slow()), bench.env, Words("a"), {})
+        assert computes.wait(60)
+        second = run_stage(info(Computing()), replace(bench.env, observer=Listener()), Words("a"), {})
+        assert first.result().outputs == second.outputs
+    assert second.cached
+    assert notes == ["report of task 't' waits for another run that computes the same, and takes its result."]
