@@ -1,5 +1,6 @@
 """The cases: each returns its figures. The bare loop and ours take turns, so that a busy machine slows both."""
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -179,6 +180,23 @@ def rows_1m(folder: Path, repeats: int) -> list[Figure]:
     ]
 
 
+def score_1m(folder: Path, repeats: int) -> list[Figure]:
+    """Scoring takes little more memory for ten times the rows; a plain metric and a corpus number."""
+    counts = (100_000, 1_000_000)
+    for rows in counts:
+        run([str(HERE / "score.py"), "make", str(folder / f"scored-{rows}"), "--rows", str(rows)], folder)
+    figures = []
+    for metric, least in (("exact_match", 50_000.0), ("word_perplexity", None)):
+        few, many = ([_scored(folder / f"scored-{rows}", metric) for _ in range(repeats)] for rows in counts)
+        speeds = [counts[1] / orjson.loads(one.output)["cpu_s"] for one in many]
+        figures += [
+            Figure(f"{metric}, 1,000,000 rows, CPU", "rows/s a core", speeds, least, "≥"),
+            Figure(f"{metric}, 100,000 rows, peak memory", "MiB", [one.peak_mib for one in few]),
+            Figure(f"{metric}, 1,000,000 rows, peak memory", "MiB", [one.peak_mib for one in many], 350.0),
+        ]
+    return figures
+
+
 CASES = (
     Case("start", "Start, one row", start, 5, "quick"),
     Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
@@ -188,6 +206,7 @@ CASES = (
     Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
     Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
+    Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),
     Case("rows_1m", "1,000,000 rows, 64 in flight, no latency, a few answers of 32,000 words", rows_1m, 1, "full"),
 )
 
@@ -232,6 +251,17 @@ def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None)
         Figure("three stages", "s", [one["wall_s"] for one in told]),
         Figure("peak memory", "MiB", [one.peak_mib for one in taken], most_mib),
     ]
+
+
+def _scored(store: Path, metric: str) -> Taken:
+    """The stage for a metric whose scores are not there; every repetition on a copy of the store."""
+    fresh = store.with_name("store")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(store, fresh, copy_function=os.link)
+    taken = run([str(HERE / "score.py"), "measure", str(fresh), "--metric", metric], store.parent)
+    if orjson.loads(taken.output)["rows"] != int(store.name.rpartition("-")[2]):
+        raise BenchFailed(f"the stage scored other rows: {taken.output.decode()}")
+    return taken
 
 
 def _fresh(folder: Path) -> Path:

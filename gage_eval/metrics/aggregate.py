@@ -15,7 +15,15 @@ import pyarrow.compute as pc
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
-from gage_eval.metrics.aggregations.base import Aggregate, Aggregation, Counted, Floats, Ints, find_aggregation
+from gage_eval.metrics.aggregations.base import (
+    Aggregate,
+    Aggregation,
+    Counted,
+    Floats,
+    Ints,
+    find_aggregation,
+    one_each,
+)
 from gage_eval.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping, slice_column
 
 RESPONSE_STATUSES = ("truncated", "refused", "error", "skipped")
@@ -209,7 +217,7 @@ class _Series:
         unparsed, unscored = (int(np.count_nonzero(status == code)) for code in (_UNPARSED, _UNSCORED))
         for key in keys:
             rows = self._counted(key, inside)
-            samples = len(np.unique(rows.row_index))
+            samples = len(rows.values) if one_each(rows.row_index) else len(np.unique(rows.row_index))
             for how in self._wanted.how.of(key):
                 for suffix, number in how.compute(rows).items():
                     yield {
@@ -260,8 +268,10 @@ class _Series:
             places, values = places[mine], values[mine]
             terms = None if terms is None else terms[mine]
         grouping = self._wanted.grouping
+        # Where every row counts there is nothing to pick.
+        row_index = self._row_index.all if len(places) == self._rows else self._row_index.all[places]
         return Counted(
-            self._row_index.all[places],
+            row_index,
             values,
             self._clusters.codes[places] if grouping.cluster else None,
             self._weights.all[places] if grouping.weight else None,
@@ -365,10 +375,11 @@ class _Terms:
 
     @property
     def all(self) -> Floats:
-        width = self._width or 0
-        return np.concatenate(
-            [part if part.shape[1:] == (width,) else np.full((len(part), width), np.nan) for part in self._parts]
-        )
+        parts, width = self._parts, self._width or 0
+        if len(parts) > 1 or parts[0].shape[1:] != (width,):
+            filled = (part if part.shape[1:] == (width,) else np.full((len(part), width), np.nan) for part in parts)
+            self._parts = [np.concatenate(list(filled))]
+        return self._parts[0]
 
     def _numbers(self, text: str | None) -> list[float] | None:
         value = canonical.decode(text) if text is not None else None

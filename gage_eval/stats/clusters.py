@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.stats.intervals import Interval, MeanStderr, t_quantile, wilson_interval
+from gage_eval.stats.intervals import Interval, MeanStderr, floats, t_quantile, wilson_interval
 
 
 def clustered_stderr(
@@ -76,16 +76,16 @@ def ratio_stderr(
     Raises:
         ValueError: the lengths differ.
     """
-    above, below = _floats(tops), _floats(bottoms)
+    above, below = np.asarray(tops, np.float64), np.asarray(bottoms, np.float64)
     if len(above) != len(below):
         raise ValueError(f"{len(above)} numerators and {len(below)} denominators")
-    total, n = math.fsum(below), len(below)
+    total, n = math.fsum(floats(below)), len(below)
     if not total > 0:
         return MeanStderr(None, None)
-    value = math.fsum(above) / total
+    value = math.fsum(floats(above)) / total
     if n < 2:
         return MeanStderr(value, None)
-    squares = math.fsum((a - value * b) ** 2 for a, b in zip(above, below, strict=True))
+    squares = math.fsum((a - value * b) ** 2 for a, b in zip(floats(above), floats(below), strict=True))
     return MeanStderr(value, math.sqrt(n / (n - 1) * squares) / total)
 
 

@@ -72,6 +72,11 @@ class Samples:
     weights: Floats | None = None
 
 
+def one_each(row_index: Ints) -> bool:
+    """Whether these are rows of different samples, in order; told without a copy of them."""
+    return bool((row_index[1:] > row_index[:-1]).all())
+
+
 @dataclass(frozen=True)
 class Counted:
     """The score rows that count (scored and unparsed) of one filter, value key and slice.
@@ -95,6 +100,8 @@ class Counted:
     @cached_property
     def samples(self) -> Samples:
         """The mean of each sample's replicates."""
+        if one_each(self.row_index):
+            return Samples(self.values, self.clusters, self.weights)
         _, first = np.unique(self.row_index, return_index=True)
         return self._samples(reduce_replicates(self.row_index, self.values), first)
 
@@ -262,7 +269,11 @@ def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
     """
     assert rows.terms is not None
     there = ~np.isnan(rows.terms).any(axis=1)
-    terms, row_index = rows.terms[there], rows.row_index[there]
+    terms, row_index = rows.terms, rows.row_index
+    if not there.all():
+        terms, row_index = terms[there], row_index[there]
+    if rows.clusters is None and one_each(row_index):
+        return terms, np.ones(len(terms), np.int64)
     units = row_index if rows.clusters is None else rows.clusters[there]
     _, unit_of = np.unique(units, return_inverse=True)
     count = int(unit_of.max()) + 1 if len(unit_of) else 0

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""auto_eval of stored answers in this process: CPU seconds and rows, as JSON.
+
+score.py make FOLDER --rows N            stores N samples with their answers
+score.py measure FOLDER --metric NAME …  scores them
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+from gage_eval.cli.lean import be_lean
+from gage_eval.metrics import bind
+from gage_eval.observability.observer import Observers
+from gage_eval.sample_table import samples_to_table
+from gage_eval.stages import Env, StageResult, auto_eval
+from gage_eval.stages.load import PART_ROWS
+from gage_eval.stages.specs import ScoreSpec
+from gage_eval.store import Store
+from gage_eval.tables import RESPONSES, SAMPLES
+
+_MADE = "made.json"
+
+
+def make(folder: Path, rows: int) -> None:
+    """Samples and answers of ten words with their log-likelihoods, every fourth answer wrong."""
+    store = Store.open(str(folder))
+    samples, responses = store.writer(SAMPLES), store.writer(RESPONSES)
+    for part, start in enumerate(range(0, rows, PART_ROWS)):
+        indexes = range(start, min(start + PART_ROWS, rows))
+        right = [f"Row {row} holds the answer {7919 * row} of so many words" for row in indexes]
+        given = [text if row % 4 else f"{text}, or not" for row, text in zip(indexes, right, strict=True)]
+        samples.write(part, samples_to_table([_sample(*pair) for pair in zip(indexes, right, strict=True)], indexes))
+        columns = {
+            "row_index": list(indexes),
+            "sample_id": [f"row-{row}" for row in indexes],
+            "replicate": [0] * len(indexes),
+            "status": ["ok"] * len(indexes),
+            "answer": given,
+            "logprobs": [f'{{"choices":[{{"ll":-{row % 97}.5,"tokens":9}}]}}' for row in indexes],
+        }
+        arrays = [
+            pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(len(indexes), field.type)
+            for field in RESPONSES.arrow
+        ]
+        responses.write(part, pa.Table.from_arrays(arrays, schema=RESPONSES.arrow))
+    made = {"samples": samples.commit().id, "responses": responses.commit(counts={"ok": rows}).id}
+    (folder / _MADE).write_bytes(orjson.dumps(made))
+
+
+def measure(folder: Path, metrics: list[str]) -> dict[str, float]:
+    """CPU and wall seconds of the stage (all threads of the process), and the rows it scored."""
+    be_lean()
+    made = orjson.loads((folder / _MADE).read_bytes())
+    env = Env(Store.open(str(folder)), None, Observers(), "bench")
+    spec = ScoreSpec("bench", tuple(bind(name) for name in metrics))
+    inputs = {name: StageResult(name, "bench", "", {name: id_}, cached=True) for name, id_ in made.items()}
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = auto_eval(env, spec, **inputs)
+    taken = {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
+    return {**taken, "rows": env.store.artifact(result.outputs["metrics"]).table()["n"][0].as_py()}
+
+
+def _sample(row: int, label: str) -> dict[str, object]:
+    return {
+        "schema_version": "v1",
+        "id": f"row-{row}",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "?"}]}],
+        "references": [{"answer": [{"type": "text", "text": label}]}],
+        "label": label,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=["make", "measure"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=0)
+    parser.add_argument("--metric", action="append", default=[])
+    options = parser.parse_args()
+    if options.step == "make":
+        make(options.folder, options.rows)
+    else:
+        print(orjson.dumps(measure(options.folder, options.metric)).decode())
