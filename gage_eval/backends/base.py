@@ -100,6 +100,18 @@ class BackendConfig(BaseModel):
         return RetryPolicy(max_attempts=self.max_attempts, max_elapsed_s=self.max_elapsed_s)
 
 
+class ThinkingConfig(BackendConfig):
+    """Fields of a backend that takes the thinking out of answers."""
+
+    think_start: str = semantic("infer", "<think>", min_length=1, description="What opens the thinking in an answer.")
+    think_end: str = semantic("infer", "</think>", min_length=1, description="What ends the thinking in an answer.")
+    stop_after_thinking: bool = semantic(
+        "infer",
+        default=False,
+        description="Stop strings are not sent; the answer is cut at them after its thinking was taken off.",
+    )
+
+
 class KeyedConfig(BackendConfig):
     """Fields of a backend behind an HTTP endpoint, which may ask for a key."""
 
@@ -193,11 +205,16 @@ class BaseBackend(ABC, Generic[ConfigT]):
             "config": semantic_values(self.config, "infer"),
         }
 
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Parameters of requests that do not set them."""
+        return self.config.default_params
+
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request in plain form: messages or prompt, parameters over the defaults, tools."""
         if request.kind == "likelihood":
-            return likelihood_body(request, self.config.default_params)
-        body: dict[str, JsonValue] = {**self.config.default_params, **request.params}
+            return likelihood_body(request, self.defaults)
+        body: dict[str, JsonValue] = {**self.defaults, **request.params}
         if request.kind == "chat":
             body["messages"] = request.messages
         else:
@@ -257,8 +274,8 @@ def likelihood_body(request: Request, defaults: Mapping[str, Any]) -> dict[str, 
     body: dict[str, JsonValue] = {"prompt": request.prompt}
     if request.prompt is None:
         body = {"messages": request.messages}
-        if template := {**defaults, **request.params}.get("chat_template_kwargs"):
-            body["chat_template_kwargs"] = template
+        merged = {**defaults, **request.params}
+        body |= {name: merged[name] for name in ("reasoning_effort", "chat_template_kwargs") if merged.get(name)}
     body["choices"] = list(request.choices or [])
     if request.unconditioned is not None:
         body["unconditioned"] = request.unconditioned

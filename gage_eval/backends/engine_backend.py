@@ -4,17 +4,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.backends.base import BackendContext, BaseBackend, ThinkingConfig, is_empty, skipped
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.media import holds_parts, with_media
-from gage_eval.backends.thinking import split_thinking
+from gage_eval.backends.thinking import cut_at, split_thinking
 from gage_eval.canonical import JsonValue
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 
-ConfigT = TypeVar("ConfigT", bound=BackendConfig)
+ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)
 _RESERVED = ("messages", "prompt", "n", "stream", "model")
-_THINK_START, _THINK_END = "<think>", "</think>"
 
 
 class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
@@ -43,23 +42,39 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         asked = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
         worker = min(self._workers, key=lambda one: one.active)
         response = await worker.ask(asked, self.config.timeout)
-        if response.answer and (_THINK_END in response.answer or _THINK_START in response.answer):
-            thought = split_thinking(response.answer, _THINK_START, _THINK_END)
-            response.reasoning, response.answer = thought.reasoning, thought.answer
+        if response.answer:
+            self._take_thinking(response, request)
+        return response
+
+    def _take_thinking(self, response: Response, request: Request) -> None:
+        """Put thinking text apart from the answer; then cut at the stop strings, where that is ours to do."""
+        config, answer = self.config, response.answer or ""
+        if config.think_end in answer or config.think_start in answer:
+            thought = split_thinking(answer, config.think_start, config.think_end)
+            response.reasoning, answer = thought.reasoning, thought.answer
             if not thought.closed:
                 response.status = "truncated"
-        return response
+        if config.stop_after_thinking:
+            answer = cut_at(answer, self._params(request).get("stop"))
+        response.answer = answer
 
     async def close(self) -> None:
         """End the workers."""
         workers, self._workers = self._workers, []
         await asyncio.gather(*(worker.close() for worker in workers))
 
+    def _params(self, request: Request) -> dict[str, Any]:
+        """What an answer is made with: the request's own parameters over the config's."""
+        return {**self.defaults, **request.params}
+
     def _asked(self, request: Request) -> Mapping[str, Any]:
         asked: dict[str, Any] = {"kind": request.kind}
         if request.kind == "likelihood":
             return {**asked, **self.body(request)}
-        asked["params"] = {**self.config.default_params, **request.params}
+        params = self._params(request)
+        asked["params"] = {
+            name: value for name, value in params.items() if name != "stop" or not self.config.stop_after_thinking
+        }
         if request.kind != "chat":
             return {**asked, "prompt": request.prompt}
         messages = with_media(request.messages or [], self.context)

@@ -6,7 +6,7 @@ import re
 from pydantic import field_validator
 
 from gage_eval import registry
-from gage_eval.backends.base import BackendConfig
+from gage_eval.backends.base import BackendConfig, ThinkingConfig
 from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint, interpreter
 from gage_eval.backends.child import log_file
 from gage_eval.backends.engine_backend import EngineBackend
@@ -17,7 +17,7 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.marks import identity, scheduling, semantic
 
 
-class TransformersConfig(BackendConfig):
+class TransformersConfig(ThinkingConfig):
     """A model run by transformers. Undeclared keys become arguments of from_pretrained."""
 
     model_path: str = identity("infer", min_length=1, description="The model's folder, or its name on the hub.")

@@ -8,7 +8,15 @@ from pydantic import field_validator, model_validator
 
 from gage_eval import registry
 from gage_eval.backends import echo_likelihood
-from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
+from gage_eval.backends.base import (
+    BackendContext,
+    BaseBackend,
+    KeyedConfig,
+    ThinkingConfig,
+    is_empty,
+    likelihood_body,
+    skipped,
+)
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.thinking import cut_at, split_thinking
 from gage_eval.canonical import JsonValue, encode
@@ -26,7 +34,7 @@ _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
 _RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
 
 
-class OpenAIHTTPConfig(KeyedConfig):
+class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
     """An OpenAI-compatible endpoint. Undeclared keys become fields of every request body."""
 
     base_url: str = semantic("infer", OPENAI, description="The part of the URL before /chat/completions.")
@@ -46,13 +54,6 @@ class OpenAIHTTPConfig(KeyedConfig):
     thinking_budget: int | None = semantic("infer", None, ge=0, description="Tokens the model may think.")
     thinking_budget_field: str = semantic(
         "infer", "thinking_budget", min_length=1, description="The endpoint's name of thinking_budget."
-    )
-    think_start: str = semantic("infer", "<think>", min_length=1, description="What opens the thinking in an answer.")
-    think_end: str = semantic("infer", "</think>", min_length=1, description="What ends the thinking in an answer.")
-    stop_after_thinking: bool = semantic(
-        "infer",
-        default=False,
-        description="Stop strings are not sent; the answer is cut at them after its thinking was taken off.",
     )
     echo_logprobs: bool = semantic(
         "infer",
@@ -119,7 +120,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if request.kind == "chat":
             body["messages"] = request.messages
         elif request.kind == "likelihood":
-            return {"model": self.config.model, **likelihood_body(request, self.config.default_params)}
+            return {"model": self.config.model, **likelihood_body(request, self.defaults)}
         else:
             body["prompt"] = request.prompt
         if request.tools:
@@ -196,8 +197,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             if not thought.closed:
                 response.status = "truncated"
         if config.stop_after_thinking:
-            stop = self.body(request).get("stop")
-            answer = cut_at(answer, [stop] if isinstance(stop, str) else [str(text) for text in stop or ()])
+            answer = cut_at(answer, self.body(request).get("stop"))
         response.answer = answer
 
     def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:

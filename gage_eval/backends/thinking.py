@@ -1,7 +1,7 @@
 """Answers of models that think aloud: the thinking text apart from the answer."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ def split_thinking(text: str, start: str, end: str) -> Thought:
     return Thought(None, text)
 
 
-def cut_at(text: str, stops: Sequence[str]) -> str:
-    """The text up to the first of some stop strings."""
-    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+def cut_at(text: str, stops: Any) -> str:
+    """The text up to the first of some stop strings: a list of them, a single one, or None."""
+    texts = [stops] if isinstance(stops, str) else [str(stop) for stop in stops or ()]
+    found = [place for stop in texts if stop and (place := text.find(stop)) >= 0]
     return text[: min(found)] if found else text

@@ -19,6 +19,7 @@ from gage_eval.backends.child import Child, log_file
 from gage_eval.backends.served import ServedClient
 from gage_eval.backends.vllm_engine import (
     MODEL_NAME,
+    THINKING_BUDGET,
     VLLMEngineConfig,
     down_the_ladder,
     engine_arguments,
@@ -95,7 +96,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         # An engine of our own queues what it cannot take at once.
         self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive and config.base_url is not None)
         self._name = config.model or MODEL_NAME
-        self._format = ServedClient(config, context, self.limiter, model=self._name)
+        self._format = self._client()
         self._servers: list[_Server] = []
 
     def identity(self) -> dict[str, JsonValue]:
@@ -109,6 +110,15 @@ class VLLM(BaseBackend[VLLMConfig]):
             own if self.config.base_url is not None else {**own, **model_identity(self.config, self.context, self.type)}
         )
 
+    def _client(self) -> ServedClient:
+        config = self.config
+        thinking = {
+            name: getattr(config, name)
+            for name in ("reasoning_effort", "thinking_budget", "think_start", "think_end", "stop_after_thinking")
+        }
+        extra = {**thinking, "thinking_budget_field": THINKING_BUDGET}
+        return ServedClient(config, self.context, self.limiter, model=self._name, extra=extra)
+
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body, as for an OpenAI-compatible endpoint; a likelihood's texts.
 
@@ -116,7 +126,7 @@ class VLLM(BaseBackend[VLLMConfig]):
             InputError: a parameter would change what is asked of whom.
         """
         if request.kind == "likelihood":
-            return likelihood_body(request, self.config.default_params)
+            return likelihood_body(request, self.config.defaults)
         return self._format.body(request)
 
     async def open(self, runtime: Runtime) -> None:
@@ -194,7 +204,7 @@ class VLLM(BaseBackend[VLLMConfig]):
 
     async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
         config, is_alive = self.config, child.is_alive if child is not None else None
-        client = ServedClient(config, self.context, self.limiter, model=self._name)
+        client = self._client()
         await client.connect(base_url, key, is_alive)
         root = client.endpoint_at(base_url.rstrip("/").removesuffix("/v1"), key, is_alive)
         await root.open()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import field_validator, model_validator
 
-from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.base import BackendConfig, BackendContext, ThinkingConfig
 from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint
 from gage_eval.backends.child import Child
 from gage_eval.canonical import JsonValue, decode
@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 LADDER = (0.7, 0.5)
 MODEL_NAME = "model"
+# vLLM's name of thinking_budget.
+THINKING_BUDGET = "thinking_token_budget"
 _CHUNK = 2048
 # What a model of unknown context length surely takes.
 _SMALLEST_CONTEXT = 1024
@@ -32,7 +34,7 @@ _OURS = frozenset({
 })  # fmt: skip
 
 
-class VLLMEngineConfig(BackendConfig):
+class VLLMEngineConfig(ThinkingConfig):
     """A vLLM engine that is started for the run. Undeclared keys become arguments of the engine."""
 
     model_path: str | None = identity("infer", None, description="The model's folder, or its name on the hub.")
@@ -47,6 +49,12 @@ class VLLMEngineConfig(BackendConfig):
     )
     prefix_token_id: int | None = semantic(
         "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
+    )
+    reasoning_effort: str | None = semantic(
+        "infer", None, min_length=1, description="How much the model thinks; a variable of its chat template."
+    )
+    thinking_budget: int | None = semantic(
+        "infer", None, ge=0, description="Tokens the model may think; vLLM needs its reasoning_parser for that."
     )
     gpu_memory_utilization: float = scheduling(
         0.9, gt=0, le=1, description="Share of the GPU's memory; when it does not suffice, 0.7 and 0.5 are tried."
@@ -67,6 +75,12 @@ class VLLMEngineConfig(BackendConfig):
         512, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
         description="Requests in flight at once; the engine batches as many as fit.",
     )  # fmt: skip
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Parameters of requests that do not set them, by vLLM's names."""
+        own = {"reasoning_effort": self.reasoning_effort, THINKING_BUDGET: self.thinking_budget}
+        return {**{name: value for name, value in own.items() if value is not None}, **self.default_params}
 
     @model_validator(mode="after")
     def _arguments_are_free(self) -> "VLLMEngineConfig":

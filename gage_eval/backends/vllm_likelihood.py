@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gage_eval.backends.worker.chat import template_variables
 from gage_eval.backends.worker.likelihood import Scored, entry, place, split
 from gage_eval.canonical import encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
@@ -78,7 +79,7 @@ class Likelihoods:
         begun = asked["messages"][-1]["role"] == "assistant"
         chat = {
             "messages": asked["messages"],
-            "chat_template_kwargs": asked.get("chat_template_kwargs"),
+            "chat_template_kwargs": template_variables(asked),
             "add_generation_prompt": not begun,
             "continue_final_message": begun,
         }

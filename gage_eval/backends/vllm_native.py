@@ -1,7 +1,7 @@
 """vLLM's offline engine in a process and interpreter of its own, fed continuously."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
             InputError: the checkpoint is not there.
         """
         return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The config's parameters, and what it says of thinking."""
+        return self.config.defaults
 
     async def open(self, runtime: Runtime) -> None:
         """Start the engines and wait until their models are loaded.

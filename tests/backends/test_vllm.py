@@ -117,6 +117,52 @@ def test_a_server_that_dies_ends_the_run_with_its_last_words(folder: Path) -> No
             ask(runtime, backend, chat("die"))
 
 
+# What is semantic and what only spreads the work, as a config and as vLLM's arguments.
+ARGUMENTS = {
+    "quantization": "fp8",
+    "max_model_len": 512,
+    "dtype": "float16",
+    "revision": "r2",
+    "trust_remote_code": True,
+}
+SPREAD = {"tensor_parallel_size": 2, "data_parallel_size": 3}
+
+
+def test_the_fields_of_an_engine_reach_the_servers_command_line(folder: Path) -> None:
+    (folder / "adapter").mkdir()
+    with Runtime() as runtime:
+        started(folder, runtime, **ARGUMENTS, **SPREAD, lora_path="adapter", speculative_config={"k": 1})
+    ((flags, _, _),) = starts(folder)
+    told = {name.replace("_", "-"): str(value) for name, value in {**ARGUMENTS, **SPREAD}.items()}
+    assert {name: flags[name] for name in told} == {**told, "trust-remote-code": ""}
+    assert flags["speculative-config"] == '{"k":1}'
+    # Requests name the adapter; the model beside it has another name.
+    assert (flags["served-model-name"], flags["lora-modules"]) == ("base", f"model={folder / 'adapter'}")
+    assert "enable-lora" in flags
+
+
+def test_the_fields_of_an_engine_reach_the_offline_engine(folder: Path) -> None:
+    (folder / "adapter").mkdir()
+    (folder / "python").write_text(f"#!/bin/sh\nhead -n 1 > {folder / 'read'}\nexit 3\n")
+    config = {"model_path": "checkpoint", "python": "./python", "lora_path": "adapter", **ARGUMENTS, **SPREAD}
+    with Runtime() as runtime, pytest.raises(EndpointFailed, match="vLLM's engine ended with status 3"):
+        runtime.backend("vllm_native", {**config, "max_num_seqs": 8, "add_bos_token": True}, context(folder))
+    options = json.loads((folder / "read").read_text())
+    expected = {**ARGUMENTS, **SPREAD, "max_num_seqs": 8, "gpu_memory_utilization": 0.9}
+    assert {name: options["arguments"][name] for name in expected} == expected
+    assert (options["lora"], options["add_bos_token"]) == (str(folder / "adapter"), True)
+
+
+@pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
+def test_how_much_a_model_thinks_is_part_of_what_is_asked(type_: str, folder: Path) -> None:
+    config = {"model_path": "checkpoint", "reasoning_effort": "low", "thinking_budget": 64}
+    backend = build_backend(type_, config, context(folder))
+    body = backend.body(chat("hello"))
+    assert (body["reasoning_effort"], body["thinking_token_budget"]) == ("low", 64)
+    asked = Request("likelihood", messages=[{"role": "user", "content": "a"}], choices=["b"])
+    assert backend.body(asked) == {"messages": asked.messages, "choices": ["b"], "reasoning_effort": "low"}
+
+
 def test_replicas_have_gpus_of_their_own_and_share_the_requests(folder: Path) -> None:
     with Runtime() as runtime:
         backend = started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "4,5,6,7"}, replicas=2, tensor_parallel_size=2)

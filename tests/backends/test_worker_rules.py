@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.backends.worker.batching import Batcher
-from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, with_images
+from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, template_variables, with_images
 from gage_eval.backends.worker.likelihood import encode_pair, entry, place, split
 from gage_eval.backends.worker.serve import Fatal
 
@@ -144,13 +144,20 @@ def test_the_context_of_a_likelihood_in_a_chat_leaves_the_answer_open() -> None:
                 "".join(f"<{one['role']}>{one['content']}" for one in messages) + "<assistant>" * add_generation_prompt
             )
 
-    asked = {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"k": 1}}
+    asked: dict[str, Any] = {"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"k": 1}}
     begun = {**asked, "messages": [*asked["messages"], {"role": "assistant", "content": "b"}]}
     assert context_of(Tokenizer(), asked) == "<user>a<assistant>"
     assert context_of(Tokenizer(), begun) == "<user>a<assistant>b"
     assert context_of(None, {"prompt": "as it is"}) == "as it is"
     with pytest.raises(Fatal, match="no chat template"):
         context_of(object(), asked)
+
+
+def test_an_effort_is_told_to_the_template_and_its_own_variables_win() -> None:
+    assert template_variables({"temperature": 1}) == {}
+    assert template_variables({"reasoning_effort": "none"}) == {"reasoning_effort": "none", "enable_thinking": False}
+    said = {"reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False, "k": 1}}
+    assert template_variables(said) == {"reasoning_effort": "low", "enable_thinking": False, "k": 1}
 
 
 def test_an_image_that_is_an_address_is_never_fetched() -> None:

@@ -335,8 +335,16 @@ _CHECKPOINT: dict[str, list[tuple[Any, bool]]] = {
     "python": [("some/python", False)],
     "start_timeout": [(7.0, False)],
 }
+_THINKING: dict[str, list[tuple[Any, bool]]] = {
+    "think_start": [("<thought>", False)],
+    "think_end": [("</thought>", False)],
+    "stop_after_thinking": [(True, False)],
+}
 _VLLM: dict[str, list[tuple[Any, bool]]] = {
     **_CHECKPOINT,
+    **_THINKING,
+    "reasoning_effort": [("low", False)],
+    "thinking_budget": [(64, False)],
     "quantization": [("fp8", False)],
     "gpu_memory_utilization": [(0.5, False)],
     "tensor_parallel_size": [(2, False)],
@@ -349,6 +357,7 @@ _VLLM: dict[str, list[tuple[Any, bool]]] = {
 _TRANSFORMERS: dict[str, list[tuple[Any, bool]]] = {
     **_COMMON,
     **_CHECKPOINT,
+    **_THINKING,
     "batch_size": [(3, False)],
     "device": [("cpu", False)],
     "threads": [(1, False)],
@@ -402,9 +411,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "reasoning_effort": [("low", False)],
             "thinking_budget": [(64, False)],
             "thinking_budget_field": [("budget", False)],
-            "think_start": [("<thought>", False)],
-            "think_end": [("</thought>", False)],
-            "stop_after_thinking": [(True, False)],
+            **_THINKING,
             "stream": [(True, False)],
             "echo_logprobs": [(True, False)],
         },

@@ -8,6 +8,8 @@ from typing import Any
 from gage_eval.backends.worker.serve import Fatal
 
 IMAGE = "<image>"
+# Parameters that are the chat template's.
+TEMPLATE = ("chat_template_kwargs", "reasoning_effort")
 _DATA = "base64,"
 
 
@@ -44,7 +46,7 @@ def context_of(owner: Any, asked: Mapping[str, Any]) -> str:
 
     Args:
         owner: as in `render`.
-        asked: ``prompt``, or ``messages`` and ``chat_template_kwargs``.
+        asked: ``prompt``, or ``messages`` and what `template_variables` reads.
 
     Raises:
         Fatal: the model has no chat template.
@@ -56,7 +58,14 @@ def context_of(owner: Any, asked: Mapping[str, Any]) -> str:
     if "image" in str(getattr(owner, "chat_template", None)):
         # A template that knows images asks each part whether it is one.
         messages = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
-    return render(owner, messages, None, asked.get("chat_template_kwargs") or {}, begun=begun)
+    return render(owner, messages, None, template_variables(asked), begun=begun)
+
+
+def template_variables(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of the chat template among a request's parameters; an effort is told as vLLM's server tells it."""
+    effort = params.get("reasoning_effort")
+    own = {} if effort is None else {"reasoning_effort": effort, "enable_thinking": effort != "none"}
+    return {**own, **(params.get("chat_template_kwargs") or {})}
 
 
 def plain(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,16 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from gage_eval.backends.worker.batching import Batcher
-from gage_eval.backends.worker.chat import IMAGE, context_of, plain, render, render_seen, with_images
+from gage_eval.backends.worker.chat import (
+    IMAGE,
+    TEMPLATE,
+    context_of,
+    plain,
+    render,
+    render_seen,
+    template_variables,
+    with_images,
+)
 from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
 from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
 
@@ -134,10 +143,12 @@ class TransformersEngine:
         jobs: list[Job] = []
         cut: list[bool] = []
         for name, context in contexts.items():
+            if context is None:
+                continue
             # A chat's template writes the special tokens itself.
             special = self._special and not (name == "choices" and "messages" in asked)
             encode = partial(self._tokenizer.encode, add_special_tokens=special)
-            for choice in asked["choices"] if context is not None else ():
+            for choice in asked["choices"]:
                 scored = encode_pair(encode, context, choice, self._prefix, self._longest)
                 if scored is None:
                     return failed("empty_context", "a choice or its context has no tokens")
@@ -235,8 +246,8 @@ def _generation(
     params: Mapping[str, Any],
 ) -> tuple[dict[str, Any], tuple[str, ...], int | None, Mapping[str, Any]]:
     """generate()'s parameters, stop strings, seed and variables of the chat template."""
-    own = {name: value for name, value in params.items() if value is not None}
-    template = own.pop("chat_template_kwargs", None) or {}
+    own = {name: value for name, value in params.items() if value is not None and name not in TEMPLATE}
+    template = template_variables(params)
     stop = own.pop("stop", None) or ()
     seed = own.pop("seed", None)
     if "max_tokens" in own:

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from gage_eval.backends.worker.chat import context_of, plain, render, render_seen, with_images
+from gage_eval.backends.worker.chat import (
+    TEMPLATE,
+    context_of,
+    plain,
+    render,
+    render_seen,
+    template_variables,
+    with_images,
+)
 from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
 from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
 
@@ -71,7 +79,7 @@ class VLLMEngine:
     def _prompt(self, asked: Asked) -> dict[str, Any]:
         if asked["kind"] == "completion":
             return {"prompt_token_ids": self._tokenizer.encode(asked["prompt"])}
-        options = asked["params"].get("chat_template_kwargs") or {}
+        options = template_variables(asked["params"])
         if asked.get("images"):
             messages, images = with_images(asked["messages"])
             processor = self._with_processor()
@@ -97,7 +105,7 @@ class VLLMEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        own = {name: value for name, value in params.items() if value is not None and name != "chat_template_kwargs"}
+        own = {name: value for name, value in params.items() if value is not None and name not in TEMPLATE}
         if "max_new_tokens" in own:
             own["max_tokens"] = own.pop("max_new_tokens")
         if own.get("logprobs") is True:
@@ -130,10 +138,12 @@ class VLLMEngine:
         passes: list[Scored] = []
         contexts = {"choices": context_of(self._tokenizer, asked), "unconditioned": asked.get("unconditioned")}
         for name, context in contexts.items():
+            if context is None:
+                continue
             # A chat's template writes the special tokens itself.
             special = self._options["add_bos_token"] and not (name == "choices" and "messages" in asked)
             encode = partial(self._tokenizer.encode, add_special_tokens=special)
-            for choice in asked["choices"] if context is not None else ():
+            for choice in asked["choices"]:
                 scored = encode_pair(encode, context, choice, self._prefix, self._longest)
                 if scored is None:
                     return failed("empty_context", "a choice or its context has no tokens")
