@@ -13,6 +13,8 @@ from gage_eval.stages.specs import GenerateSpec
 from gage_eval.store import Artifact
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
+# Kinds of error that are named when a stage has too many.
+_CAUSES_SHOWN = 3
 STATUSES = ("ok", "truncated", "refused", "error", "skipped")
 
 
@@ -139,6 +141,29 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
     if total and errors > spec.max_error_share * total:
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "
-            f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}). The other answers are "
-            f"kept; {env.again} asks again for these rows only."
+            f"({errors / total:.1%}, more than max_error_share {spec.max_error_share:.1%}): {_causes(env, result)}. "
+            f"The other answers are kept; {env.again} asks again for these rows only."
         )
+
+
+def _causes(env: Env, result: StageResult) -> str:
+    """The most frequent kinds of error of a stage, each with what one of its rows was told last."""
+    (name,) = (name for name in result.outputs if name.endswith("_telemetry"))
+    telemetry = env.store.artifact(result.outputs[name])
+    responses = env.store.artifact(result.outputs[f"{name.removesuffix('_telemetry')}s"])
+    counted: Counter[str] = Counter()
+    told: dict[str, str] = {}
+    for part in responses.parts:
+        kinds = responses.read(part.index, columns=["status", "error_kind"]).to_pylist()
+        errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
+        for row, messages in zip(kinds, errors, strict=True):
+            if row["status"] == "error":
+                kind = row["error_kind"] or "unknown"
+                counted[kind] += 1
+                if messages:
+                    told.setdefault(kind, messages[-1])
+    shown = [
+        f"{count:,} {kind} ({told[kind]})" if kind in told else f"{count:,} {kind}"
+        for kind, count in counted.most_common(_CAUSES_SHOWN)
+    ]
+    return ", ".join([*shown, *(["…"] if len(counted) > _CAUSES_SHOWN else [])])

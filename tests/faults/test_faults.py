@@ -41,7 +41,8 @@ def test_rows_that_never_succeed_fail_the_run_and_are_asked_again_alone(tmp_path
         assert failed.code == 1
         assert failed.sentence == (
             f"infer: {wrong} of 300 rows of task 'sums' ended in an error ({wrong / 300:.1%}, more than "
-            "max_error_share 1.0%). The other answers are kept; gage resume ill asks again for these rows only."
+            f"max_error_share 1.0%): {wrong} context_too_long (400 (This model's maximum context length is 8 tokens)). "
+            "The other answers are kept; gage resume ill asks again for these rows only."
         )
         standing = Store.open(str(tmp_path / ".gage")).actions("infer")
         (before,) = [action.outputs["responses"] for action in standing]
