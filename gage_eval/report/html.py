@@ -1,6 +1,7 @@
 """report.html: one page that needs nothing else. Everything from data or models is escaped."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from html import escape
 
 from gage_eval.report.console import score_text
@@ -8,6 +9,8 @@ from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import GroupScore, GroupSummary, MetricSummary, Summary, TaskSummary, format_value
 
 _BAR_WIDTH, _BAR_HEIGHT = 160, 14
+# So many tasks are seen at a glance; more get a table that leads to each.
+_FEW_TASKS = 3
 _HEADS = ("metric", "score", "95 % interval", "", "n", "truncated", "unparsed", "unscored", "error")
 
 _STYLE = """
@@ -26,21 +29,37 @@ p { margin: .25rem 0 0; }
   border-radius: .4rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: var(--soft); padding: .25rem 0; }
+caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 th, td { text-align: right; padding: .45rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 500; color: var(--soft); }
 th[scope=row] { color: var(--ink); font-weight: 400; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal;
   min-width: 14rem; overflow-wrap: break-word; }
+a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: .2em; }
 details { margin: .5rem 0 0; }
+section > details:only-child { margin-top: 2.5rem; }
 summary { cursor: pointer; color: var(--soft); overflow-wrap: anywhere; }
 svg { display: block; }
+.plain { width: auto; }
+/* The score has its ±, the bar its scale: what a narrow page can spare goes first. */
+@media (max-width: 62rem) { .scores :is(th, td):nth-child(3) { display: none; } }
+@media (max-width: 48rem) {
+  body { padding: 1.25rem .9rem 3rem; }
+  th, td { padding: .4rem .45rem; font-size: .9rem; }
+  th:first-child, td:first-child { min-width: 8rem; }
+  .scores :is(th, td):nth-child(4) { display: none; }
+}
 .track { stroke: var(--line); } .bar { fill: var(--bar); } .dot { fill: var(--dot); }
 """
 
 
-def report_html(summary: Summary) -> str:
-    """The run's page: scores with their intervals drawn, what went wrong, counts and timings."""
+def report_html(summary: Summary, began: datetime | None = None) -> str:
+    """The run's page: scores with their intervals drawn, what went wrong, counts and timings.
+
+    Args:
+        summary: of the run.
+        began: when it began, in UTC.
+    """
     title = escape(f"{summary.name} · {summary.run.run_id}")
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -49,19 +68,22 @@ def report_html(summary: Summary) -> str:
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
         f"<h1>{escape(summary.name)}</h1>",
-        f'<p class="soft">{_head_line(summary)}</p>',
+        f'<p class="soft">{_head_line(summary, began)}</p>',
+        '<p class="soft">± is half of the 95 % interval.</p>',
         _remarks(summary),
         *(_group(group) for group in summary.groups),
-        *(_task(task) for task in summary.tasks),
+        _overview(summary),
+        *(_task(task, number) for number, task in enumerate(summary.tasks, 1)),
         _timings(summary),
         "</main>\n</body>\n</html>\n",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _head_line(summary: Summary) -> str:
+def _head_line(summary: Summary, began: datetime | None) -> str:
     facts = [
         f"run {summary.run.run_id}",
+        *([] if began is None else [f"{began:%Y-%m-%d %H:%M} UTC"]),
         f"{summary.sample_count:,} samples",
         f"{summary.run.sent:,} requests sent",
         f"{summary.run.reused:,} reused",
@@ -75,7 +97,22 @@ def _remarks(summary: Summary) -> str:
     return f'<ul class="remarks" aria-label="What to look at">{items}</ul>' if items else ""
 
 
-def _task(task: TaskSummary) -> str:
+def _overview(summary: Summary) -> str:
+    """The first metric of each task, with the way to the rest of them, where there are many."""
+    if len(summary.tasks) <= _FEW_TASKS:
+        return ""
+    rows = []
+    for number, task in enumerate(summary.tasks, 1):
+        link = f'<a href="#task-{number}">{escape(task.task_id)}</a>'
+        # Its metric stands under the task's name: the columns stay those of the other tables.
+        first = [_metric_row(metric) for metric in task.metrics[:1]]
+        rows += [[f'{link}<br><span class="soft">{name}</span>', *cells] for name, *cells in first] or [[link]]
+    return (
+        f"<section>\n<h2>Tasks</h2>\n{_table('The first metric of each task', ('task', *_HEADS[1:]), rows)}\n</section>"
+    )
+
+
+def _task(task: TaskSummary, number: int) -> str:
     facts = [f"dataset {task.dataset_id}", f"{task.sample_count:,} samples"]
     if task.model:
         facts.insert(1, f"model {task.model}")
@@ -86,10 +123,10 @@ def _task(task: TaskSummary) -> str:
         facts.append(f"{task.tokens.total:,} tokens")
     description = f"<p>{escape(task.description)}</p>" if task.description else ""
     rows = [_metric_row(metric) for metric in task.metrics]
-    body = _table("Scores; ± is half of the 95 % interval.", _HEADS, rows) if rows else "<p>No metric.</p>"
+    body = _table(f"Scores of {task.task_id}", _HEADS, rows) if rows else "<p>No metric.</p>"
     body += _slices(task)
     return (
-        f"<section>\n<h2>{escape(task.task_id)}</h2>\n{description}"
+        f'<section id="task-{number}">\n<h2>{escape(task.task_id)}</h2>\n{description}'
         f'<p class="soft">{escape(" · ".join(facts))}</p>\n{body}\n</section>'
     )
 
@@ -102,13 +139,15 @@ def _slices(task: TaskSummary) -> str:
         rows.append([escape("(none)" if metric.slice_value is None else metric.slice_value), *_metric_row(metric)[1:]])
     return "".join(
         f"\n<details><summary>{escape(name)} by {escape(field)}</summary>\n"
-        f"{_table(f'{name} by {field}; mind the intervals.', (field, *_HEADS[1:]), rows)}</details>"
+        f"{_table(f'{name} by {field}', (field, *_HEADS[1:]), rows)}</details>"
         for (name, field), rows in tables.items()
     )
 
 
 def _group(group: GroupSummary) -> str:
-    facts = f"{len(group.tasks)} tasks: {', '.join(group.tasks)}"
+    facts = (
+        f"{len(group.tasks)} tasks: {', '.join(group.tasks)}. Micro: every sample counts the same. Macro: every task."
+    )
     description = f"<p>{escape(group.description)}</p>" if group.description else ""
     rows = [
         [
@@ -121,7 +160,7 @@ def _group(group: GroupSummary) -> str:
         for metric in group.metrics
         for kind, score in (("micro", metric.micro), ("macro", metric.macro))
     ]
-    caption = "Micro: every sample counts the same. Macro: every task does."
+    caption = f"Scores of {group.group_id}"
     heads = ("metric", "score", "95 % interval", "", "samples")
     body = _table(caption, heads, rows) if rows else "<p>The tasks have no number in common.</p>"
     return (
@@ -170,18 +209,17 @@ def _bar(metric: MetricSummary | GroupScore) -> str:
 def _timings(summary: Summary) -> str:
     timings = summary.run.timings.model_dump()
     rows = [[escape(name), escape(format_value(value))] for name, value in timings.items() if value is not None]
-    return (
-        f"<section>\n<h2>Timings</h2>\n{_table('Seconds and rates of this run.', ('name', 'value'), rows)}\n</section>"
-    )
+    table = _table("Seconds and rates of this run", ("name", "value"), rows, kind="plain")
+    return f"<section>\n<details><summary>Timings</summary>\n{table}</details>\n</section>"
 
 
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, kind: str = "scores") -> str:
     """A table of cells that are HTML already; the first of each row is its heading."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in heads)
     body = "\n".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
     )
     return (
-        f'<div class="wide"><table>\n<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody>\n</table></div>"
+        f'<div class="wide"><table class="{kind}">\n<caption>{escape(caption)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
     )

@@ -1,6 +1,7 @@
 """What a run leaves for people: summary.json, report.html, and what the config asks to be exported."""
 
 import time
+from datetime import UTC, datetime
 
 from gage_eval.canonical import decode
 from gage_eval.report.groups import group_summaries
@@ -18,7 +19,7 @@ def publish(session: RunSession) -> RunOutcome:
     """
     summary = summarise(session)
     session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
-    session.folder.write(REPORT_FILE, report_html(summary).encode())
+    session.folder.write(REPORT_FILE, report_html(summary, datetime.fromtimestamp(session.began, UTC)).encode())
     for kind in session.loaded.config.export:
         export(session, kind)
     session.finish("completed")

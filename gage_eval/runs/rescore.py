@@ -54,7 +54,8 @@ class Rescored:
                 f"run {self.stored.run_id} has not come to its end, so its scores cannot be saved as a run; "
                 f"finish it by {self.stored.folder.again}"
             )
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        began = datetime.now(UTC)
+        now = began.isoformat(timespec="seconds")
         tasks = [task.task_id for task in self.summary.tasks]
         kept = {place: result for place, result in before.items() if place.rpartition("/")[0].split(":")[0] in tasks}
         mine = {
@@ -85,7 +86,7 @@ class Rescored:
         run = self.summary.run.model_copy(update={"run_id": folder.run_id})
         self.summary = self.summary.model_copy(update={"run": run})
         folder.write_json(SUMMARY_FILE, self.summary.model_dump(mode="json"))
-        folder.write(REPORT_FILE, report_html(self.summary).encode())
+        folder.write(REPORT_FILE, report_html(self.summary, began).encode())
         return folder
 
 

@@ -1,6 +1,7 @@
 """Promises of the HTML page: self-contained, escaped, accessible."""
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,7 +11,7 @@ from run_summaries import metric_row, summary
 from gage_eval.report.html import report_html
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
-VOID = frozenset({"meta", "line", "rect", "circle"})
+VOID = frozenset({"meta", "line", "rect", "circle", "br"})
 
 
 class Page(HTMLParser):
@@ -66,7 +67,7 @@ def test_hostile_names_stay_text() -> None:
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
     text = report_html(summary())
-    assert not re.search(r"\b(?:src|href|url|@import)\s*[=(]", text)
+    assert not re.search(r"\b(?:src|href|url|@import)\s*[=(](?!\"#)", text)
     assert "://" not in text
     policy = next(attributes["content"] for tag, attributes in Page(text).tags if "http-equiv" in attributes)
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
@@ -114,6 +115,20 @@ def test_a_bar_stays_within_its_track() -> None:
 
 def test_a_task_without_metrics_says_so() -> None:
     assert "No metric." in report_html(summary([]))
+
+
+def test_many_tasks_have_a_table_that_leads_to_each() -> None:
+    few, many = summary(), summary()
+    many = many.model_copy(update={"tasks": many.tasks * 4})
+    assert "href" not in report_html(few)
+    page = Page(report_html(many))
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert links == [f"#{attributes['id']}" for tag, attributes in page.tags if tag == "section" and "id" in attributes]
+    assert len(links) == 4
+
+
+def test_the_page_says_when_the_run_began() -> None:
+    assert "2026-11-22 02:07 UTC" in report_html(summary(), datetime(2026, 11, 22, 2, 7, tzinfo=UTC))
 
 
 def test_equal_runs_have_equal_pages() -> None:
