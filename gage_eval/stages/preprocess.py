@@ -22,8 +22,8 @@ from gage_eval.preprocess.few_shot import (
 from gage_eval.preprocess.media import MediaReader, media_of
 from gage_eval.sample_record import RecordRejected
 from gage_eval.sample_table import messages_from_array, messages_to_array, rows_of
-from gage_eval.stages.base import Env, StageResult, StageRun, stage
-from gage_eval.stages.rejects import refuse_rejects, rejects_table
+from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.specs import PreprocessSpec
 from gage_eval.tables import PREPARED, REJECTS
 
@@ -40,24 +40,16 @@ _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def check_rejects(env: Env, spec: PreprocessSpec, result: StageResult) -> None:
-    """Refuse a dataset of which more samples than allowed could not be prepared.
-
-    Raises:
-        InputError: too many; the message counts them and shows the first.
-    """
-    refuse_rejects(
-        env,
-        result,
-        outputs=("prepared", "prepare_rejects"),
-        dataset_id=spec.dataset_id,
-        allowed=1.0 if spec.on_reject == "skip" else spec.max_reject_share,
+@stage(
+    "preprocess",
+    version=3,
+    check=limit_on_rejects(
+        "prepared",
+        "prepare_rejects",
         wrong="samples cannot be prepared",
         none="none of its {total} samples can be prepared",
-    )
-
-
-@stage("preprocess", version=3, check=check_rejects)
+    ),
+)
 def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
     """Prepare every sample's request as far as no model takes part.
 

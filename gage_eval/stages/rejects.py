@@ -1,7 +1,7 @@
 """Rows that cannot be used: kept with the reason, counted, and too many of them refused."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -19,36 +19,50 @@ def rejects_table(rows: Sequence[tuple[int, int | None, str, str, str]]) -> pa.T
     return pa.Table.from_arrays(arrays, schema=REJECTS.arrow)
 
 
-def refuse_rejects(
-    env: Env, result: StageResult, *, outputs: tuple[str, str], dataset_id: str, allowed: float, wrong: str, none: str
-) -> None:
-    """Refuse a dataset of which too much was rejected, once all of it was tried.
+class MayReject(Protocol):
+    """A spec that says how many rows may be rejected."""
+
+    @property
+    def dataset_id(self) -> str: ...
+
+    @property
+    def max_reject_share(self) -> float: ...
+
+    @property
+    def on_reject(self) -> str: ...
+
+
+def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Callable[[Env, Any, StageResult], None]:
+    """The check of a stage: refuse a dataset of which too much was rejected, once all of it was tried.
 
     Args:
-        env: of the run.
-        result: of the stage.
-        outputs: names of what was kept and of the rejects.
-        dataset_id: the dataset's name.
-        allowed: the share that may be rejected, 0..1.
+        kept: name of the output that holds what was kept.
+        rejects: name of the output that holds the rest.
         wrong: what is the matter with the rejects, as ``records are no samples``.
         none: said when nothing was kept, as ``none of its {total} records is a sample``.
 
-    Raises:
-        InputError: more than that were rejected, or all of them. The message counts them and shows the first.
+    Returns:
+        A function that raises `InputError` where more than the spec allows were rejected, or all of them. The message
+        counts them and shows the first.
     """
-    kept, rejected = (result.counts[name] for name in outputs)
-    total = rejected + kept
-    if rejected <= allowed * total:
-        if rejected and not kept:
-            raise InputError(f"dataset '{dataset_id}': {none.format(total=f'{total:,}')}.")
-        return
-    table = env.store.artifact(result.outputs[outputs[1]]).table(columns=["row_index", "line", "reason"])
-    first = "; ".join(f"{_place(row)}: {row['reason'].rstrip('.')}" for row in table.slice(0, _SHOWN).to_pylist())
-    more = f"; and {rejected - _SHOWN:,} more" if rejected > _SHOWN else ""
-    raise InputError(
-        f"dataset '{dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
-        "Mend them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
-    )
+
+    def check(env: Env, spec: MayReject, result: StageResult) -> None:
+        rejected = result.counts[rejects]
+        total = rejected + result.counts[kept]
+        allowed = 1.0 if spec.on_reject == "skip" else spec.max_reject_share
+        if rejected <= allowed * total:
+            if rejected and rejected == total:
+                raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')}.")
+            return
+        table = env.store.artifact(result.outputs[rejects]).table(columns=["row_index", "line", "reason"])
+        first = "; ".join(f"{_place(row)}: {row['reason'].rstrip('.')}" for row in table.slice(0, _SHOWN).to_pylist())
+        more = f"; and {rejected - _SHOWN:,} more" if rejected > _SHOWN else ""
+        raise InputError(
+            f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
+            "Mend them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
+        )
+
+    return check
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -11,32 +11,21 @@ from gage_eval.preprocess.media import media_of, without_data, without_data_urls
 from gage_eval.sample_record import RecordRejected, content_id, parse_record
 from gage_eval.sample_rules import normalise_sample
 from gage_eval.sample_table import samples_to_table
-from gage_eval.stages.base import Env, StageResult, StageRun, stage
-from gage_eval.stages.rejects import refuse_rejects, rejects_table
+from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.stages.specs import StandardizeSpec
 from gage_eval.store.media import Media
 from gage_eval.tables import REJECTS, SAMPLES
 
 
-def check_rejects(env: Env, spec: StandardizeSpec, result: StageResult) -> None:
-    """Refuse a dataset of which more than the allowed share was rejected.
-
-    Raises:
-        InputError: too many; the message counts them and shows the first.
-    """
-    refuse_rejects(
-        env,
-        result,
-        outputs=("samples", "rejects"),
-        dataset_id=spec.dataset_id,
-        allowed=1.0 if spec.on_reject == "skip" else spec.max_reject_share,
-        wrong="records are no samples",
-        none="none of its {total} records is a sample",
-    )
-
-
-@stage("standardize", version=3, check=check_rejects)
+@stage(
+    "standardize",
+    version=3,
+    check=limit_on_rejects(
+        "samples", "rejects", wrong="records are no samples", none="none of its {total} records is a sample"
+    ),
+)
 def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     """Turn raw records into Samples.
 
