@@ -7,12 +7,14 @@ the calls it had made are answered from the log.
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.canonical import decode, digest
 from gage_eval.engine.types import Request, Response
+
+N = TypeVar("N", int, float)
 
 
 class Calls(Protocol):
@@ -27,7 +29,7 @@ class Outcome:
     """What an episode came to.
 
     Attributes:
-        response: the last response; its status is the row's.
+        response: the last response, with the tokens, time, attempts and errors of all; its status is the row's.
         turns: every response in order, where there were several.
         source: ``sent``, ``log`` (answered by an earlier process of the same action), ``reused`` (by another run) or
             ``repeated`` (to another row that asks the same).
@@ -60,7 +62,7 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
         if response.status in ("error", "skipped"):
             break
         history.append({"role": "assistant", "content": response.answer or ""})
-    return Outcome(turns[-1], turns) if turns else Outcome(Response("skipped", error_kind="empty_prompt"))
+    return _outcome(turns) if turns else Outcome(Response("skipped", error_kind="empty_prompt"))
 
 
 async def tool_calls(calls: Calls, request: Request) -> Outcome:
@@ -85,7 +87,27 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         # A model that must call a tool would never come to its answer.
         choice = None if choice is None else "auto"
-    return Outcome(turns[-1], turns)
+    return _outcome(turns)
+
+
+def _outcome(turns: list[Response]) -> Outcome:
+    """The last response stands for its row, and what they all took is what the row took."""
+    whole = replace(
+        turns[-1],
+        prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
+        completion_tokens=_sum([turn.completion_tokens for turn in turns]),
+        latency_ms=_sum([turn.latency_ms for turn in turns]),
+        ttft_ms=turns[0].ttft_ms,
+        attempts=sum(turn.attempts for turn in turns),
+        errors=[error for turn in turns for error in turn.errors],
+    )
+    return Outcome(whole, turns)
+
+
+def _sum(counts: Sequence[N | None]) -> N | None:
+    """The sum; None where one of them is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known[1:], known[0]) if len(known) == len(counts) else None
 
 
 def _calls_of(response: Response) -> list[dict[str, Any]]:

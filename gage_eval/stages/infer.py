@@ -6,7 +6,7 @@ from gage_eval.stages.render import RoleSource
 from gage_eval.stages.specs import GenerateSpec
 
 
-@stage("support", version=1, check=check_errors)
+@stage("support", version=2, check=check_errors)
 def support(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the support model, whose answers later prompts may use.
 
@@ -17,7 +17,7 @@ def support(run: StageRun, spec: GenerateSpec) -> None:
     generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs), output="support_responses")
 
 
-@stage("infer", version=1, check=check_errors)
+@stage("infer", version=2, check=check_errors)
 def infer(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the model under test.
 

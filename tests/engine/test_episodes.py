@@ -48,6 +48,19 @@ def test_each_turn_is_asked_with_the_answers_before_it() -> None:
     assert (outcome.response.status, outcome.source) == ("truncated", "sent")
 
 
+def test_a_row_took_what_its_turns_took() -> None:
+    first = Response("ok", answer="one", prompt_tokens=3, completion_tokens=1, latency_ms=5.0, ttft_ms=2.0, attempts=2)
+    first.errors = ["500"]
+    last = Response("ok", answer="two", prompt_tokens=7, completion_tokens=2, latency_ms=6.0, ttft_ms=1.0, attempts=1)
+    outcome = asyncio.run(multi_turn(Told(first, last), conversation(("user", "a"), ("user", "b"))))
+    row = outcome.response
+    assert (row.answer, row.prompt_tokens, row.completion_tokens) == ("two", 10, 3)
+    assert (row.latency_ms, row.ttft_ms, row.attempts, row.errors) == (11.0, 2.0, 3, ["500"])
+    uncounted = Told(Response("ok", answer="one", prompt_tokens=3), Response("ok", answer="two"))
+    row = asyncio.run(multi_turn(uncounted, conversation(("user", "a"), ("user", "b")))).response
+    assert (row.prompt_tokens, row.completion_tokens) == (None, None)
+
+
 def test_what_an_assistant_answered_already_is_shown_and_not_asked() -> None:
     calls = Told(Response("ok", answer="one"), Response("ok", answer="two"))
     example = [("user", "example"), ("assistant", "its answer")]

@@ -114,6 +114,43 @@ def test_a_pool_bounds_what_an_adapter_has_in_flight_over_all_tasks(tmp_path: Pa
     assert (stats["answered"], stats["max_in_flight"]) == (90, 3)
 
 
+def test_a_parameter_is_the_samples_then_the_tasks_then_the_adapters_then_the_backends(
+    tmp_path: Path, gage: Command
+) -> None:
+    own = [{"sampling_params": {"temperature": 0.1}}, {"generation_params": {"top_p": 0.2}}, {}]
+    with (tmp_path / "sums.jsonl").open("wb") as out:
+        for i, params in enumerate(own):
+            asked = {"messages": [{"role": "user", "content": f"{i} + 1"}], "references": ["1"], "label": "1"}
+            out.write(orjson.dumps({"id": f"s{i}", **asked, **params}) + b"\n")
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        write_config(
+            tmp_path,
+            endpoint.url,
+            backend={"default_params": dict.fromkeys(("temperature", "top_p", "top_k", "seed", "max_new_tokens"), 9)},
+            role_adapters=dut(sampling_params=dict.fromkeys(("temperature", "top_p", "top_k", "seed"), 5)),
+            tasks=[
+                {
+                    "task_id": "sums",
+                    "dataset_id": "sums",
+                    "sampling_params": {"temperature": 0.3, "top_p": 0.3, "top_k": 3},
+                    "replicates": 2,
+                }
+            ],
+        )
+        ended = gage("run", "sums.yaml")
+        assert ended.code == 0, ended.err
+        bodies = endpoint.stats()["bodies"]
+    sent = {
+        (body["messages"][0]["content"][0], body["seed"]): tuple(
+            body[name] for name in ("temperature", "top_p", "top_k", "max_tokens")
+        )
+        for body in bodies
+    }
+    # Each repetition has a seed of its own.
+    expected = {"0": (0.1, 0.3, 3, 9), "1": (0.3, 0.2, 3, 9), "2": (0.3, 0.3, 3, 9)}
+    assert sent == {(row, seed): params for row, params in expected.items() for seed in (5, 6)}
+
+
 def tool_rows(folder: Path, outputs: Any) -> None:
     tool = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
     with (folder / "sums.jsonl").open("wb") as out:
