@@ -20,6 +20,10 @@ JsonValue: TypeAlias = Any
 _EXACT_INT = 2**53
 
 
+class TooDeep(ValueError):
+    """JSON that is nested deeper than Python can follow."""
+
+
 def normalise(value: JsonValue) -> JsonValue:
     """The value in canonical form: plain dicts, lists, strings, integers, floats, booleans and None.
 
@@ -83,14 +87,18 @@ def decode(text: bytes | str) -> JsonValue:
 
     Raises:
         ValueError: not JSON (NaN and Infinity included).
+        TooDeep: a ValueError too, as texts of models and of strangers come here.
     """
     try:
-        value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return json.loads(text, parse_constant=_no_constant)
-    # orjson reads an integer beyond 64 bits as a float: only then can the text hold one.
-    if _has_huge_float(value):
-        return json.loads(text, parse_constant=_no_constant)
+        try:
+            value = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return json.loads(text, parse_constant=_no_constant)
+        # orjson reads an integer beyond 64 bits as a float: only then can the text hold one.
+        if _has_huge_float(value):
+            return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise TooDeep("it is nested too deep") from None
     return value
 
 

@@ -45,12 +45,12 @@ def parse_record(text: str) -> dict[str, Any]:
     """
     try:
         record = canonical.decode(text)
+    except canonical.TooDeep:
+        raise RecordRejected("the record is nested too deeply.") from None
     except ValueError as error:
         if text.startswith(_UNREADABLE):
             raise RecordRejected(text.removeprefix(_UNREADABLE).partition("\n")[0]) from None
         raise RecordRejected(f"the record is not JSON: {_fault(error)}.") from None
-    except RecursionError:
-        raise RecordRejected("the record is nested too deeply.") from None
     if type(record) is not dict:
         raise RecordRejected(f"the record is {kind_of(record)}, not a JSON object.")
     return record
