@@ -33,6 +33,7 @@ class BackendContext:
     Attributes:
         base_dir: folder that relative paths of the config are relative to.
         media: bytes of a ``media://`` URL; None where the run holds no media.
+        media_file: the file that holds them, None where there is none on this machine.
         env: environment variables, for ``env:NAME`` references and proxies.
         secrets: value of a ``block:name`` reference; None without a Prefect API.
     """
@@ -41,6 +42,7 @@ class BackendContext:
     media: Callable[[str], bytes] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     secrets: Callable[[str], str] | None = None
+    media_file: Callable[[str], Path | None] = lambda url: None
 
     def secret(self, reference: str) -> str:
         """The value behind ``env:NAME`` or ``block:name``.
@@ -180,7 +182,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     Class attributes:
         type: the name it is registered by.
-        capabilities: of chat, completion, likelihood, tools, images.
+        capabilities: of chat, completion, likelihood, tools, images; files: it reads media from files.
     """
 
     type: ClassVar[str]

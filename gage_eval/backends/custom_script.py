@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
@@ -53,7 +54,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
     """
 
     type = "custom_script"
-    capabilities = frozenset({"chat", "completion", "tools", "images"})
+    capabilities = frozenset({"chat", "completion", "tools", "images", "files"})
 
     def __init__(self, config: CustomScriptConfig, context: BackendContext) -> None:
         super().__init__(config, context)
@@ -95,6 +96,8 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         if is_empty(request):
             return skipped()
         given = {**decode(body), "replicate": request.replicate}
+        if request.kind == "chat" and holds_parts(request.messages or []):
+            given["messages"] = await asyncio.to_thread(with_media, request, self.context, files=True)
         began = time.perf_counter()
         try:
             if hasattr(self._model, "ainvoke"):

@@ -77,7 +77,7 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         }
         if request.kind != "chat":
             return {**asked, "prompt": request.prompt}
-        messages = with_media(request.messages or [], self.context)
+        messages = with_media(request, self.context, files="files" in self.capabilities)
         return {**asked, "messages": messages, "images": holds_images(messages), "tools": request.tools}
 
 

@@ -117,4 +117,4 @@ class VLMTransformers(Transformers):
     """A model that sees, run by transformers: chat with images, completions, log-likelihoods of texts."""
 
     type = "vlm_transformers"
-    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images"})
+    capabilities = frozenset({"chat", "completion", "likelihood", "chat_likelihood", "images", "files"})

@@ -5,6 +5,7 @@ from typing import Any
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.engine.http import data_url
+from gage_eval.engine.types import Request
 from gage_eval.errors import InputError
 
 _MEDIA = "media://"
@@ -15,29 +16,43 @@ def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
     return any(isinstance(message.get("content"), list) for message in messages)
 
 
-def with_media(messages: Sequence[dict[str, Any]], context: BackendContext) -> list[dict[str, Any]]:
-    """The messages with data URLs in place of ``media://`` references.
+def with_media(request: Request, context: BackendContext, *, files: bool = False) -> list[dict[str, Any]]:
+    """The messages of a request, each ``media://`` reference replaced by what the model is given.
+
+    Args:
+        request: its ``embed`` asks for data in any case.
+        context: of the backend.
+        files: whether the backend reads files: then media on this machine have a ``path`` in place of a ``url``.
+            Other media become data URLs.
 
     Raises:
         InputError: there is such a reference and the run has no media store.
     """
-    return [_message(message, context) for message in messages]
+    return [_message(message, request, context, files=files) for message in request.messages or []]
 
 
-def _message(message: dict[str, Any], context: BackendContext) -> dict[str, Any]:
+def _message(message: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return message
-    return {**message, "content": [_part(part, context) for part in content]}
+    return {**message, "content": [_part(part, request, context, files=files) for part in content]}
 
 
-def _part(part: dict[str, Any], context: BackendContext) -> dict[str, Any]:
+def _part(part: dict[str, Any], request: Request, context: BackendContext, *, files: bool) -> dict[str, Any]:
     kind = str(part.get("type"))
     holder = part.get(kind)
-    url = holder.get("url") if isinstance(holder, dict) else None
-    if not isinstance(url, str) or not url.startswith(_MEDIA):
+    if not isinstance(holder, dict):
         return part
+    # Who reads files is given those of the store and none that a dataset names.
+    beside = {name: value for name, value in holder.items() if name != "path" or not files}
+    url = holder.get("url")
+    if not isinstance(url, str) or not url.startswith(_MEDIA):
+        return {**part, kind: beside}
     if context.media is None:
         raise InputError(f"a message refers to {url}, but the run has no media store.")
-    assert isinstance(holder, dict)
-    return {**part, kind: {**holder, "url": data_url(context.media(url))}}
+    media_type = beside.pop("media_type", None)
+    path = context.media_file(url) if files and not request.embed else None
+    if path is None:
+        return {**part, kind: {**beside, "url": data_url(context.media(url), media_type)}}
+    del beside["url"]
+    return {**part, kind: {**beside, "path": str(path)}}

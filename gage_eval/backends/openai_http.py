@@ -206,7 +206,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
 
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))
-        body["messages"] = with_media(request.messages or [], self.context)
+        body["messages"] = with_media(request, self.context)
         return encode(body)
 
 

@@ -31,6 +31,7 @@ class Surroundings:
 
     Attributes:
         media: bytes of a ``media://`` URL.
+        media_file: the file that holds them, None where there is none on this machine.
         secrets: value of a ``block:`` reference, None without a Prefect API.
         env: environment variables for ``env:`` references.
         sample_ids: run only these samples.
@@ -40,6 +41,7 @@ class Surroundings:
     secrets: Callable[[str], str] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     sample_ids: tuple[str, ...] = ()
+    media_file: Callable[[str], Path | None] = lambda url: None
 
 
 def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) -> Plan:
@@ -145,7 +147,13 @@ def _generate(
         adapter_id=adapter.adapter_id,
         backend_type=role.backend.type,
         backend_config=role.backend.config,
-        context=BackendContext(base_dir=base_dir, media=around.media, env=around.env, secrets=around.secrets),
+        context=BackendContext(
+            base_dir=base_dir,
+            media=around.media,
+            env=around.env,
+            secrets=around.secrets,
+            media_file=around.media_file,
+        ),
         prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,

@@ -19,6 +19,7 @@ from gage_eval.engine.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.engine.sse import StreamError, read_stream
 from gage_eval.engine.types import Response
 from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.store.media_types import media_type
 
 if TYPE_CHECKING:
     import aiohttp
@@ -266,9 +267,9 @@ def parse_json(text: bytes) -> Any:
         raise Malformed(f"no JSON: {text[:200].decode(errors='replace')!r}") from None
 
 
-def data_url(data: bytes) -> str:
-    """A data URL of media bytes; the type is told by the content's first bytes."""
-    return f"data:{_media_type(data)};base64,{base64.b64encode(data).decode()}"
+def data_url(data: bytes, known: str | None = None) -> str:
+    """A data URL of media bytes, of the type that is known or else told by the content."""
+    return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
 
 
 async def _read(reply: "aiohttp.ClientResponse") -> bytes:
@@ -338,27 +339,3 @@ def _without_surrogates(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_surrogates(item) for item in value]
     return value
-
-
-def _media_type(data: bytes) -> str:
-    for offset, magic, media_type in _MAGIC:
-        if data[offset : offset + len(magic)] == magic:
-            return media_type
-    return "application/octet-stream"
-
-
-_MAGIC = (
-    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
-    (0, b"\xff\xd8\xff", "image/jpeg"),
-    (0, b"GIF8", "image/gif"),
-    (8, b"WEBP", "image/webp"),
-    (0, b"BM", "image/bmp"),
-    (0, b"II*\x00", "image/tiff"),
-    (0, b"MM\x00*", "image/tiff"),
-    (8, b"WAVE", "audio/wav"),
-    (0, b"ID3", "audio/mpeg"),
-    (0, b"OggS", "audio/ogg"),
-    (0, b"fLaC", "audio/flac"),
-    (4, b"ftyp", "video/mp4"),
-    (0, b"%PDF-", "application/pdf"),
-)

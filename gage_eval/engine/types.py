@@ -27,6 +27,7 @@ class Request:
         lookup: value of the sample field a replay is matched by; None where the backend asks for none.
         choices: continuations of the prompt whose likelihood is asked, delimiter included.
         unconditioned: the text that their likelihood without the prompt is compared with; None where it is not asked.
+        embed: media are sent as data, also to a backend that could read them from files.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Request:
     tool_rounds: int = 0
     choices: list[str] | None = None
     unconditioned: str | None = None
+    embed: bool = False
 
 
 @dataclass(slots=True)

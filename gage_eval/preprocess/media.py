@@ -25,6 +25,7 @@ from gage_eval.sample_record import RecordRejected
 from gage_eval.sample_rules import MEDIA_TYPES
 from gage_eval.store import Artifact
 from gage_eval.store.media import MEDIA_URL, Media
+from gage_eval.store.media_types import is_media_type, media_type
 
 MAX_BYTES = 512 * 2**20
 _REMOTE = ("http://", "https://")
@@ -59,10 +60,17 @@ class MediaRules:
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What became of an address: the URL rows hold, and its entry of ``media_meta``."""
+    """What became of an address.
+
+    Attributes:
+        url: what rows hold.
+        meta: its entry of ``media_meta``.
+        media_type: of the file, where its content alone may not tell; None for images and for what is not kept here.
+    """
 
     url: str
     meta: Mapping[str, JsonValue]
+    media_type: str | None = None
 
 
 class MediaReader:
@@ -111,8 +119,11 @@ class MediaReader:
                     segments.append(segment)
                     continue
                 medium = self._medium((kind, segment[kind]["url"]))
+                holder = {**segment[kind], "url": medium.url}
+                if medium.media_type is not None and not is_media_type(holder.get("media_type")):
+                    holder["media_type"] = medium.media_type
                 meta[medium.url] = dict(medium.meta)
-                segments.append({**segment, kind: {**segment[kind], "url": medium.url}})
+                segments.append({**segment, kind: holder})
             out.append({**message, "content": segments})
         return out, list(meta.values())
 
@@ -142,7 +153,8 @@ class MediaReader:
             facts = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
             return Medium(kept, {"url": kept, "type": kind, "bytes": len(picture.data), **facts})
         kept = url if url.startswith(_STORED) else self._store.put(data)
-        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data)})
+        found = media_type(data, "" if url.startswith((_STORED, _DATA)) else url)
+        return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": found}, found)
 
     def _bytes(self, url: str) -> bytes:
         if url.startswith(_DATA):
@@ -219,8 +231,11 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
             kind = segment["type"]
             url = "" if kind == "text" else segment[kind]["url"]
             if url.startswith(_DATA):
-                kept = store.put(data_of(url))
-                segments.append({**segment, kind: {**segment[kind], "url": kept}})
+                holder = {**segment[kind], "url": store.put(data_of(url))}
+                said = url.removeprefix(_DATA).partition(",")[0].partition(";")[0]
+                if kind != "image_url" and is_media_type(said):
+                    holder.setdefault("media_type", said)
+                segments.append({**segment, kind: holder})
             else:
                 segments.append(segment)
                 if url.startswith(_STORED):

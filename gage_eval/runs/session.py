@@ -78,6 +78,7 @@ class RunSession:
         self.store = Store.open(places.store)
         around = Surroundings(
             media=self.store.media.get,
+            media_file=self.store.media.path,
             secrets=secrets,
             sample_ids=options.sample_ids,
         )

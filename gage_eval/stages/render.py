@@ -108,14 +108,15 @@ class RoleSource:
         judged = self._spec.role == "judge_model"
         columns = (
             "row_index", "sample_id", "kind", "replicates", "prompt", "choices", "unconditioned_input", "tools",
-            "tool_choice", "params",
+            "tool_choice", "params", "media_meta",
         )  # fmt: skip
         flat = [rows[name].to_pylist() for name in columns]
         messages = messages_from_array(rows["messages"], collapse=True)
         for row, own in zip(zip(*flat, strict=True), messages, strict=True):
-            index, sample_id, prepared_kind, replicates, prompt, choices, unconditioned, tools, tool_choice, params = (
-                row
-            )
+            (
+                index, sample_id, prepared_kind, replicates, prompt, choices, unconditioned, tools, tool_choice, params,
+                media,
+            ) = row  # fmt: skip
             kind = self._kind(prepared_kind)
             self._check(kind, sample_id, None if judged else tools, own)
             shared = {
@@ -127,6 +128,7 @@ class RoleSource:
                 "sample_id": sample_id,
                 "row_index": index,
                 "lookup": self._looked_up(index),
+                "embed": media is not None and decode(media)["embed"],
             }
             if judged:
                 # Parameters and tools of a sample are those of the model under test.

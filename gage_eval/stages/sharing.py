@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,8 @@ def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | 
         EndpointFailed: the engine cannot go on; what was answered is kept.
     """
     store = Store.open(session.store)
-    around = context or BackendContext(media=store.media.get, env=os.environ)
-    here = BackendContext(Path(session.engine.base_dir), around.media, around.env, around.secrets)
+    around = context or BackendContext(media=store.media.get, env=os.environ, media_file=store.media.path)
+    here = replace(around, base_dir=Path(session.engine.base_dir))
     sent = 0
     for step in session.steps:
         spec = _spec(session, step, here)

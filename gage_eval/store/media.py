@@ -1,6 +1,7 @@
 """Images, audio and other bytes of samples by digest: rows hold ``media://sha256/…``, never the data."""
 
 import re
+from pathlib import Path
 
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import ArtifactDamaged, StoreError
@@ -26,6 +27,17 @@ class Media:
         while not self._objects.create(path, data) and not self._objects.renew(path):
             continue  # collected in between
         return f"media://sha256/{name}"
+
+    def path(self, url: str) -> Path | None:
+        """The file that holds the bytes of a URL; None where the store has no folder.
+
+        Raises:
+            StoreError, ArtifactDamaged: as `get`.
+        """
+        if self._objects.local_root is None:
+            return None
+        self.get(url)
+        return (self._objects.local_root / media_path(url.rpartition("/")[2])).absolute()
 
     def get(self, url: str) -> bytes:
         """The bytes of a URL.

@@ -1,5 +1,6 @@
 """A class of the user's answers as a model, and what it does wrong is said in one sentence."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from support.calls import ask, chat
 
 from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Response
+from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 
 SCRIPT = """
@@ -19,6 +20,11 @@ class Model:
     def generate(self, request):
         return {"answer": f"{self.greeting} {request['messages'][-1]['content']} {request['replicate']}",
                 "prompt_tokens": 3, "tool_calls": [{"id": "1"}], "reasoning": str(request.get("temperature"))}
+
+class Seer:
+    def generate(self, request):
+        holder = request["messages"][0]["content"][0]["image_url"]
+        return (open(holder["path"]).read() if "path" in holder else holder["url"]) + str(holder["detail"])
 
 class Async:
     async def ainvoke(self, request):
@@ -54,6 +60,24 @@ def answer(folder: Path, name: str, **config: Any) -> Response:
         given = {"file_path": "script.py", "class_name": name, **config}
         backend = runtime.backend("custom_script", given, BackendContext(folder))
         return ask(runtime, backend, [chat(1, temperature=0)])[0]
+
+
+def test_media_are_files_where_there_are_and_data_where_not_or_where_data_are_asked_for(folder: Path) -> None:
+    url = "media://sha256/" + "0" * 64
+    (folder / "medium").write_text("kept")
+    part = {"type": "image_url", "image_url": {"url": url, "path": "/etc/passwd", "detail": 1}}
+    asked = Request("chat", messages=[{"role": "user", "content": [part]}])
+    here = BackendContext(folder, media=lambda url: b"GIF8", media_file=lambda url: folder / "medium")
+    with Runtime() as runtime:
+        for context, embed, seen in (
+            (here, False, "kept1"),
+            (here, True, "data:image/gif;base64,R0lGOA==1"),
+            (replace(here, media_file=lambda url: None), False, "data:image/gif;base64,R0lGOA==1"),
+        ):
+            backend = build_backend("custom_script", {"file_path": "script.py", "class_name": "Seer"}, context)
+            runtime.call(backend.open(runtime))
+            assert ask(runtime, backend, [replace(asked, embed=embed)])[0].answer == seen
+            runtime.call(backend.close())
 
 
 def test_the_class_gets_the_rest_of_the_config_and_the_request(folder: Path) -> None:

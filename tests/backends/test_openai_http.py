@@ -245,7 +245,8 @@ def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
 
     part = {"type": "image_url", "image_url": {"url": url, "detail": "low"}}
     web = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    request = Request("chat", messages=user([{"type": "text", "text": "What is 1 + 1?"}, part, web]))
+    note = {"type": "file_url", "file_url": {"url": url, "media_type": "text/markdown"}}
+    request = Request("chat", messages=user([{"type": "text", "text": "What is 1 + 1?"}, part, web, note]))
     with mock_endpoint(keep_bodies=True) as endpoint, Runtime() as runtime:
         context = BackendContext(Path(), media=media, env={})
         backend = runtime.backend("openai_http", {"base_url": endpoint.url, "model": "mock"}, context)
@@ -254,12 +255,14 @@ def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
         assert asked == []
         assert runtime.call(backend.call(request, body)).answer == "ANSWER: 2"
         (sent,) = endpoint.stats()["bodies"]
-    encoded = "data:image/png;base64," + base64.b64encode(PNG).decode()
+    data = base64.b64encode(PNG).decode()
+    encoded = f"data:image/png;base64,{data}"
     assert sent["messages"][0]["content"][1:] == [
         {"type": "image_url", "image_url": {"url": encoded, "detail": "low"}},
         web,
+        {"type": "file_url", "file_url": {"url": f"data:text/markdown;base64,{data}"}},
     ]
-    assert asked == [url]
+    assert asked == [url, url]
 
 
 @pytest.mark.parametrize(

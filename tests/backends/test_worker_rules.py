@@ -3,11 +3,14 @@
 import asyncio
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
+from support.pictures import write_image
 
 from gage_eval.backends.worker.batching import Batcher
 from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, template_variables, with_images
@@ -162,8 +165,17 @@ def test_an_effort_is_told_to_the_template_and_its_own_variables_win() -> None:
 
 def test_an_image_that_is_an_address_is_never_fetched() -> None:
     for url in ("http://127.0.0.1:9/a.png", "file:///etc/passwd", "/etc/passwd"):
-        with pytest.raises(Fatal, match="not part of the request"):
-            with_images([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}])
+        for beside in ({}, {"path": "/etc/passwd"}):
+            with pytest.raises(Fatal, match="not part of the request"):
+                with_images([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url, **beside}}]}])
+
+
+def test_an_image_of_the_runs_own_store_is_read_from_its_file(tmp_path: Path) -> None:
+    write_image(tmp_path / "a.png")
+    part = {"type": "image_url", "image_url": {"path": str(tmp_path / "a.png"), "detail": "low"}}
+    (message,), (found,) = with_images([{"role": "user", "content": [text("a"), part]}])
+    assert message["content"] == [text("a"), {"type": "image"}]
+    assert (found.mode, found.size) == ("RGB", Image.open(tmp_path / "a.png").size)
 
 
 def test_a_model_that_reads_text_only_refuses_images() -> None:

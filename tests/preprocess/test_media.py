@@ -181,6 +181,26 @@ def test_data_urls_are_decoded_and_leave_the_row(store: Store) -> None:
     assert data_of("data:;BASE64,YWI%3D") == b"ab"
 
 
+def test_documents_keep_their_type_on_their_way(store: Store, root: Path) -> None:
+    (root / "notes.md").write_text("# Title")
+    reader = MediaReader(MediaRules(root), store.media)
+    types = []
+    for url, said in (
+        ("notes.md", {}),
+        ("notes.md", {"media_type": "text/x-rst"}),
+        ("notes.md", {"media_type": "text/html;base64,x"}),
+        ("data:text/csv;charset=utf-8;base64,YQ==", {}),
+        ("data:,a", {}),
+        (store.media.put(b"%PDF-1"), {}),
+        ("https://example.org/a.md", {}),
+    ):
+        messages, _ = reader.resolve(without_data_urls(seen(url, kind="file_url", **said), store.media))
+        types.append(messages[0]["content"][1]["file_url"].get("media_type"))
+    assert types == [
+        "text/markdown", "text/x-rst", "text/markdown", "text/csv", "text/plain", "application/pdf", None,
+    ]  # fmt: skip
+
+
 def test_a_record_cannot_name_media_the_store_does_not_have(store: Store) -> None:
     kept = store.media.put(b"x")
     assert urls(without_data_urls(seen(kept), store.media)) == [kept]

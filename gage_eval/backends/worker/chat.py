@@ -168,10 +168,14 @@ def _image(part: Mapping[str, Any]) -> Any:
     from PIL import Image
 
     holder = part.get("image_url")
+    if part.get("type") == "image_url" and isinstance(holder, Mapping) and "url" not in holder:
+        # A file of the run's own store. What a dataset names has an address, whatever else it holds.
+        with Image.open(holder["path"]) as image:
+            return image.convert("RGB")
     url = holder.get("url") if isinstance(holder, Mapping) else holder
     if part.get("type") != "image_url" or not isinstance(url, str):
         raise Fatal(f"a message holds a part of type '{part.get('type')}', and this model reads text and images only")
     if not url.startswith("data:"):
         # The engine opens no files and no connections that a dataset names.
-        raise Fatal("an image is not part of the request: embed_local_media makes it so")
+        raise Fatal("an image is not part of the request but an address, and nothing is fetched: name it by a path")
     return Image.open(io.BytesIO(base64.b64decode(url.partition(_DATA)[2]))).convert("RGB")

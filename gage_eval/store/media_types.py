@@ -1,0 +1,71 @@
+"""The type of media, which stores do not keep: told by the content, by a name, or by both."""
+
+import mimetypes
+import re
+
+# Offset, first bytes there, type.
+_MAGIC = (
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF8", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (0, b"II*\x00", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (8, b"WAVE", "audio/wav"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"\x1aE\xdf\xa3", "video/webm"),
+    (4, b"ftypM4A", "audio/mp4"),
+    (4, b"ftypavif", "image/avif"),
+    (4, b"ftyphei", "image/heic"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"%PDF-", "application/pdf"),
+)
+_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
+_UNKNOWN = "application/octet-stream"
+_CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+# Python's own table, for the machine's would make rows differ from one to another; and what its older versions lack.
+_BY_NAME = mimetypes.MimeTypes()
+for _ending, _known in {
+    ".md": "text/markdown",
+    ".rst": "text/x-rst",
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+}.items():
+    _BY_NAME.add_type(_known, _ending)
+
+
+def media_type(data: bytes, name: str = "") -> str:
+    """The type of media bytes.
+
+    Args:
+        data: all of them. Formats with a signature are told by it.
+        name: of the file they come from; its ending tells the others apart (documents, tables, source code). Without
+            one, text is ``text/plain``.
+    """
+    for offset, magic, known in _MAGIC:
+        if data[offset : offset + len(magic)] == magic:
+            return known
+    # Two letters alone could begin a text; four reserved bytes are zero.
+    if data[:2] == b"BM" and data[6:10] == bytes(4):
+        return "image/bmp"
+    named, packed = _BY_NAME.guess_type(name.partition("?")[0], strict=False)
+    if named is not None and packed is None:
+        return named
+    return "text/plain" if _is_text(data) else _UNKNOWN
+
+
+def is_media_type(value: object) -> bool:
+    """Whether a value is a type such as ``text/csv``."""
+    return isinstance(value, str) and _TYPE.fullmatch(value) is not None
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return bool(data) and _CONTROL.search(data.decode()) is None
+    except UnicodeDecodeError:
+        return False
