@@ -44,7 +44,8 @@ def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | 
         for pipeline in metric.filters
         for value_key in metric.value_keys
     ]
-    return card_rule(answer_type, keys, profile, {metric.metric_id: metric.implementation for metric in metrics})
+    types = {metric.metric_id: metric.implementation for metric in metrics}
+    return card_rule(answer_type, keys, profile, types, owner=f"task '{task.task.task_id}': ")
 
 
 def bound(

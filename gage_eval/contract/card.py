@@ -112,7 +112,9 @@ def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
     return scores
 
 
-def find_primary(keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, str] | None = None) -> str | None:
+def find_primary(
+    keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, str] | None = None, *, owner: str = ""
+) -> str | None:
     """The key of the primary score, None when there is none.
 
     Looked for in this order: the key itself; a key that ends with it (``within_tol`` for ``value_within_tol``), at an
@@ -123,6 +125,7 @@ def find_primary(keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, 
         keys: the keys that scores have.
         preset: names the primary metric.
         types: the type of each metric by its name, where others than the preset's are scored.
+        owner: whose card it is, for the warning.
     """
     wanted = preset.primary_metric
     plain = {key: key.partition(",")[0] for key in keys}
@@ -138,13 +141,22 @@ def find_primary(keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, 
     found = next(filter(None, searches), [])
     if len(found) > 1:
         _log.warning(
-            "primary_metric '%s' may be any of %s; %s is taken. Name one of them.", wanted, ", ".join(found), found[0]
+            "%sprimary_metric '%s' may be any of %s; %s is taken. Name one of them in the scoring profile.",
+            owner,
+            wanted,
+            ", ".join(found),
+            found[0],
         )
     return found[0] if found else None
 
 
 def card_rule(
-    answer_type: str, keys: Sequence[str], profile: ScoringProfile, types: Mapping[str, str] | None = None
+    answer_type: str,
+    keys: Sequence[str],
+    profile: ScoringProfile,
+    types: Mapping[str, str] | None = None,
+    *,
+    owner: str = "",
 ) -> CardRule:
     """The rule of a task's cards.
 
@@ -153,15 +165,19 @@ def card_rule(
         keys: the keys its scores have.
         profile: its scoring profile; without a preset the first score is the primary one and nothing passes.
         types: the type of each metric by its name.
+        owner: whose cards they are, for warnings: ``task 'x': ``.
     """
     preset = profile.get_preset(answer_type)
     if preset is None:
         return CardRule(answer_type, version=profile.version)
-    primary = find_primary(keys, preset, types)
+    primary = find_primary(keys, preset, types, owner=owner)
     if primary is None and keys:
         _log.warning(
-            "no score is named by primary_metric '%s' (there are %s); nothing passes.",
+            "%sno score is named by primary_metric '%s' of answer type %s (there are %s), so nothing passes. Name one "
+            "of them in a scoring profile, or have that metric, too (metrics_mode: extend).",
+            owner,
             preset.primary_metric,
+            answer_type,
             ", ".join(keys),
         )
     return CardRule(answer_type, primary or preset.primary_metric, preset.pass_threshold, profile.version)

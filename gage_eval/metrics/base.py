@@ -303,7 +303,7 @@ def _kind(annotation: Any) -> FieldKind:
 
 
 def _shown(default: Any) -> str:
-    return default if isinstance(default, str) else "none" if default is None else str(default).lower()
+    return default if isinstance(default, str) else "none" if default in (None, ()) else str(default).lower()
 
 
 def _sentence(text: str) -> str:

@@ -1,6 +1,7 @@
 """A metric with parameters, paths, filters and aggregation: what an entry of ``metrics:`` becomes."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -344,8 +345,8 @@ def bind(
     definition.plugin.libraries()
     given = dict(params or {})
     default = given.pop("default", None)
-    if default is not None and (isinstance(default, bool) or not isinstance(default, int | float)):
-        raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a number.")
+    if default is not None and not _is_number(default):
+        raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a finite number.")
     paths = _paths(definition, given, parse_schema)
     pipelines = read_pipelines(filters or [])
     if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
@@ -375,6 +376,10 @@ def bind(
         schema=parse_schema,
         recipe=recipe,
     )
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _normalization(

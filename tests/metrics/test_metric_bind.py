@@ -184,7 +184,7 @@ def test_an_unknown_parameter_names_what_there_is_and_the_nearest() -> None:
         ("exact_match", {"label_field": "a..b"}, "empty part"),
         ("exact_match", {"prediction_field": "model_output.anwser"}, "Did you mean 'answer'"),
         ("exact_match", {"prediction_field": "a", "pred_field": "b"}, "Keep one"),
-        ("exact_match", {"default": "0"}, "must be a number"),
+        ("exact_match", {"default": "0"}, "must be a finite number"),
         ("exact_mtach", {}, "Did you mean 'exact_match'"),
     ],
 )
