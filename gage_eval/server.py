@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gage_eval.canonical import canonical_json, decode
 from gage_eval.engine.health import answers
-from gage_eval.errors import GageError
+from gage_eval.errors import GageError, InputError
 from gage_eval.processes import alive, born
 
 HOME = Path(".gage") / "prefect"
@@ -58,14 +58,23 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
         The server, and whether it was started now (False: it was running).
 
     Raises:
+        InputError: the port is taken, or the folder cannot be written.
         GageError: it ended, or did not answer in time; the message has the end of its log.
     """
     standing = find(home)
     if standing is not None:
         return standing, False
-    home.mkdir(parents=True, exist_ok=True)
+    if port is not None and not _is_free(port):
+        raise InputError(f"port {port} is taken: give another --port, or none for a free one.")
     port = port or (PORT if _is_free(PORT) else _free_port())
     log = home / "server.log"
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        log.touch()
+    except OSError as error:
+        raise InputError(
+            f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours."
+        ) from error
     with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
             [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
@@ -114,7 +123,7 @@ def find(home: Path = HOME) -> Running | None:
     try:
         record = decode((home / "server.json").read_bytes())
         running = Running(int(record["pid"]), int(record["born"]), int(record["port"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     return running if _alive(running) else None
 

@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 from gage_eval import server
+from gage_eval.config.secrets import scrub
 from gage_eval.errors import InputError
 
 
@@ -14,7 +15,7 @@ def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
     The order: PREFECT_API_URL, the local server of this folder (`gage server start`), the active Prefect profile.
 
     Raises:
-        InputError: --inline and --prefect together, or --prefect without an API.
+        InputError: --inline and --prefect together, --prefect without an API, or an API that is no URL.
     """
     if inline and prefect:
         raise InputError("--inline and --prefect exclude each other.")
@@ -23,6 +24,8 @@ def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
     url = os.environ.get("PREFECT_API_URL") or server.running_url() or _of_profile()
     if prefect and not url:
         raise InputError("--prefect needs an API: set PREFECT_API_URL, or start a local one by gage server start.")
+    if url and not url.startswith(("http://", "https://")):
+        raise InputError(f"PREFECT_API_URL is '{scrub(url)}': it starts with http:// or https://, or is not set.")
     return url or None
 
 

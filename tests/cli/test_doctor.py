@@ -33,6 +33,7 @@ def test_settings_are_shown_with_where_they_come_from(gage: Gage, monkeypatch: p
     [
         ("GAGE_EVAL_THREADS", "many", "settings"),
         ("PREFECT_API_URL", "http://127.0.0.1:9/api", "prefect api"),
+        ("PREFECT_API_URL", "127.0.0.1:4200/api", "prefect api"),
         ("GAGE_EVAL_STORE", "ftp://host/store", "store"),
         ("GAGE_EVAL_STORE", "mine.yaml", "store"),
     ],
