@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
+from gage_eval.canonical import digest
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, WorkGone, chunk_rows
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
+from gage_eval.stages.base import ALL, Spec, action_document
 from gage_eval.stages.generation import price_of
 from gage_eval.stages.hooks import RoleHooks
 from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec, PromptBinding
+from gage_eval.stages.specs import GenerateSpec, JudgeSpec, PromptBinding
 from gage_eval.store import Store
 
 
@@ -73,6 +75,7 @@ def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | 
 
     Raises:
         EndpointFailed: the engine cannot go on; what was answered is kept.
+        InputError: this machine would ask something else.
     """
     store = Store.open(session.store)
     around = context or BackendContext(media=store.media.get, env=os.environ, media_file=store.media.path)
@@ -91,6 +94,7 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
 
     if is_over():
         return 0
+    _check_key(store, step, spec)
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
@@ -113,6 +117,20 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     with suppress(WorkGone):
         runtime.call(engine.run())
     return engine.tally.sent
+
+
+def _check_key(store: Store, step: SessionStep, spec: GenerateSpec) -> None:
+    """Make sure that this machine would ask the same: its chunks are taken as they are.
+
+    Raises:
+        InputError: its software, plug-ins or model are others.
+    """
+    asked: Spec = JudgeSpec(step.task_id, spec) if step.stage == "judge" else spec
+    if digest(action_document(ALL[step.stage], asked, step.inputs, store)) != step.key:
+        raise InputError(
+            f"step {step.stage} of task '{step.task_id}' has another key on this machine: use the same gage-eval, "
+            "plug-ins, libraries and model files as where the session was made."
+        )
 
 
 def _requests(spec: GenerateSpec) -> dict[str, Any]:

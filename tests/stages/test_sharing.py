@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,16 @@ def test_whoever_comes_when_all_is_done_sends_nothing(tmp_path: Path) -> None:
         with Runtime() as runtime:
             assert serve(session, runtime) == 0
         assert endpoint.stats()["requests"] == ROWS
+
+
+def test_a_machine_that_would_ask_something_else_answers_nothing(tmp_path: Path) -> None:
+    with mock_endpoint() as endpoint:
+        session = Shared(tmp_path, endpoint).session()
+        (step,) = session.steps
+        other = replace(step, requests={**step.requests, "params": {"temperature": 0.5}})
+        with Runtime() as runtime, pytest.raises(InputError, match=r"step infer of task .* has another key"):
+            serve(replace(session, steps=(other,)), runtime)
+        assert endpoint.stats()["requests"] == 0
 
 
 def test_a_worker_leaves_rows_in_error_to_the_one_who_holds_the_stage(tmp_path: Path) -> None:
