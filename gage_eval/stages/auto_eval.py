@@ -55,8 +55,8 @@ def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
             raise RunFailed(
                 f"auto_eval: metric {metric.metric_id} has no score for {failed:,} of {answered:,} answers of task "
                 f"'{spec.task_id}' ({failed / answered:.1%}, more than max_unscored_share "
-                f"{spec.max_unscored_share:.1%}), the first because: {_ended(reason)} The scores are kept; mend the metric "
-                "or its judge, or raise the share."
+                f"{spec.max_unscored_share:.1%}), the first because: {_ended(reason)} The scores are kept; mend the "
+                "metric or its judge, or raise the share."
             )
 
 
