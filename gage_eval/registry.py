@@ -21,6 +21,9 @@ from gage_eval.errors import InputError, closest
 
 T = TypeVar("T")
 
+# More names than these are no help in a sentence.
+_FEW = 20
+
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
 
@@ -126,7 +129,9 @@ class Registry(Generic[T]):
             return self._plugins[name]
         if ":" in name or ("." in name and not name.startswith(".")):
             return self._by_path(name)
-        raise InputError(f"no {self.singular} '{name}'. Known: {', '.join(self.names())}.{closest(name, self.names())}")
+        known = self.names()
+        shown = f"Known: {', '.join(known)}" if len(known) <= _FEW else f"gage list {self.kind} shows all {len(known)}"
+        raise InputError(f"no {self.singular} '{name}'. {shown}.{closest(name, known)}")
 
     def names(self) -> list[str]:
         """All known names, sorted; entry points are listed without importing them."""

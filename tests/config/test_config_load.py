@@ -216,7 +216,7 @@ class TestPlugins:
         assert line.startswith("backends[0].type: no backend 'openai_htp'. Known: ")
         assert line.endswith("Did you mean 'openai_http'?")
         (line,) = refusal(small(metrics=["exact_mach"]))
-        assert line.startswith("metrics[0].implementation: no metric 'exact_mach'. Known: ")
+        assert line.startswith("metrics[0].implementation: no metric 'exact_mach'. gage list metrics shows all ")
         (line,) = refusal(small(datasets=[{**DATASET, "loader": "jsonll"}]))
         assert line.startswith("datasets[0].loader: no loader 'jsonll'. Known: ")
 
