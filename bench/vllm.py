@@ -1,11 +1,14 @@
 """``python -m bench.vllm``: vllm_native, fed by the engine of a run, against ``vllm bench throughput``.
 
-The same engine arguments, prompts and lengths for both; they take turns. Loading the model is left out of both, and
-both are warmed up. Ours includes what a run does: rendering, keys, the write-ahead log, chunks and the artifact.
+The same engine arguments, prompts and lengths for both. They take turns in pairs, each first in every other one, for as
+long as there is time; the ratio is taken within a pair, so that what slows the machine down for a while slows both.
+Loading the model is left out of both, and both are warmed up. Ours includes what a run does: rendering, keys, the
+write-ahead log, chunks and the artifact.
 """
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -29,6 +32,7 @@ from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request
+from gage_eval.stats import mean_stderr, t_interval
 from gage_eval.store import Store
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
@@ -43,6 +47,7 @@ throughput.add_cli_args(parser)
 throughput.main(parser.parse_args())
 """
 TARGET = 0.97
+FEWEST_PAIRS = 3
 # On a CPU: memory for the cache, and no time for compiling.
 ON_CPU: dict[str, Any] = {"enforce_eager": True, "dtype": "bfloat16", "max_model_len": 1024}
 
@@ -53,26 +58,29 @@ def main() -> int:
     parser.add_argument("--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"), help="interpreter with vLLM")
     parser.add_argument("--model", default=str(ROOT / "build" / "smollm2-135m"), help="the model's folder")
     parser.add_argument("--engine", type=json.loads, default=ON_CPU, help="arguments of the engine, as JSON")
-    parser.add_argument("--prompts", type=int, default=128)
+    parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--words", type=int, default=96, help="of a prompt")
     parser.add_argument("--output-len", type=int, default=64, help="tokens of every answer")
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=12, help=f"for all; {FEWEST_PAIRS} pairs are measured anyway")
     options = parser.parse_args()
     (HERE / "out").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=HERE / "out"))
     prompts = make_prompts(options.prompts, options.words)
     load = round(os.getloadavg()[0], 1)
-    ours: list[float] = []
-    theirs: list[float] = []
+    sides = [throughput_of_ours, throughput_of_vllm]
+    pairs: list[dict[str, float]] = []
+    began = time.monotonic()
     try:
-        for _ in range(options.repeats):
-            theirs.append(throughput_of_vllm(folder, options, prompts))
-            ours.append(throughput_of_ours(folder, options, prompts))
+        while len(pairs) < FEWEST_PAIRS or (time.monotonic() - began) * (1 + 1 / len(pairs)) <= options.minutes * 60:
+            pairs.append({side.__name__: side(folder, options, prompts) for side in sides})
+            sides.reverse()
+            print({name: round(value) for name, value in pairs[-1].items()}, flush=True)
     except BenchFailed as error:
         print(error, file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(folder)
+    ours, theirs = ([pair[side.__name__] for pair in pairs] for side in (throughput_of_ours, throughput_of_vllm))
     return record(options, ours, theirs, load)
 
 
@@ -164,9 +172,20 @@ def _generate(runtime: Runtime, store: Store, backend: Backend, source: Prompts,
     return sum(int(tokens) for name in ("prompt_tokens", "completion_tokens") for tokens in made[name].to_pylist())
 
 
+def interval(ratios: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the geometric mean, by Student's t."""
+    mean, stderr = mean_stderr([math.log(ratio) for ratio in ratios])
+    assert mean is not None
+    found = t_interval(mean, stderr, len(ratios) - 1)
+    assert found is not None, "there are several pairs"
+    return math.exp(found[0]), math.exp(found[1])
+
+
 def record(options: argparse.Namespace, ours: list[float], theirs: list[float], load: float) -> int:
     """Print and write the page."""
-    ratio = Figure("ours / vLLM's own", "×", [a / b for a, b in zip(ours, theirs, strict=True)], TARGET, "≥")
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    ratio = Figure("ours / vLLM's own", "×", ratios, TARGET, "≥")
+    low, high = interval(ratios)
     figures = [
         Figure("vllm bench throughput", "tokens/s", theirs),
         Figure("vllm_native, fed by a run", "tokens/s", ours),
@@ -177,14 +196,17 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
         "figures": [figure.to_json() for figure in figures],
     }
     print(table(case))
+    said = f"95 % interval of the ratio over {len(ratios)} pairs: {low:.3f} to {high:.3f}."
+    print(said)
     here = machine()
     lines = [
         "# vLLM: throughput",
         "",
         "The offline engine as `vllm_native` feeds it, against vLLM's own throughput benchmark: the same engine",
-        "arguments, prompts and lengths, model loading left out, both warmed up, taking turns. Ours includes all that",
-        "a run does with a row: rendering, keys, the write-ahead log, chunks, the artifact. Tokens are those of",
-        "prompts and answers; figures are medians, in brackets the smallest and the largest.",
+        "arguments, prompts and lengths, model loading left out, both warmed up, in pairs, each first in every other",
+        "one. Ours includes all that a run does with a row: rendering, keys, the write-ahead log, chunks, the",
+        "artifact. Tokens are those of prompts and answers; figures are medians, in brackets the smallest and the",
+        "largest; the ratio is taken within a pair.",
         "",
         "Written by `make bench-vllm`. Another model, other engine arguments:",
         "`python -m bench.vllm --model … --engine '{…}'`. A load average well above zero means that others used the",
@@ -199,7 +221,7 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
         "|---|---|---|---|",
     ]
     lines += [f"| {' | '.join(cells(figure.to_json()))} |" for figure in figures]
-    how = f"{len(ours)} times each, {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
+    how = f"{said} {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
     lines += ["", how]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0 if ratio.met else 1

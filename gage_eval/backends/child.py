@@ -19,8 +19,11 @@ from gage_eval.errors import EndpointFailed
 _TAIL = 600
 _STOP_S = 10.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
-# The line of a log that says why comes before the stack of a process that only notices.
-_CAUSE = re.compile(r"^\s*(?:\([^)]*\)\s*)*(?:[A-Z]+ [\d\- :]+(?:\[[^\]]*\])?\s*)?(\w*(?:Error|Exception)\b: .+)$")
+# The line of a log that says why comes before the stack of a process that only notices; one that ends in a colon
+# announces another.
+_CAUSE = re.compile(
+    r"^\s*(?:\([^)]*\)\s*)*(?:[A-Z]+ [\d\- :]+(?:\[[^\]]*\])?\s*)?(\w*(?:Error|Exception)\b: .*[^:\s])\s*$"
+)
 
 
 class Child:

@@ -104,6 +104,11 @@ def test_a_server_that_cannot_start_is_not_started_again_and_the_cause_is_told(f
     )
 
 
+def test_a_line_that_announces_a_cause_is_not_taken_for_it(folder: Path) -> None:
+    with Runtime() as runtime, pytest.raises(EndpointFailed, match="Its last words: ImportError: no such library"):
+        started(folder, runtime, {"FAKE_DIES": "Error raised in subprocess:\nImportError: no such library"})
+
+
 def test_a_server_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
     (folder / "python").write_text("#!/bin/sh\nexec sleep 600\n")
     with Runtime() as runtime, pytest.raises(EndpointFailed, match=r"has not loaded the model in 0\.3 s"):
