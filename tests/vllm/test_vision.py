@@ -34,19 +34,29 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     script = Path(__file__).with_name("tiny_vlm.py")
     subprocess.run([str(PYTHON), str(script), str(MODEL), str(folder)], check=True, capture_output=True, timeout=280)
     config = {"model_path": str(folder), "python": str(PYTHON), "dtype": "float32", "device": "cpu"}
+    for url, data in PICTURES.items():
+        (folder / f"{url[8:]}.png").write_bytes(data)
     with Runtime() as runtime:
-        context = BackendContext(ROOT, media=PICTURES.__getitem__)
+        files = {url: folder / f"{url[8:]}.png" for url in PICTURES}
+        context = BackendContext(ROOT, media=PICTURES.__getitem__, media_file=files.get)
         yield Session(runtime, runtime.backend("vlm_transformers", config, context))
 
 
-def ask(session: Session, *content: Any) -> Response:
+def ask(session: Session, *content: Any, embed: bool = False) -> Response:
     parts = [
         {"type": "image_url", "image_url": {"url": part}} if part in PICTURES else {"type": "text", "text": part}
         for part in content
     ]
     params = {"temperature": 0, "max_new_tokens": 8}
-    (response,) = session.ask(Request("chat", messages=[{"role": "user", "content": parts}], params=params))
+    messages = [{"role": "user", "content": parts}]
+    (response,) = session.ask(Request("chat", messages=messages, params=params, embed=embed))
     return response
+
+
+def test_images_from_files_and_as_data_are_the_same_to_the_model(seeing: Session) -> None:
+    by_path, as_data = (ask(seeing, *PICTURES, "What is it?", embed=embed) for embed in (False, True))
+    assert (by_path.answer, by_path.prompt_tokens) == (as_data.answer, as_data.prompt_tokens)
+    assert by_path.answer
 
 
 def test_each_image_takes_its_tokens_of_the_prompt(seeing: Session) -> None:
