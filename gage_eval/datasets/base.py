@@ -147,7 +147,7 @@ def _find_remote(path: str) -> list[str]:
         system, pattern = fsspec.core.url_to_fs(path)
         found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
     except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be listed: {error}.") from error
+        raise InputError(f"'{path}' cannot be listed: {_reason(error)}.") from error
     if not found:
         raise InputError(f"no file matches '{path}'.")
     return found
@@ -170,7 +170,7 @@ def open_bytes(path: str) -> io.BufferedReader:
         # Files of some systems read lines of any length only; a reader of our own bounds them.
         return io.BufferedReader(fsspec.open(path, "rb", compression="infer").open(), _BUFFER)
     except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be read: {error}.") from error
+        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
 
 
 def open_stored(path: str) -> io.BufferedReader:
@@ -186,7 +186,7 @@ def open_stored(path: str) -> io.BufferedReader:
 
         return io.BufferedReader(fsspec.open(path, "rb").open(), _BUFFER)
     except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be read: {error}.") from error
+        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
 
 
 def _unpack_zstd(file: io.BufferedReader) -> io.BufferedReader:
@@ -208,7 +208,14 @@ def content_hash(path: str) -> str:
         with open_stored(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError) as error:
-        raise InputError(f"'{path}' cannot be read: {error}.") from error
+        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be had. Some file systems say only its name, and the reason in the error's cause."""
+    cause = error.__cause__
+    said = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
+    return " ".join(said.split()).rstrip(".") or type(error).__name__
 
 
 def decode_line(line: bytes) -> str:

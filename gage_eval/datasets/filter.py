@@ -44,17 +44,16 @@ class Filter:
         A record that cannot be read stays: standardize rejects it, with its line and the reason.
 
         Raises:
-            InputError: none passes; the message names the fields there are.
+            InputError: none of those that can be read passes; the message names the fields there are.
         """
         read, kept, seen = 0, 0, dict[str, None]()
         for line, text in records:
-            read += 1
             try:
                 record = parse_record(text)
             except RecordRejected:
-                kept += 1
                 yield line, text
                 continue
+            read += 1
             if self.keeps(record):
                 kept += 1
                 yield line, text

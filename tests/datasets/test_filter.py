@@ -82,6 +82,9 @@ def test_a_filter_that_nothing_passes_says_which_fields_there_are() -> None:
     assert str(caught.value) == (
         "none of 1 records passes the filter. There is no field 'topics'. Fields: topic, n. Did you mean 'topic'?"
     )
+    # A record that cannot be read hides no slip of the pen.
+    with pytest.raises(InputError, match=r"none of 1 records passes the filter\. There is no field 'm'"):
+        list(Filter({"m": 5}).apply([(1, '{"n": 1}'), (2, "no JSON")]))
     with pytest.raises(InputError, match=r"none of 2 records passes the filter\. Loosen it\."):
         list(Filter({"n": 5}).apply([(1, '{"n": 1}'), (2, '{"n": 2}')]))
 

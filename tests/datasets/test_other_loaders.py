@@ -160,7 +160,7 @@ def test_packed_files_are_read_over_http(tmp_path: Path, web: str) -> None:
         assert [row["n"] for row in rows(tmp_path, "jsonl", path=f"{web}/{name}")] == list(range(3000))
         identity = build(tmp_path, "jsonl", path=name).identity()
         assert build(tmp_path, "jsonl", path=f"{web}/{name}").identity() == identity
-    assert "cannot be read" in refusal(tmp_path, "jsonl", path=f"{web}/none.jsonl")
+    assert "/none.jsonl' cannot be read: 404, message" in refusal(tmp_path, "jsonl", path=f"{web}/none.jsonl")
 
 
 def test_naming_the_loaders_imports_nothing_heavy() -> None:
