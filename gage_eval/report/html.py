@@ -42,7 +42,7 @@ summary { cursor: pointer; color: var(--soft); overflow-wrap: anywhere; }
 svg { display: block; }
 .plain { width: auto; }
 /* The score has its ±, the bar its scale: what a narrow page can spare goes first. */
-@media (max-width: 62rem) { .scores :is(th, td):nth-child(3) { display: none; } }
+@media (max-width: 70rem) { .scores :is(th, td):nth-child(3) { display: none; } }
 @media (max-width: 48rem) {
   body { padding: 1.25rem .9rem 3rem; }
   th, td { padding: .4rem .45rem; font-size: .9rem; }
