@@ -2,21 +2,28 @@
 
 import asyncio
 import atexit
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, ClassVar, TypeVar
 
 from gage_eval.backends import guard
 from gage_eval.errors import EndpointFailed
 
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 _TAIL = 600
+_LINE = 160
+_TELL_EVERY_S = 10.0
 _STOP_S = 10.0
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 # The line of a log that says why comes before the stack of a process that only notices; one that ends in a colon
@@ -142,6 +149,11 @@ class Child:
         shown = causes[0][:_TAIL] if causes else " | ".join(lines[-5:])[-_TAIL:]
         return f"Its last words: {shown}" if shown else ""
 
+    def last_line(self) -> str:
+        """The last line of the log; of a bar that is drawn over and over, as it stands."""
+        lines = [line.strip() for line in re.split(r"[\r\n]", self.output()) if line.strip()]
+        return lines[-1][:_LINE] if lines else ""
+
     def stop(self) -> None:
         """End the engine and wait for it; the second call does nothing."""
         if self not in self._running:
@@ -158,6 +170,24 @@ class Child:
             self._process.stdout.close()
         self._last_output = self.output()
         self._log.close()
+
+
+async def watched(child: Child, loading: Awaitable[T]) -> T:
+    """Wait until a child has loaded its model; now and then the last line of its log is told (level INFO).
+
+    Raises:
+        Exception: what `loading` raises.
+    """
+    task, began = asyncio.ensure_future(loading), time.monotonic()
+    try:
+        while not (await asyncio.wait({task}, timeout=_TELL_EVERY_S))[0]:
+            waited = time.monotonic() - began
+            _log.info("%s has been loading the model for %.0f s. %s", child.name, waited, child.last_line())
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task})
 
 
 def log_file(folder: Path | None, name: str) -> Path | None:

@@ -8,7 +8,7 @@ from pydantic import field_validator
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, ThinkingConfig
 from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint, interpreter
-from gage_eval.backends.child import log_file
+from gage_eval.backends.child import log_file, watched
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.worker import on_transformers
@@ -105,7 +105,7 @@ class Transformers(EngineBackend[TransformersConfig]):
             log_file(runtime.log_folder, self.type),
         )  # fmt: skip
         self._workers.append(worker)
-        await worker.ready(config.start_timeout)
+        await watched(worker.child, worker.ready(config.start_timeout))
 
     def _path(self, path: str, field: str) -> str:
         folder = find_checkpoint(path, self.context.base_dir, f"{self.type}: config.{field}")

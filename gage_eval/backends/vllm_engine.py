@@ -10,7 +10,7 @@ from pydantic import field_validator, model_validator
 
 from gage_eval.backends.base import BackendConfig, BackendContext, ThinkingConfig
 from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint
-from gage_eval.backends.child import Child
+from gage_eval.backends.child import Child, watched
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.marks import identity, scheduling, semantic
@@ -170,7 +170,7 @@ async def down_the_ladder(
     for place, one in enumerate(shares):
         child, loaded = start(one)
         try:
-            return await loaded
+            return await watched(child, loaded)
         except EndpointFailed as error:
             await _stopped(child)
             if not is_out_of_memory(child.output()):

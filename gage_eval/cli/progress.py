@@ -1,5 +1,6 @@
 """What a person watching a run sees: bars on a terminal, plain lines elsewhere."""
 
+import logging
 import sys
 import threading
 from collections.abc import Mapping
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from gage_eval.stages import StageResult
+
+
+# What backends say of the engines they start.
+_ENGINES = logging.getLogger("gage_eval.backends")
 
 
 class ConsoleObserver:
@@ -31,8 +36,12 @@ class ConsoleObserver:
         self._progress: Progress | None = None
         self._width = 0
         self._again = ""
+        self._engines = _Lines(self)
 
     def __enter__(self) -> "ConsoleObserver":
+        if not self._quiet:
+            _ENGINES.addHandler(self._engines)
+            _ENGINES.setLevel(logging.INFO)
         if not self._quiet and sys.stdout.isatty():
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -50,6 +59,8 @@ class ConsoleObserver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _ENGINES.removeHandler(self._engines)
+        _ENGINES.setLevel(logging.NOTSET)
         if self._progress is not None:
             self._progress.stop()
         if kind is KeyboardInterrupt and self._again:
@@ -91,6 +102,10 @@ class ConsoleObserver:
         elif kind == "warning":
             self._say(clean(f"  note: {payload['message']}"))
 
+    def say(self, text: str) -> None:
+        """A line that belongs to no stage: what an engine says that is starting."""
+        self._say(clean(f"  {text}"))
+
     def _label(self, task_id: str, stage: str) -> str:
         return f"{clean(task_id) if self._width else '':<{self._width}}{stage:<11}"
 
@@ -108,3 +123,14 @@ class ConsoleObserver:
                 self._progress.console.print(line, markup=False, highlight=False)
             else:
                 print(line, flush=True)
+
+
+class _Lines(logging.Handler):
+    """Messages of a logger as lines of the observer."""
+
+    def __init__(self, observer: ConsoleObserver) -> None:
+        super().__init__(logging.INFO)
+        self._observer = observer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._observer.say(record.getMessage())

@@ -80,6 +80,18 @@ def test_a_server_is_started_on_loopback_with_a_key_that_no_list_of_processes_sh
     assert (folder / "engines" / "vllm.log").is_file()
 
 
+def test_while_a_server_starts_its_log_is_told_without_its_key(
+    folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gage_eval.backends.child._TELL_EVERY_S", 0.01)
+    caplog.set_level("INFO", "gage_eval.backends")
+    with Runtime() as runtime:
+        (key,) = started(folder, runtime)._servers[0].child._hidden  # type: ignore[union-attr]
+    assert "vLLM's server has been loading the model for 0 s" in caplog.text
+    assert "serve.py:1] key ***" in caplog.text
+    assert key not in caplog.text
+
+
 def test_a_server_without_enough_memory_is_started_with_less(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Runtime() as runtime:
         started(folder, runtime, {"FAKE_FITS": "0.5"})

@@ -1,5 +1,6 @@
 """What fits a terminal of 80 columns, and that a run says the same while it goes on and afterwards."""
 
+import logging
 import re
 import sys
 
@@ -35,6 +36,15 @@ def test_the_last_column_is_folded_below_itself_on_a_terminal(
 def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("metric", "summary"), [("exact_match", "right " * 20)])
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = logging.getLogger("gage_eval.backends.child")
+    for quiet in (False, True):
+        with ConsoleObserver(quiet=quiet):
+            engine.info("loading\x1b[2J for %d s", 10)
+    engine.info("nobody watches")
+    assert capsys.readouterr().out == "  loading\ufffd[2J for 10 s\n"
 
 
 def test_a_stage_says_what_it_came_to() -> None:
