@@ -134,8 +134,11 @@ class _Report:
             if any(place[: len(loc)] == loc for place in said):
                 continue
             self.places.append(loc)
-            from_command = any(loc[: len(place)] == place for place in self.overridden)
-            line = None if from_command else self.filled.line(loc)
+            line = self.filled.line(loc)
+            from_command = any(
+                loc[: len(place)] == place or (line is None and place[: len(loc)] == loc) for place in self.overridden
+            )
+            line = None if from_command else line
             message = f"{item.message} (given on the command line)" if from_command else item.message
             self.problems.append(Problem(path_text(loc), message, line))
 
