@@ -1,4 +1,4 @@
-"""Metrics: small pure functions, bound to parameters, paths and filters, applied to tables."""
+"""Metrics: small pure functions, or classes (`families`), bound to parameters, paths and filters, applied to tables."""
 
 from gage_eval.metrics.base import Score, metric, text_filter
 from gage_eval.metrics.bind import BoundMetric, bind

@@ -11,6 +11,7 @@ A field annotated ``str`` arrives as text, ``Sequence[str]`` as a list of texts,
 stored. A field with a default may be missing; without one the row is then `unscored`.
 """
 
+import dataclasses
 import inspect
 import types
 import typing
@@ -38,6 +39,8 @@ DEFAULT_PATHS: dict[str, str] = {
     "answers": "sample.metadata.answers",
     "options": "sample.metadata.option_map",
     "judge": "judge_output.score",
+    "logprobs": "model_output.logprobs",
+    "targets": "sample.targets",
 }
 # The names under which a config sets a field's path; every other field ``x`` is set as ``x_field``.
 PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -248,6 +251,8 @@ def define(plugin: Plugin[Any]) -> Definition:
         InputError: it is no function, takes ``*args`` or ``**kwargs``, or has a field without a path.
     """
     function = plugin.obj
+    if inspect.isclass(function):
+        function = _as_function(function, plugin.name)
     if not callable(function):
         raise InputError(f"metric '{plugin.name}' is a {type(function).__name__}, not a function.")
     hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
@@ -279,6 +284,31 @@ def define(plugin: Plugin[Any]) -> Definition:
         spelled,
         plugin.info.get("chosen_by"),
     )
+
+
+def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
+    """A metric's class as the function it stands for: its fields are the parameters, ``score`` says what it reads.
+
+    Raises:
+        InputError: it has no ``score``, or lacks a step that its base class asks for.
+    """
+    score = getattr(cls, "score", None)
+    if score is None or not dataclasses.is_dataclass(cls):
+        raise InputError(
+            f"metric '{name}' is a class without a method 'score': derive it from a base of metrics.families."
+        )
+    if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise InputError(f"metric '{name}' lacks {', '.join(missing)}, which its base class asks for.")
+
+    def function(*args: Any, **params: Any) -> Any:
+        return score(cls(**params), *args)
+
+    reads = [one for one in inspect.signature(score).parameters.values() if one.name != "self"]
+    takes = [one.replace(kind=one.KEYWORD_ONLY) for one in inspect.signature(cls).parameters.values()]
+    function.__signature__ = inspect.Signature([*reads, *takes])  # type: ignore[attr-defined]
+    own = typing.get_type_hints(cls, include_extras=True)
+    function.__annotations__ = {**typing.get_type_hints(score, include_extras=True), **own}
+    return function
 
 
 def define_filter(plugin: Plugin[Any]) -> tuple[Callable[..., Any], Signature]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 import yaml
 
 import gage_eval
@@ -85,3 +86,14 @@ def test_the_pages_call_gives_what_it_says() -> None:
     exec(block("python", "import gage_eval"), names)
     result = names["result"]
     assert (result.values, result.status, result.metadata["extracted"]) == ({"score": 1.0}, "scored", "4.4")
+
+
+def test_the_pages_own_metrics_are_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(block("python", "from gage_eval.metrics"))
+    config = {
+        "datasets": [{"dataset_id": "words", "params": {"path": "questions.jsonl"}}],
+        "backends": [{"backend_id": "model", "type": "dummy", "config": {"answer": "Source"}}],
+        **yaml.safe_load(block("yaml", "metrics:\n  - {metric_id: starts")),
+    }
+    assert numbers(tmp_path, config) == {"starts": 1.0, "lengths": 3.0}

@@ -38,7 +38,7 @@ def likelihood(
     leaves one of the two.
     """
     try:
-        nats, tokens = _total(logprobs)
+        nats, tokens = nats_and_tokens(logprobs)
     except ValueError as error:
         return Score.unscored(str(error))
     mean = nats / tokens
@@ -97,7 +97,7 @@ def _ll_of_text(logprobs: JsonValue, size: int) -> float:
     return _number(choices[0].ll)
 
 
-def _total(logprobs: JsonValue) -> tuple[float, int]:
+def nats_and_tokens(logprobs: JsonValue) -> tuple[float, int]:
     """Negative log-likelihood in nats, and the tokens it is the sum of.
 
     Raises:

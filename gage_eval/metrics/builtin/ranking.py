@@ -39,7 +39,7 @@ def ranking(
     wanted = {target.strip() for target in targets}
     if not wanted:
         return Score.unscored("there is no target")
-    candidates = _candidates(prediction, candidate_field)
+    candidates = read_candidates(prediction, candidate_field)
     rank = next((place for place, candidate in enumerate(candidates, 1) if candidate in wanted), None)
     values = {"mrr": 0.0 if rank is None else 1 / rank, f"hit@{k}": float(rank is not None and rank <= k)}
     if metric_type is not None:
@@ -50,7 +50,8 @@ def ranking(
     return Score(values, extracted=None if rank is None else candidates[rank - 1])
 
 
-def _candidates(answer: str, candidate_field: str | None) -> list[str]:
+def read_candidates(answer: str, candidate_field: str | None) -> list[str]:
+    """The candidates of an answer, best first; an object stands for its field of that name."""
     text = answer.strip()
     if text.startswith(("[", "{")):
         try:

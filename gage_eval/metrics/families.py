@@ -1,0 +1,145 @@
+"""Base classes of metrics that differ from others in one step.
+
+    @metric("close_enough", value="similarity")
+    class CloseEnough(SequenceDistanceMetric):
+        def distance(self, one: str, other: str) -> float: ...
+
+A metric may be a class as well as a function: a frozen dataclass with keyword-only fields, which are its parameters,
+and a method ``score``, whose arguments are what it reads.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gage_eval.canonical import JsonValue
+from gage_eval.metrics.base import Score
+from gage_eval.metrics.builtin.perplexity import nats_and_tokens
+from gage_eval.metrics.builtin.ranking import read_candidates
+from gage_eval.metrics.numbers import exact, last_number
+from gage_eval.metrics.text_utils import normalise_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimpleMetric(ABC):
+    """A number of the answer alone."""
+
+    @abstractmethod
+    def score(self, prediction: str) -> float | Score:
+        """The number of an answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonMetric(ABC):
+    """A number of the answer and the reference."""
+
+    @abstractmethod
+    def compare(self, prediction: str, reference: str) -> float | Score:
+        """The number of an answer beside a reference."""
+
+    def score(self, prediction: str, reference: str) -> float | Score:
+        return self.compare(prediction, reference)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceDistanceMetric(ComparisonMetric):
+    """A distance of answer and reference, white space collapsed and both lowered unless case counts.
+
+    ``normalize``: ``anls`` is 1 − distance / length of the longer, ``cer`` 1 − distance / length of the reference (the
+    character error rate's complement), both from 0 up; ``raw`` is the distance. Two empty texts are the same.
+    """
+
+    normalize: Literal["anls", "cer", "raw"] = "anls"
+    case_sensitive: bool = False
+
+    def distance(self, one: str, other: str) -> float:
+        """Levenshtein's distance, unless a subclass has another."""
+        from rapidfuzz.distance import Levenshtein
+
+        return Levenshtein.distance(one, other)
+
+    def compare(self, prediction: str, reference: str) -> float | Score:
+        one, other = (
+            normalise_text(text, case_sensitive=self.case_sensitive, collapse_whitespace=True)
+            for text in (prediction, reference)
+        )
+        distance = self.distance(one, other)
+        if self.normalize == "raw":
+            return distance
+        length = len(other) if self.normalize == "cer" else max(len(one), len(other))
+        return max(0.0, 1 - distance / (length or 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiReferenceTextMetric(ABC):
+    """The best number over several accepted answers; ``separator`` divides one text that holds several."""
+
+    separator: Annotated[str, Field(min_length=1)] | None = None
+
+    @abstractmethod
+    def compare(self, prediction: str, reference: str) -> float:
+        """The number of an answer beside one accepted answer; more is better."""
+
+    def score(self, prediction: str, answers: Sequence[str]) -> Score:
+        if self.separator is not None:
+            answers = [part for answer in answers for part in answer.split(self.separator)]
+        if not answers:
+            return Score.unscored("there is no accepted answer")
+        return Score(max(self.compare(prediction, answer) for answer in answers))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumericThresholdMetric:
+    """1 when the last number of the answer is accepted beside that of the reference; none is unparsed."""
+
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+    def accepts(self, number: Fraction, reference: Fraction) -> bool:
+        """Whether they differ by ``tolerance`` at most, unless a subclass asks for something else."""
+        return abs(number - reference) <= exact(self.tolerance)
+
+    def score(self, prediction: str, reference: str) -> Score:
+        wanted, found = last_number(reference), last_number(prediction)
+        if wanted is None:
+            return Score.unscored("the reference is no number")
+        if found is None:
+            return Score.unparsed("the answer holds no number")
+        return Score(float(self.accepts(found.value, wanted.value)), extracted=found.text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodMetric(ABC):
+    """A number of how likely a text is; a response without log probabilities is unscored."""
+
+    @abstractmethod
+    def of(self, nats: float, tokens: int) -> float:
+        """The number of a text with this negative log-likelihood (of all its tokens, in nats)."""
+
+    def score(self, logprobs: JsonValue) -> Score:
+        try:
+            return Score(self.of(*nats_and_tokens(logprobs)))
+        except ValueError as error:
+            return Score.unscored(str(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingMetric(ABC):
+    """A number of where the right candidates stand, in a JSON list or one a line, best first (see ``ranking``)."""
+
+    candidate_field: str | None = None
+
+    @abstractmethod
+    def of(self, ranks: Sequence[int], targets: int) -> float:
+        """The number of the places (from 1) of right candidates among so many targets; none stand for nothing found."""
+
+    def score(self, prediction: str, targets: Sequence[str]) -> Score:
+        wanted = {target.strip() for target in targets}
+        if not wanted:
+            return Score.unscored("there is no target")
+        candidates = read_candidates(prediction, self.candidate_field)
+        value = self.of([place for place, one in enumerate(candidates, 1) if one in wanted], len(wanted))
+        return Score(value) if candidates else Score.unparsed("the answer holds no candidates", value=value)
