@@ -5,10 +5,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.cases import CASES, rows_1319
+from bench.cases import CASES, rows_1319, scored
 from bench.data import dataset, records
 from bench.figures import Figure
 from bench.page import page
+from bench.process import HERE, BenchFailed, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,3 +52,12 @@ def test_a_case_measures_bare_loop_and_run_against_the_same_endpoint(tmp_path: P
     assert [bare.name, ours.name] == ["bare loop", "whole run, inline"]
     assert bare.median > 1.03
     assert ours.median > 1.03
+
+
+def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_path: Path) -> None:
+    store = tmp_path / "scored-5000"
+    run([str(HERE / "score.py"), "make", str(store), "--rows", "5000"], tmp_path)
+    for _ in range(2):
+        assert orjson.loads(scored(store, "exact_match").output)["cpu_s"] > 0
+    with pytest.raises(BenchFailed, match="scored other rows"):
+        scored(store.rename(tmp_path / "scored-4000"), "exact_match")
