@@ -149,6 +149,11 @@ def test_as_many_row_indexes_as_samples_are_required() -> None:
         samples_to_table([MINIMAL], [0, 1])
 
 
+def test_the_published_schema_is_the_models_one(repo_root: Path) -> None:
+    published = (repo_root / "docs" / "sample.schema.json").read_text(encoding="utf-8")
+    assert json.loads(published) == json_schema(), "write it anew: gage schema sample --output docs/sample.schema.json"
+
+
 def test_all_fields_of_the_contract_are_in_the_model_and_the_schema() -> None:
     assert set(strategies.FIELDS) <= set(Sample.model_fields)
     assert set(strategies.FIELDS) <= set(json_schema()["properties"])
