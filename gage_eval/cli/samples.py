@@ -214,7 +214,10 @@ def _print_answer(response: dict[str, Any] | None, timings: dict[str, Any]) -> N
     if response is None:
         print("came back: nothing yet")
         return
-    figures = [f"{name}={value}" for name, value in {**response, **timings}.items() if name in _FIGURES]
+    found = {name: value for name, value in {**response, **timings}.items() if name in _FIGURES}
+    figures = [
+        f"{name}={value:.1f}" if isinstance(value, float) else f"{name}={value}" for name, value in found.items()
+    ]
     print(clean(f"came back: {' '.join([response['status'], *figures])}"))
     for name in ("reasoning", "answer", "tool_calls"):
         if response.get(name):

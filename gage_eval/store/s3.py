@@ -210,8 +210,9 @@ class S3Objects:
                     raise FileNotFoundError(path) from error
                 final = status is not None and status < 500 and code not in _BUSY and status not in (409, 429)
                 if final or _is_setup(error) or attempt == _ATTEMPTS - 1:
+                    place = f" at '{path}'" if path else ""
                     raise StoreError(
-                        f"store {self.url} failed at '{path}': {text}; check the bucket, AWS_ENDPOINT_URL "
+                        f"store {self.url} failed{place}: {text}; check the bucket, AWS_ENDPOINT_URL "
                         "and the credentials in the environment."
                     ) from error
                 time.sleep(0.2 * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)
