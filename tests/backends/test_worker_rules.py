@@ -206,6 +206,19 @@ async def test_items_are_batched_with_their_like_longest_first() -> None:
     assert await run_batches([1, 8, 3, 6, 5, 2], 2) == [[8, 6], [5, 3], [2], [1]]
 
 
+async def test_a_short_item_does_not_wait_for_as_long_as_longer_ones_come() -> None:
+    done: list[int] = []
+    batcher: Batcher[int, int] = Batcher(list, 1, lambda _: False)
+
+    async def run(length: int) -> None:
+        done.append(await batcher.run(length, 0, length))
+        if length > 10:
+            await run(length - 1)
+
+    await asyncio.gather(run(100), run(1))
+    assert done.index(1) == 1
+
+
 async def test_a_batch_that_is_too_large_is_halved_until_it_fits() -> None:
     batches = await run_batches([2] * 16, 16, fits=4)
     assert {len(batch) for batch in batches} == {4}

@@ -47,6 +47,7 @@ class Batcher(Generic[ItemT, ResultT]):
         self._size = batch_size
         self._is_too_large = is_too_large
         self._waiting: list[Waiting[ItemT, ResultT]] = []
+        self._round: list[Waiting[ItemT, ResultT]] = []
         self._runner: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1)
 
@@ -65,11 +66,17 @@ class Batcher(Generic[ItemT, ResultT]):
             await self._one(batch)
 
     def _next(self) -> list[Waiting[ItemT, ResultT]]:
-        """The longest items that wait, with settings like the longest one's: what runs out of memory does so first."""
-        waiting = sorted((one for one in self._waiting if not one.result.done()), key=lambda one: -one.length)
-        chosen = [one for one in waiting if one.settings == waiting[0].settings][: self._size]
+        """The longest items of a round, with settings like the longest one's: what runs out of memory does so first.
+
+        What comes meanwhile is of the next round: else a short item would wait for as long as longer ones come.
+        """
+        left = [one for one in self._round if not one.result.done()]
+        if not left:
+            waiting, self._waiting = self._waiting, []
+            left = sorted((one for one in waiting if not one.result.done()), key=lambda one: -one.length)
+        chosen = [one for one in left if one.settings == left[0].settings][: self._size]
         taken = set(map(id, chosen))
-        self._waiting = [one for one in waiting if id(one) not in taken]
+        self._round = [one for one in left if id(one) not in taken]
         return chosen
 
     async def _one(self, batch: list[Waiting[ItemT, ResultT]]) -> None:
@@ -79,7 +86,7 @@ class Batcher(Generic[ItemT, ResultT]):
         except Exception as error:  # noqa: BLE001 - each item's caller gets it
             if len(batch) > 1 and self._is_too_large(error):
                 self._size = max(1, len(batch) // 2)
-                self._waiting += batch
+                self._round = [*batch, *self._round]
                 return
             for one in batch:
                 if not one.result.done():
