@@ -101,7 +101,7 @@ class Worker:
             self.active -= 1
             self._waiting.pop(number, None)
         if "fatal" in reply:
-            raise EndpointFailed(f"{self.child.name}: {reply['fatal']}.")
+            raise EndpointFailed(f"{self.child.name}: {reply['fatal'].rstrip('.')}.")
         response = Response(**reply["response"], model_fingerprint=self._runs)
         response.latency_ms = (time.perf_counter() - begun) * 1000.0
         return response

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.canonical import canonical_text
 from gage_eval.config.check import Checked, ResolvedTask
-from gage_eval.config.models import PipelineConfig, RoleAdapterSpec
+from gage_eval.config.models import BackendSpec, PipelineConfig, RoleAdapterSpec
 from gage_eval.config.places import Found, Loc
 from gage_eval.config.plugins import find_plugin, loading
 from gage_eval.errors import InputError, closest
@@ -40,13 +41,17 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
         loc: Loc = ("role_adapters", index)
         role = checked.roles.get(adapter.adapter_id)
         if role is not None:
-            yield from _capabilities((*loc, "capabilities"), adapter, role.backend.type)
+            yield from _capabilities((*loc, "capabilities"), adapter, role.backend, base_dir)
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
     places = {task.task_id: index for index, task in enumerate(config.tasks)}
     for task in checked.tasks:
+        index = places.get(task.task.task_id)
+        if index is None:
+            continue  # made from a config that names no task
+        yield from _mode(("tasks", index, "mode"), task, base_dir)
         if task.task.few_shot is not None:
-            yield from _examples(("tasks", places[task.task.task_id], "few_shot"), task)
+            yield from _examples(("tasks", index, "few_shot"), task)
 
 
 def _prompts(config: PipelineConfig) -> Iterator[Found]:
@@ -62,13 +67,27 @@ def _prompts(config: PipelineConfig) -> Iterator[Found]:
             yield Found(("prompts", index), str(error))
 
 
-def _capabilities(loc: Loc, adapter: RoleAdapterSpec, backend_type: str) -> Iterator[Found]:
-    """What an adapter says it needs and its backend cannot do."""
+def _can(backend: BackendSpec, base_dir: Path) -> frozenset[str] | None:
+    """What a backend with its config can do; None where it does not say, or cannot be built."""
     try:
-        backend = find_plugin("backends", backend_type).obj
+        find_plugin("backends", backend.type)
+        return getattr(build_backend(backend.type, backend.config, BackendContext(base_dir)), "capabilities", None)
     except InputError:
-        return  # said where it is named
-    has: frozenset[str] | None = getattr(backend, "capabilities", None)
+        return None  # said where it is named
+
+
+def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[Found]:
+    """A kind of requests that the model's backend cannot answer."""
+    backend, mode = task.dut.backend, task.task.mode
+    has = _can(backend, base_dir)
+    if has is not None and mode not in has:
+        can = ", ".join(sorted(has))
+        yield Found(loc, f"backend '{backend.backend_id}' ({backend.type}) answers no {mode} requests. It can: {can}.")
+
+
+def _capabilities(loc: Loc, adapter: RoleAdapterSpec, backend: BackendSpec, base_dir: Path) -> Iterator[Found]:
+    """What an adapter says it needs and its backend cannot do."""
+    has = _can(backend, base_dir)
     for place, name in enumerate(adapter.capabilities):
         needed = _CAPABILITIES.get(name)
         if needed is None:
@@ -76,7 +95,7 @@ def _capabilities(loc: Loc, adapter: RoleAdapterSpec, backend_type: str) -> Iter
             yield Found((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
         elif has is not None and needed not in has:
             can = ", ".join(sorted(has))
-            yield Found((*loc, place), f"backend '{backend_type}' lacks '{needed}'. It can: {can}.")
+            yield Found((*loc, place), f"backend '{backend.type}' lacks '{needed}'. It can: {can}.")
 
 
 def _class_path(loc: Loc, path: str, base_dir: Path) -> Iterator[Found]:

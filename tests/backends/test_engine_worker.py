@@ -18,8 +18,8 @@ from gage_eval.errors import EndpointFailed
 T = TypeVar("T")
 
 ENGINE = """
-import asyncio, os, sys
-from gage_eval.backends.worker.serve import Fatal, answered
+import asyncio, sys
+from gage_eval.backends.worker.serve import Fatal, Gone, answered
 
 __version__ = "1.2"
 
@@ -35,10 +35,11 @@ class Engine:
 
     async def answer(self, asked):
         text = asked["prompt"]
-        if text == "die":
-            os._exit(1)
         if text == "fatal":
             raise Fatal("the parameter 'x' is none")
+        if text == "gone":
+            print("RuntimeError: the shapes differ", file=sys.stderr, flush=True)
+            raise Gone
         if text == "bug":
             raise KeyError("oops")
         try:
@@ -114,6 +115,14 @@ def test_an_engine_that_dies_fails_everything_under_way_with_one_sentence(folder
         with pytest.raises(EndpointFailed, match=r"^the engine ended\."):
             await worker.ask({"prompt": "ab"}, 60)
         assert ends(worker.child.pid)
+
+    use(folder, body)
+
+
+def test_an_engine_that_lost_its_own_processes_ends_with_the_cause_in_its_log(folder: Path) -> None:
+    async def body(worker: Worker) -> None:
+        with pytest.raises(EndpointFailed, match=r"^the engine ended\. Its last words: .*the shapes differ$"):
+            await worker.ask({"prompt": "gone"}, 60)
 
     use(folder, body)
 

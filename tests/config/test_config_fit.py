@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.config import load_config
+from gage_eval.config import load_config, parse_config
 from gage_eval.errors import ConfigError
 
 Small = Callable[..., str]
@@ -29,6 +29,13 @@ MINE = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
                 "role_adapters": [{**DUT, "capabilities": ["loglikelihood"]}],
             },
             "role_adapters[0].capabilities[0]: backend 'dummy' lacks 'likelihood'. It can: ",
+        ),
+        (
+            {
+                "backends": [{"backend_id": "local", "type": "dummy"}],
+                "tasks": [{"task_id": "t", "dataset_id": "mine", "mode": "likelihood"}],
+            },
+            "tasks[0].mode: backend 'local' (dummy) answers no likelihood requests. It can: chat, ",
         ),
         (
             {"role_adapters": [{**DUT, "class_path": "no.such:Thing"}]},
@@ -82,3 +89,17 @@ def test_a_misspelled_word_that_is_needed_hides_no_other_mistake(small: Small, t
         ("tasks[0].dataset_id", "no dataset 'mien' here"),
     ]
     assert all(problem.line for problem in caught.value.problems)
+
+
+def test_what_a_backend_can_do_may_follow_from_its_config(small: Small, refusal: Refusal) -> None:
+    """An endpoint that echoes prompts scores likelihoods; one that does not is refused before anything is sent."""
+    adapter = {**DUT, "capabilities": ["loglikelihood"]}
+    task = {"task_id": "t", "dataset_id": "mine", "mode": "likelihood"}
+
+    def text(**more: Any) -> str:
+        config = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
+        backend = {"backend_id": "local", "type": "openai_http", "config": config}
+        return small(role_adapters=[adapter], tasks=[task], backends=[backend])
+
+    assert [line.partition(":")[0] for line in refusal(text())] == ["role_adapters[0].capabilities[0]", "tasks[0].mode"]
+    assert parse_config(text(echo_logprobs=True), source="mine.yaml", env={}).config.tasks[0].mode == "likelihood"

@@ -18,7 +18,7 @@ from gage_eval.backends.worker.chat import (
     with_images,
 )
 from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
-from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
+from gage_eval.backends.worker.serve import Answered, Asked, Fatal, Gone, answered, failed, skipped
 
 _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", "longer than the maximum")
 
@@ -127,7 +127,7 @@ class VLLMEngine:
             async for piece in stream:
                 output = piece
         except EngineDeadError as error:
-            raise Fatal(f"vLLM's engine died: {error}") from error
+            raise Gone from error
         except ValueError as error:
             too_long = any(phrase in str(error) for phrase in _TOO_LONG)
             return failed("context_too_long" if too_long else "bad_request", str(error))

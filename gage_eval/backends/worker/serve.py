@@ -25,13 +25,17 @@ class Fatal(Exception):
     """No request of this kind can succeed; said in one sentence."""
 
 
+class Gone(Exception):
+    """The engine cannot answer anything any more; the log says why."""
+
+
 class Engine(Protocol):
     """A model that is loaded, by a library."""
 
     library: str
 
     async def answer(self, asked: Asked) -> Answered:
-        """The fields of the response. Raises Fatal when the run must end."""
+        """The fields of the response. Raises Fatal or Gone when the run must end."""
 
 
 def serve() -> None:
@@ -70,6 +74,10 @@ async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> No
         reply["response"] = await engine.answer(asked)
     except Fatal as error:
         reply["fatal"] = str(error)
+    except Gone:
+        # The other end finds the socket closed, and reads the log.
+        sys.stderr.flush()
+        os._exit(1)
     except Exception as error:  # noqa: BLE001
         # Whatever a library raises is this row's: what went wrong is in the log, and the engine goes on.
         traceback.print_exc()
