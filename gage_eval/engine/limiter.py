@@ -81,7 +81,9 @@ class Limiter:
         self._go_on()
 
     async def pause(self, seconds: float) -> None:
-        """Lend the holder's slot to others for a while, then take the next one that is free.
+        """Lend the holder's slot to others for a while, then wait for one again.
+
+        In turn: a call that went first would meet every refusal of an overload itself, until it has no attempts left.
 
         Raises:
             BudgetSpent: nothing more is sent (`stop`).
@@ -93,7 +95,7 @@ class Limiter:
                 await self.wait(seconds)
             finally:
                 self._lent -= 1
-            await self._enter(first=True)
+            await self.__aenter__()
         except BaseException:
             # The holder gives back what it holds when it leaves.
             self.active += 1
@@ -107,17 +109,11 @@ class Limiter:
             _fire(timer)
 
     async def __aenter__(self) -> None:
-        await self._enter(first=False)
-
-    async def _enter(self, *, first: bool) -> None:
         if self.active < self.limit and not self._waiting:
             self.active += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        if first:
-            self._waiting.appendleft(turn)
-        else:
-            self._waiting.append(turn)
+        self._waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
