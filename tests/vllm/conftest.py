@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_engines import CHATS, MODEL, PAIRS, PYTHON, ROOT, Opener, Session, config_of
+from real_engines import CHATS, IN_CHAT, MODEL, PAIRS, PYTHON, ROOT, Opener, Session, config_of
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.engine.runtime import Runtime
 
 
 @pytest.fixture(scope="session", autouse=True)
-def engines() -> None:
-    """Skips without the second environment."""
+def engines(pytestconfig: pytest.Config) -> None:
+    """Skips without the second environment, and fails where these tests are the ones asked for."""
     if not (PYTHON.is_file() and (MODEL / "config.json").is_file()):
-        pytest.skip("needs the second environment and its model: make test-vllm")
+        missing = pytest.fail if pytestconfig.option.markexpr == "vllm" else pytest.skip
+        missing("needs the second environment and its model: make test-vllm")
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +43,21 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="session")
-def reference() -> Callable[[str], dict[str, Any]]:
-    """Log probabilities and greedy answers of a plain forward pass, by dtype."""
-    known: dict[str, dict[str, Any]] = {}
+def reference() -> Callable[..., dict[str, Any]]:
+    """Log probabilities and greedy answers of a plain forward pass, by dtype and model."""
+    known: dict[tuple[str, Path], dict[str, Any]] = {}
 
-    def compute(dtype: str) -> dict[str, Any]:
-        if dtype not in known:
-            asked = {"model": str(MODEL), "dtype": dtype, "pairs": PAIRS, "chats": CHATS}
+    def compute(dtype: str, model: Path = MODEL) -> dict[str, Any]:
+        if (dtype, model) not in known:
+            asked = {"model": str(model), "dtype": dtype, "pairs": PAIRS, "in_chat": IN_CHAT, "chats": CHATS}
             done = subprocess.run(
                 [str(PYTHON), str(Path(__file__).with_name("reference.py"))],
                 input=json.dumps(asked),
                 capture_output=True,
                 text=True,
                 check=True,
-                timeout=280,
             )
-            known[dtype] = json.loads(done.stdout)
-        return known[dtype]
+            known[dtype, model] = json.loads(done.stdout)
+        return known[dtype, model]
 
     return compute

@@ -16,12 +16,14 @@ PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 MODEL = ROOT / "build" / "smollm2-135m"
 # The engine's share of this machine is given in GB; graphs are not worth compiling for a few requests.
 VLLM = {"enforce_eager": True, "env": {"VLLM_CPU_KVCACHE_SPACE": "1"}}
+# Threads that wait for each other are slower than one wherever anything else runs.
+TRANSFORMERS = {"threads": 1}
 
 
 def config_of(type_: str, dtype: str = "float32", **fields: Any) -> dict[str, Any]:
     """A backend's config for the small model."""
     shared = {"model_path": str(MODEL), "python": str(PYTHON), "dtype": dtype, "max_model_len": 1024}
-    return {**shared, **(VLLM if type_.startswith("vllm") else {}), **fields}
+    return {**shared, **(VLLM if type_.startswith("vllm") else TRANSFORMERS), **fields}
 
 
 @dataclass
@@ -53,5 +55,11 @@ PAIRS = [
     ["Question: Is the sky blue?\nAnswer:", " yes"],
     ["", "Once upon a time there was a king."],
     ["2 + 2 =\n", "4"],
+]
+QUESTION = {"role": "user", "content": "What is the capital of France?"}
+IN_CHAT = [
+    [[QUESTION], "Paris"],
+    [[{"role": "system", "content": "Be brief."}, QUESTION], "It is Paris."],
+    [[QUESTION, {"role": "assistant", "content": "The capital is"}], " Paris"],
 ]
 CHATS = ["What is the capital of France?", "Name a colour.", "Is the sky blue? Answer yes or no.", "Count to five."]

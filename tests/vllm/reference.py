@@ -1,7 +1,8 @@
 """What a plain forward pass of transformers gives: the truth that engines are compared with.
 
-Run by the interpreter that has torch: reads ``{"model", "dtype", "pairs": [[context, continuation], …], "chats":
-[text, …]}`` from standard input and writes ``{"ll": [[log probability of each token, …], …], "answers": [text, …]}``.
+Run by the interpreter that has torch: reads ``{"model", "dtype", "pairs": [[context, continuation], …], "in_chat":
+[[messages, continuation], …], "chats": [text, …]}`` from standard input and writes ``{"ll": [[log probability of each
+token, …], …], "answers": [text, …]}``, the likelihoods of pairs before those in chats.
 Written without the package's code, as the comparison would otherwise compare it with itself.
 """
 
@@ -15,13 +16,21 @@ def main() -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     asked: dict[str, Any] = json.load(sys.stdin)
+    # Threads that wait for each other are slower than one wherever anything else runs.
+    torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(asked["model"])
     model = AutoModelForCausalLM.from_pretrained(asked["model"], dtype=getattr(torch, asked["dtype"]))
     model.eval()
+    pairs = list(asked["pairs"])
+    for messages, continuation in asked["in_chat"]:
+        begun = messages[-1]["role"] == "assistant"
+        shown = messages[:-1] if begun else messages
+        text = tokenizer.apply_chat_template(shown, add_generation_prompt=True, tokenize=False)
+        pairs.append([text + messages[-1]["content"] if begun else text, continuation])
     found = []
     answers = []
     with torch.inference_mode():
-        for context, continuation in asked["pairs"]:
+        for context, continuation in pairs:
             moved = context[len(context.rstrip()) :] + continuation
             before = tokenizer.encode(context.rstrip(), add_special_tokens=False)
             whole = tokenizer.encode(context.rstrip() + moved, add_special_tokens=False)

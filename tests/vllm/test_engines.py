@@ -5,13 +5,12 @@ import json
 import math
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_engines import CHATS, PAIRS, Opener
+from real_engines import CHATS, IN_CHAT, PAIRS, Opener
 from support.engines import engine_of
 
 from gage_eval.backends.engine_worker import Worker
@@ -50,9 +49,10 @@ def test_greedy_chat_answers_are_those_of_a_plain_forward_pass(
 def test_likelihoods_are_those_of_a_plain_forward_pass(
     type_: str, dtype: str, tolerance: float, opened: Opener, reference: Reference
 ) -> None:
-    expected = reference(dtype)["ll"]
-    for (context, choice), each in zip(PAIRS, expected, strict=True):
-        (response,) = opened(type_, dtype).ask(likelihood(context, choice))
+    requests = [likelihood(context, choice) for context, choice in PAIRS]
+    requests += [Request("likelihood", messages=messages, choices=[choice]) for messages, choice in IN_CHAT]
+    for request, each in zip(requests, reference(dtype)["ll"], strict=True):
+        (response,) = opened(type_, dtype).ask(request)
         (found,) = json.loads(response.logprobs or "")["choices"]
         assert found["tokens"] == len(each)
         # A token's log probability is what the tolerance is about; a sum of n of them has n times as much.
@@ -100,9 +100,9 @@ def test_an_empty_prompt_is_skipped_and_one_that_is_too_long_is_a_row_error(type
     assert (long.status, long.error_kind) == ("error", "context_too_long")
 
 
-@pytest.mark.parametrize("type_", ENGINES)
+@pytest.mark.parametrize("type_", ["vllm", "vllm_native"])
 def test_a_straggler_delays_nobody(type_: str, opened: Opener) -> None:
-    """Requests of different lengths end one by one; with transformers in batches, never behind the longest."""
+    """Requests of different lengths end one by one."""
     session = opened(type_)
     ended: list[str] = []
 
@@ -112,15 +112,13 @@ def test_a_straggler_delays_nobody(type_: str, opened: Opener) -> None:
 
     async def all_of() -> None:
         quick = [one("quick", chat(f"Say {n}.", max_new_tokens=2)) for n in range(24)]
-        long = Request(
-            "completion", prompt="One, two,", params={"temperature": 0, "max_new_tokens": 200, "min_new_tokens": 200}
-            if type_ == "transformers" else {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True},
-        )  # fmt: skip
+        params = {"temperature": 0, "max_new_tokens": 200, "ignore_eos": True}
+        long = Request("completion", prompt="One, two,", params=params)
         await asyncio.gather(one("long", long), *quick)
 
     session.runtime.call(all_of())
     assert len(ended) == 25
-    assert type_ == "transformers" or ended[-1] == "long"
+    assert ended[-1] == "long"
 
 
 def test_the_log_is_kept_and_holds_no_key(opened: Opener) -> None:
@@ -140,11 +138,9 @@ def test_an_engine_that_dies_under_requests_ends_the_run_with_one_sentence(opene
     for type_ in ENGINES:
         session = opened(type_)
         guard = _guard(session.backend)
-        began = time.monotonic()
         os.kill(_deepest(engine_of(guard)), signal.SIGKILL)
         with pytest.raises(EndpointFailed) as failed:
             session.ask(*(chat(f"Hello {n}", max_new_tokens=64) for n in range(100)))
-        assert time.monotonic() - began < 60
         assert "\n" not in str(failed.value)
 
 
