@@ -1,0 +1,260 @@
+"""``python -m bench.piqa``: PIQA by log-likelihood, ours and the lm-eval harness's, row by row.
+
+The same checkpoint, questions, dtype and library: the harness with its transformers model in an environment of its
+own, ours as ``gage run`` with the backend `transformers`. Both plain and in the model's chat template.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bench.figures import commit, machine
+from bench.process import HERE, BenchFailed, environment
+from gage_eval.store import Store
+
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "benchmarks-lm-eval.md"
+METRICS = ("acc", "acc_norm")
+# Both compute in float32, in batches of different shape: a sum of some dozen log probabilities differs by that much.
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question: the log-likelihoods of its two solutions, and whether the better one is right."""
+
+    ll: list[float]
+    acc: float
+    acc_norm: float
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Both sides on the same questions."""
+
+    chat: bool
+    ours: list[Row]
+    theirs: list[Row]
+
+    @property
+    def differing(self) -> list[int]:
+        """Rows on which one of the metrics says something else."""
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return [
+            place
+            for place, (own, other) in enumerate(pairs)
+            if any(getattr(own, name) != getattr(other, name) for name in METRICS)
+        ]
+
+    @property
+    def furthest(self) -> float:
+        """The largest difference of two log-likelihoods, in nats."""
+        pairs = zip(self.ours, self.theirs, strict=True)
+        return max(abs(a - b) for own, other in pairs for a, b in zip(own.ll, other.ll, strict=True))
+
+
+def main() -> int:
+    """Compare and write the page; 1 when a row differs."""
+    options = arguments()
+    (HERE / "out").mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=HERE / "out"))
+    try:
+        write_data(options, folder)
+        write_data(options, folder, chat=True)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            asked = [(options, folder, chat) for chat in (False, True)]
+            told = [(pool.submit(run_harness, *each), pool.submit(run_ours, *each)) for each in asked]
+            found = [
+                Compared(chat, ours.result(), theirs.result()[0])
+                for (_, _, chat), (theirs, ours) in zip(asked, told, strict=True)
+            ]
+            versions = told[0][0].result()[1]
+        for compared in found:
+            print("\n".join(lines_of(compared)))
+    except BenchFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        shutil.rmtree(folder)
+    agree = not any(one.differing or one.furthest > TOLERANCE for one in found)
+    write_page(options, found, versions)
+    return 0 if agree else 1
+
+
+def arguments() -> argparse.Namespace:
+    """The command line's."""
+    parser = argparse.ArgumentParser(prog="python -m bench.piqa", description=__doc__.splitlines()[0])
+    data = os.environ.get("LOCAL_DATASETS_ROOT", "local-datasets")
+    parser.add_argument("--data", type=Path, default=Path(data) / "piqa", help="folder of valid.jsonl and its labels")
+    parser.add_argument("--rows", type=int, default=500)
+    parser.add_argument("--chat-rows", type=int, default=100, help="of them in the chat template too")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=2, help="of the four computations, how many at once")
+    parser.add_argument("--model", type=Path, default=ROOT / "build" / "smollm2-135m", help="the model's folder")
+    parser.add_argument("--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"), help="that has transformers")
+    parser.add_argument("--lm-eval", default=str(ROOT / ".venv-lm-eval" / "bin" / "python"), help="that has lm-eval")
+    options = parser.parse_args()
+    if not (options.data / "valid.jsonl").is_file():
+        parser.error(f"no valid.jsonl in '{options.data}': name PIQA's folder with --data, or set LOCAL_DATASETS_ROOT")
+    return options
+
+
+def write_data(options: argparse.Namespace, folder: Path, *, chat: bool = False) -> None:
+    """The first questions, as they are and with their labels inside."""
+    count = options.chat_rows if chat else options.rows
+    with (options.data / "valid.jsonl").open() as file:
+        records = list(islice(file, count))
+    with (options.data / "valid-labels.lst").open() as file:
+        labels = list(islice(file, count))
+    with (folder / docs(chat)).open("w") as out:
+        for record, label in zip(records, labels, strict=True):
+            out.write(json.dumps({**json.loads(record), "label": int(label)}) + "\n")
+
+
+def docs(chat: bool) -> str:
+    """The file of the questions."""
+    return "chat.jsonl" if chat else "plain.jsonl"
+
+
+def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[list[Row], dict[str, str]]:
+    """The harness's rows and the versions they come from."""
+    folder = Path(tempfile.mkdtemp(dir=data))
+    asked = {
+        "model": str(options.model.resolve()),
+        "dtype": options.dtype,
+        "batch_size": options.batch_size,
+        "device": options.device,
+        "docs": str(data / docs(chat)),
+        "chat": chat,
+    }
+    (folder / "asked.json").write_text(json.dumps(asked))
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
+    command([options.lm_eval, "-P", str(HERE / "harness.py"), str(folder)], folder, offline)
+    told = json.loads((folder / "told.json").read_text())
+    return [Row(**row) for row in told["rows"]], told["versions"]
+
+
+def run_ours(options: argparse.Namespace, data: Path, chat: bool) -> list[Row]:
+    """Our rows, from the artifacts of a run."""
+    folder = Path(tempfile.mkdtemp(dir=data))
+    backend = {
+        "model_path": str(options.model.resolve()),
+        # Not resolved: the link is what makes it the environment's.
+        "python": os.path.abspath(options.python),
+        "dtype": options.dtype,
+        "batch_size": options.batch_size,
+        "device": options.device,
+        "threads": 1,
+        # However busy the machine is.
+        "timeout": 86_400,
+    }
+    config = {
+        "datasets": [
+            {
+                "dataset_id": "piqa",
+                "params": {
+                    "path": str(data / docs(chat)),
+                    "preprocess": "piqa",
+                    "preprocess_kwargs": {"template": "Question: {{ question }}\nAnswer:"},
+                },
+            }
+        ],
+        "backends": [{"backend_id": "model", "type": "transformers", "config": backend}],
+        "metrics": list(METRICS),
+        "tasks": [{"task_id": "piqa", "dataset_id": "piqa", "mode": "chat_likelihood" if chat else "likelihood"}],
+    }
+    # JSON is YAML.
+    (folder / "run.yaml").write_text(json.dumps(config))
+    gage = [sys.executable, "-m", "gage_eval", "run", "run.yaml", "--inline", "--run-id", "r"]
+    command(gage, folder, {"PYTHONPATH": str(ROOT)})
+    return rows_of(folder)
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """What the run stored, in the dataset's order."""
+    store = Store.open(str(folder / ".gage"), read_only=True)
+    stages = json.loads((folder / ".gage" / "runs" / "r" / "run.json").read_text())["stages"]
+    responses = store.artifact(stages["piqa/infer"]["outputs"]["responses"]).table(columns=["row_index", "logprobs"])
+    found: dict[int, dict[str, Any]] = {
+        row["row_index"]: {"ll": [float(one["ll"]) for one in json.loads(row["logprobs"])["choices"]]}
+        for row in responses.to_pylist()
+    }
+    metrics = store.artifact(stages["piqa/auto_eval"]["outputs"]["metrics"]).table().to_pylist()
+    for metric in metrics:
+        for row in store.artifact(metric["scores"]).table().to_pylist():
+            found[row["row_index"]].update(row["values"])
+    return [Row(**found[index]) for index in sorted(found)]
+
+
+def command(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+    """Run a process to its end.
+
+    Raises:
+        BenchFailed: it failed; the message ends with its last lines.
+    """
+    done = subprocess.run(
+        arguments, cwd=folder, env={**environment(), **env}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BenchFailed(f"{' '.join(arguments)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+
+
+def lines_of(compared: Compared) -> list[str]:
+    """The comparison as a section of the page."""
+    count = len(compared.ours)
+    lines = [
+        f"## {'In the chat template' if compared.chat else 'Plain text'}, {count} rows",
+        "",
+        "| | lm-eval | gage-eval | rows that agree |",
+        "|---|---|---|---|",
+    ]
+    for name in METRICS:
+        theirs, ours = ([getattr(row, name) for row in rows] for rows in (compared.theirs, compared.ours))
+        same = sum(a == b for a, b in zip(theirs, ours, strict=True))
+        lines.append(f"| `{name}` | {sum(theirs) / count:.3f} | {sum(ours) / count:.3f} | {same} of {count} |")
+    lines += ["", f"Log-likelihoods differ by {compared.furthest:.1e} nats at most."]
+    for place in compared.differing:
+        own, other = compared.ours[place], compared.theirs[place]
+        lines.append(f"- Row {place}: log-likelihoods {own.ll} here, {other.ll} there.")
+    return lines
+
+
+def write_page(options: argparse.Namespace, found: Sequence[Compared], versions: Mapping[str, str]) -> None:
+    """docs/benchmarks-lm-eval.md."""
+    here = machine()
+    lines = [
+        "# Log-likelihoods: lm-eval and ours, row by row",
+        "",
+        f"PIQA, the first validation questions, 0-shot, {options.model.name} in {options.dtype}: the lm-eval harness",
+        "with its `hf` model, and `gage run` with the backend `transformers`. A row agrees when both judge it alike;",
+        "`acc_norm` divides by the characters of a solution. Sums of the same log probabilities differ in their last",
+        "digits, as the two put other texts into a batch.",
+        "",
+        "Written by `make bench-piqa`, which installs lm-eval into an environment of its own and needs PIQA in",
+        "`LOCAL_DATASETS_ROOT/piqa`.",
+        "",
+    ]
+    for compared in found:
+        lines += [*lines_of(compared), ""]
+    lines += [
+        f"Versions: {', '.join(f'{name} {number}' for name, number in sorted(versions.items()))}. "
+        f"{here['cores']} cores of {here['cpu']}, {datetime.now(UTC):%Y-%m-%d}, commit {commit()}.",
+    ]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
