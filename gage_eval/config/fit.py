@@ -46,12 +46,12 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
             yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
     places = {task.task_id: index for index, task in enumerate(config.tasks)}
     for task in checked.tasks:
-        index = places.get(task.task.task_id)
-        if index is None:
+        at = places.get(task.task.task_id)
+        if at is None:
             continue  # made from a config that names no task
-        yield from _mode(("tasks", index, "mode"), task, base_dir)
+        yield from _mode(("tasks", at, "mode"), task, base_dir)
         if task.task.few_shot is not None:
-            yield from _examples(("tasks", index, "few_shot"), task)
+            yield from _examples(("tasks", at, "few_shot"), task)
 
 
 def _prompts(config: PipelineConfig) -> Iterator[Found]:
