@@ -182,7 +182,8 @@ async def watched(child: Child, loading: Awaitable[T]) -> T:
     try:
         while not (await asyncio.wait({task}, timeout=_TELL_EVERY_S))[0]:
             waited = time.monotonic() - began
-            _log.info("%s has been loading the model for %.0f s. %s", child.name, waited, child.last_line())
+            told = f"{child.name} has been loading the model for {waited:.0f} s. {child.last_line()}"
+            _log.info("%s", told.rstrip())
         return task.result()
     finally:
         if not task.done():
