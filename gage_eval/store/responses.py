@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ _MAGIC = b"gage-eval response index 1\n"
 _KEY = np.dtype("S32")
 _NUMBER = np.dtype("<i4")
 
+PackedKeys: TypeAlias = npt.NDArray[np.bytes_]
+
 
 @dataclass(frozen=True)
 class IndexFile:
@@ -35,6 +37,17 @@ class IndexFile:
     rows: npt.NDArray[np.int32]
 
 
+def pack_keys(keys: Sequence[str]) -> PackedKeys:
+    """Response keys as 32 bytes each. (NumPy compares such strings padded with zeros, so none is cut.)
+
+    Raises:
+        ValueError: a key is no sha256.
+    """
+    if any(len(key) != 64 for key in keys):
+        raise ValueError("a response key is a sha256 in hex, 64 digits")
+    return np.frombuffer(bytes.fromhex("".join(keys)), _KEY)
+
+
 class Responses:
     """The response index of a store."""
 
@@ -44,13 +57,17 @@ class Responses:
         self._loaded: dict[str, IndexFile] = {}
 
     def add(
-        self, model_identity: str, artifact_id: str, keys: Sequence[str], places: Sequence[tuple[int, int]]
+        self,
+        model_identity: str,
+        artifact_id: str,
+        keys: Sequence[str] | PackedKeys,
+        places: Sequence[tuple[int, int]] | npt.NDArray[np.int32],
     ) -> None:
         """Make the responses of a committed artifact known.
 
         Args:
             model_identity: digest (or any text) that stands for the model.
-            keys: response keys, 64 hex digits each.
+            keys: response keys, 64 hex digits each, or packed.
             places: (part, row within the part) of each key.
 
         Raises:
@@ -58,12 +75,16 @@ class Responses:
         """
         if len(keys) != len(places):
             raise ValueError(f"{len(keys)} keys, {len(places)} places")
-        raw = _raw(keys)
+        packed = keys if isinstance(keys, np.ndarray) else pack_keys(keys)
         numbers = np.asarray(places, _NUMBER).reshape(len(keys), 2)
-        order = np.argsort(raw, kind="stable")
-        body = raw[order].tobytes() + numbers[order, 0].tobytes() + numbers[order, 1].tobytes()
-        head = canonical_json({"artifact": artifact_id, "keys": len(keys), "sha256": sha256_hex(body)})
-        self._objects.create(f"{_folder(model_identity)}/{artifact_id}{_SUFFIX}", b"".join((_MAGIC, head, b"\n", body)))
+        order = np.argsort(packed, kind="stable")
+        columns = [column.view(np.uint8).data for column in (packed[order], numbers[order, 0], numbers[order, 1])]
+        body = hashlib.sha256()
+        for column in columns:
+            body.update(column)
+        head = canonical_json({"artifact": artifact_id, "keys": len(keys), "sha256": body.hexdigest()})
+        path = f"{_folder(model_identity)}/{artifact_id}{_SUFFIX}"
+        self._objects.create(path, b"".join((_MAGIC, head, b"\n", *columns)))
 
     def find(self, model_identity: str, keys: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
@@ -71,7 +92,7 @@ class Responses:
         Raises:
             ArtifactDamaged: an index file is not what was written.
         """
-        wanted = _raw(keys)
+        wanted = pack_keys(keys)
         found: dict[str, tuple[str, int, int]] = {}
         open_ = np.arange(len(keys))
         for file in self._files(model_identity):
@@ -131,10 +152,3 @@ def parse_index(data: bytes, path: str) -> IndexFile:
 def _folder(model_identity: str) -> str:
     name = model_identity if is_digest(model_identity) else sha256_hex(model_identity.encode())
     return f"{ROOT}/{name}"
-
-
-def _raw(keys: Sequence[str]) -> npt.NDArray[np.bytes_]:
-    """The keys as 32 bytes each. (NumPy compares such strings padded with zeros, so none is cut.)"""
-    if any(len(key) != 64 for key in keys):
-        raise ValueError("a response key is a sha256 in hex, 64 digits")
-    return np.frombuffer(bytes.fromhex("".join(keys)), _KEY)
