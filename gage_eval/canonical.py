@@ -86,17 +86,17 @@ def decode(text: bytes | str) -> JsonValue:
     """The value of a JSON text. Integers of any size keep their value.
 
     Raises:
-        ValueError: not JSON (NaN and Infinity included).
+        ValueError: not JSON (NaN and Infinity included), or with a number that no value can hold, such as 1e999.
         TooDeep: a ValueError too, as texts of models and of strangers come here.
     """
     try:
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError:
-            return json.loads(text, parse_constant=_no_constant)
+            return _read_exactly(text)
         # orjson reads an integer beyond 64 bits as a float: only then can the text hold one.
         if _has_huge_float(value):
-            return json.loads(text, parse_constant=_no_constant)
+            return _read_exactly(text)
     except RecursionError:
         raise TooDeep("it is nested too deep") from None
     return value
@@ -110,6 +110,25 @@ def digest(value: JsonValue) -> str:
 def sha256_hex(data: bytes) -> str:
     """sha256 of bytes, 64 hex digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _read_exactly(text: bytes | str) -> JsonValue:
+    """With Python's own parser: slower, and it knows long integers and lone surrogates."""
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"an integer of {len(text):,} digits is too long") from None
 
 
 def _no_constant(name: str) -> JsonValue:

@@ -37,6 +37,19 @@ def test_what_is_no_json_is_refused_however_deep(text: str) -> None:
         decode(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1e999", "the number 1e999 is too large"),
+        ('{"a": [-1e400]}', "the number -1e400 is too large"),
+        ("1" * 5_000, "an integer of 5,000 digits is too long"),
+    ],
+)
+def test_a_number_that_no_value_can_hold_is_refused_in_plain_words(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        decode(text)
+
+
 def test_what_is_nested_too_deep_says_so() -> None:
     with pytest.raises(TooDeep, match="nested too deep"):
         decode('{"a":' * 100_000 + "1" + "}" * 100_000)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gage_eval import registry
+from gage_eval import canonical, registry
 from gage_eval.errors import InputError
 from gage_eval.preprocess.base import (
     FieldMap,
@@ -198,8 +198,8 @@ def _listed(value: Any, field: str) -> list[Any]:
     if not (text.startswith("[") and text.endswith("]")) or len(text) > _MAX_LITERAL:
         return []
     try:
-        # Literals only: nothing is evaluated.
-        found = ast.literal_eval(text)
+        # Literals only: nothing is evaluated; and of those only what JSON has too.
+        found = canonical.normalise(ast.literal_eval(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise RecordRejected(f"{field}: '{text[:60]}' is no list.") from None
     return found if type(found) is list else []

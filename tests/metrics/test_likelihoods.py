@@ -173,7 +173,8 @@ def test_likelihood_is_a_mean_over_tokens_of_the_corpus() -> None:
 
 
 @pytest.mark.parametrize(
-    "logprobs", [None, "{}", '{"token_logprobs": []}', '{"loss": "x"}', '{"loss": true}', '{"content": [1e999]}', '"x"']
+    "logprobs",
+    [None, "{}", '{"token_logprobs": []}', '{"loss": "x"}', '{"loss": true}', '{"content": [-1e308, -1e308]}', '"x"'],
 )
 @pytest.mark.parametrize("name", ["likelihood", "word_perplexity", "byte_perplexity", "bits_per_byte"])
 def test_a_missing_loss_is_not_a_perfect_one(name: str, logprobs: str | None) -> None:

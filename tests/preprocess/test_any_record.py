@@ -92,6 +92,29 @@ def test_any_record_is_a_sample_or_has_a_reason(name: str, kwargs: dict[str, Any
         assert "\n" not in reason
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        (
+            "simple",
+            '{"question": 1e999, "answer": "x"}',
+            "the record is not JSON: the number 1e999 is too large.",
+        ),
+        (
+            "mmmu",
+            '{"question": "q", "options": "[1e999, 2]", "answer": "A"}',
+            "options: '[1e999, 2]' is no list.",
+        ),
+        ("mmmu", '{"question": "q", "options": "[{1, 2}]", "answer": "A"}', "options: '[{1, 2}]' is no list."),
+    ],
+)
+def test_what_has_no_value_or_no_json_form_rejects_its_record(name: str, text: str, reason: str) -> None:
+    to_sample = registry.preprocessors.get(name).obj()
+    with pytest.raises(RecordRejected) as rejected:
+        to_sample(parse_record(text))
+    assert rejected.value.reason == reason
+
+
 def through(folder: Path, params: dict[str, Any], name: str, kwargs: dict[str, Any]) -> list[dict[str, Any]]:
     to_sample = registry.preprocessors.get(name).obj(**kwargs)
 
