@@ -83,7 +83,7 @@ class FilesLoader:
         try:
             text = data.decode()
             record: JsonValue = {self._text_field: text} if self._parser_of(path) == "txt" else canonical.decode(text)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return unreadable(f"'{name}' is no {self._parser_of(path)} text: {error}.", "")
         if not isinstance(record, dict):
             return record_text(record)

@@ -176,6 +176,6 @@ def _number(value: Any) -> int | float | None:
     if isinstance(value, str):
         try:
             value = canonical.decode(value)
-        except (ValueError, RecursionError):
+        except ValueError:
             return None
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None

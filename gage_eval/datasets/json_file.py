@@ -56,7 +56,7 @@ class JsonLoader:
                 document = canonical.decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
         except (OSError, EOFError) as error:
             raise InputError(f"'{name}' cannot be read: {error}.") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
         found = walk(document, self._records_path) if self._records_path else document
         if found is MISSING or not isinstance(found, list | dict):

@@ -89,7 +89,7 @@ class JsonlLoader:
 def _object(text: str) -> dict[str, Any] | None:
     try:
         record = canonical.decode(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 

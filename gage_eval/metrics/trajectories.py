@@ -65,5 +65,5 @@ def _call(item: JsonValue) -> Call:
 def _decoded(text: str) -> JsonValue:
     try:
         return canonical.decode(text) if text.strip() else None
-    except (ValueError, RecursionError):
+    except ValueError:
         return text

@@ -162,7 +162,7 @@ def _parsed(record: Mapping[str, Any], field: str) -> Any:
         return value
     try:
         return canonical.decode(value)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RecordRejected(f"{field}: it is a text and no JSON.") from None
 
 

@@ -56,7 +56,7 @@ def read_candidates(answer: str, candidate_field: str | None) -> list[str]:
     if text.startswith(("[", "{")):
         try:
             value = canonical.decode(text)
-        except (ValueError, RecursionError):
+        except ValueError:
             value = None
         if value is not None:
             items = value if isinstance(value, list) else [value]
