@@ -56,29 +56,22 @@ class Responses:
         # Files are immutable: those of the model asked for last stay loaded.
         self._loaded: dict[str, IndexFile] = {}
 
-    def add(
-        self,
-        model_identity: str,
-        artifact_id: str,
-        keys: Sequence[str] | PackedKeys,
-        places: Sequence[tuple[int, int]] | npt.NDArray[np.int32],
-    ) -> None:
+    def add(self, model_identity: str, artifact_id: str, keys: PackedKeys, places: npt.NDArray[np.int32]) -> None:
         """Make the responses of a committed artifact known.
 
         Args:
             model_identity: digest (or any text) that stands for the model.
-            keys: response keys, 64 hex digits each, or packed.
-            places: (part, row within the part) of each key.
+            keys: response keys, packed (`pack_keys`).
+            places: a row for each key: part, and row within the part.
 
         Raises:
-            ValueError: a key is no sha256, or keys and places differ in number.
+            ValueError: keys and places differ in number.
         """
         if len(keys) != len(places):
             raise ValueError(f"{len(keys)} keys, {len(places)} places")
-        packed = keys if isinstance(keys, np.ndarray) else pack_keys(keys)
-        numbers = np.asarray(places, _NUMBER).reshape(len(keys), 2)
-        order = np.argsort(packed, kind="stable")
-        columns = [column.view(np.uint8).data for column in (packed[order], numbers[order, 0], numbers[order, 1])]
+        order = np.argsort(keys, kind="stable")
+        numbers = places.astype(_NUMBER)
+        columns = [column.view(np.uint8).data for column in (keys[order], numbers[order, 0], numbers[order, 1])]
         body = hashlib.sha256()
         for column in columns:
             body.update(column)

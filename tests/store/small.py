@@ -1,8 +1,12 @@
 """A small table and its artifacts, enough for what a store promises."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 
 from gage_eval.store import Artifact, Store
+from gage_eval.store.responses import pack_keys
 from gage_eval.tables import TableSchema
 
 ROWS = TableSchema("rows", 1, pa.schema([("row_index", pa.int64()), ("text", pa.string())]))
@@ -21,3 +25,8 @@ def commit(store: Store, *parts: pa.Table, complete: bool = True) -> Artifact:
         for index, part in enumerate(parts):
             writer.write(index, part)
         return writer.commit(complete=complete)
+
+
+def index(store: Store, model: str, artifact_id: str, keys: Sequence[str], places: Sequence[tuple[int, int]]) -> None:
+    """Make responses known: their keys, and part and row of each."""
+    store.responses.add(model, artifact_id, pack_keys(keys), np.array(places, np.int32).reshape(-1, 2))

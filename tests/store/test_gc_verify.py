@@ -13,7 +13,7 @@ from gage_eval.store import Artifact, GcReport, ObjectInfo, Store
 from gage_eval.store.manifest import Manifest, PartInfo
 from gage_eval.store.objects import STAGING
 from gage_eval.store.spool import spool
-from tests.store.small import ROWS, commit, rows
+from tests.store.small import ROWS, commit, index, rows
 
 KEYS = ["a" * 64, "b" * 64]
 
@@ -31,7 +31,7 @@ def two_of(store: Store) -> tuple[Artifact, Artifact]:
         url = store.media.put(key.encode())
         artifact = commit(store, pa.table({"row_index": [0], "text": [f"see {url}"]}, ROWS.arrow))
         store.commit_action("infer", key, {"responses": artifact.id}, document={})
-        store.responses.add("model", artifact.id, [sha256_hex(key.encode())], [(0, 0)])
+        index(store, "model", artifact.id, [sha256_hex(key.encode())], [(0, 0)])
         artifacts.append(artifact)
     return artifacts[0], artifacts[1]
 
@@ -283,7 +283,7 @@ def test_verify_finds_manifests_and_actions_that_were_edited(store: Store, two: 
 
 def test_an_index_that_names_rows_nobody_has_is_found(store: Store) -> None:
     artifact = commit(store, rows(0, 5))
-    store.responses.add("model", artifact.id, ["0" * 64, "1" * 64], [(0, 4), (0, 5)])
+    index(store, "model", artifact.id, ["0" * 64, "1" * 64], [(0, 4), (0, 5)])
 
     (finding,) = store.verify()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store import ObjectInfo, Store
-from tests.store.small import commit, rows
+from tests.store.small import commit, index, rows
 
 
 def key(number: int) -> str:
@@ -18,9 +18,9 @@ def key(number: int) -> str:
 
 def test_a_response_is_found_by_key_in_any_artifact_of_its_model(store: Store) -> None:
     one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.responses.add("model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
-    store.responses.add("model", two.id, [key(3)], [(1, 7)])
-    store.responses.add("another", two.id, [key(4)], [(0, 0)])
+    index(store, "model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
+    index(store, "model", two.id, [key(3)], [(1, 7)])
+    index(store, "another", two.id, [key(4)], [(0, 0)])
 
     found = Store.open(store.url).responses.find("model", [key(3), key(4), key(2), key(5)])
 
@@ -31,8 +31,8 @@ def test_a_response_is_found_by_key_in_any_artifact_of_its_model(store: Store) -
 
 def test_an_artifact_that_is_gone_answers_nothing(store: Store) -> None:
     one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.responses.add("model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
-    store.responses.add("model", two.id, [key(1)], [(0, 3)])
+    index(store, "model", one.id, [key(1), key(2)], [(0, 0), (0, 1)])
+    index(store, "model", two.id, [key(1)], [(0, 3)])
     assert set(store.responses.find("model", [key(1), key(2)])) == {key(1), key(2)}
 
     store.objects.delete(f"artifacts/{one.id}/manifest.json")
@@ -44,8 +44,8 @@ def test_an_index_file_that_goes_while_it_is_looked_for_answers_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = commit(store, rows(0, 3)), commit(store, rows(0, 4))
-    store.responses.add("model", one.id, [key(1)], [(0, 0)])
-    store.responses.add("model", two.id, [key(2)], [(0, 3)])
+    index(store, "model", one.id, [key(1)], [(0, 0)])
+    index(store, "model", two.id, [key(2)], [(0, 3)])
     listing = store.objects.list
 
     def listed(prefix: str = "") -> list[ObjectInfo]:
@@ -67,7 +67,7 @@ def test_every_key_comes_back_whatever_its_bytes(
     store = Store.open(str(tmp_path_factory.mktemp("store")))
     artifact = commit(store, rows(0, 1))
     keys = [raw.hex() for raw in places]
-    store.responses.add("model", artifact.id, keys, list(places.values()))
+    index(store, "model", artifact.id, keys, list(places.values()))
 
     found = store.responses.find("model", [*keys, "ab" * 32])
 
@@ -76,7 +76,7 @@ def test_every_key_comes_back_whatever_its_bytes(
 
 def test_a_damaged_index_is_refused(store: Store) -> None:
     artifact = commit(store, rows(0, 3))
-    store.responses.add("model", artifact.id, [key(1)], [(0, 0)])
+    index(store, "model", artifact.id, [key(1)], [(0, 0)])
     (item,) = store.objects.list("index")
     data = store.objects.get(item.path)
     store.objects.delete(item.path)
@@ -88,7 +88,7 @@ def test_a_damaged_index_is_refused(store: Store) -> None:
 
 def test_keys_and_places_must_match(local: Store) -> None:
     with pytest.raises(ValueError, match="1 keys, 0 places"):
-        local.responses.add("model", "0" * 64, [key(1)], [])
+        index(local, "model", "0" * 64, [key(1)], [])
     with pytest.raises(ValueError, match="64 digits"):
         local.responses.find("model", ["short"])
 
