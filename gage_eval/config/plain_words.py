@@ -121,9 +121,10 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("less than", "lt"),
 }
+_NO_ID = "{} cannot be an id: letters, digits and . _ - + @ only, at most 128, beginning with a letter or digit."
 _FIXED = {
-    "string_pattern_mismatch": "{} cannot be an id: letters, digits and . _ - + @ only, at most 128, "
-    "beginning with a letter or digit.",
+    "string_pattern_mismatch": _NO_ID,
+    "string_too_long": _NO_ID,
     "string_too_short": "must not be empty.",
     "too_short": "must not be empty.",
     "too_long": "nothing reads this section any more; remove it.",

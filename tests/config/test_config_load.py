@@ -126,6 +126,11 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
             "at most 128, beginning with a letter or digit.",
         ),
         (
+            {"datasets": [{**DATASET, "dataset_id": "a" * 129}]},
+            f"datasets[0].dataset_id: '{'a' * 57}…' cannot be an id: letters, digits and . _ - + @ only, "
+            "at most 128, beginning with a letter or digit.",
+        ),
+        (
             {"datasets": [{"dataset_id": "a", "params": {"path": "a.xlsx"}}]},
             "datasets[0]: no loader is known for the ending of 'a.xlsx'; name one with 'loader', "
             "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet.",
