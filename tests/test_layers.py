@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,16 @@ def test_inner_layers_never_import_outer_ones() -> None:
         if own is not None and other is not None and LAYER_OF[other] > LAYER_OF[own]:
             wrong.append(f"{place}: {own} imports {other}")
     assert wrong == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    modules = {module_of(path) for path in python_files("gage_eval")} - {"gage_eval"}
+    imported: dict[str, set[str]] = {}
+    for module, name, _, _ in imports("gage_eval"):
+        other = name if name in modules else name.rpartition(".")[0]
+        if module in modules and other in modules and other != module:
+            imported.setdefault(module, set()).add(other)
+    list(TopologicalSorter(imported).static_order())  # a CycleError names the circle
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -14,7 +14,6 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.engine.limiter import Limiter
 from gage_eval.engine.retry import RetryPolicy
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage, scheduling, semantic, semantic_values
@@ -161,8 +160,12 @@ class Backend(Protocol):
         """The effective request body, ``media://`` unresolved."""
         ...
 
-    async def open(self, runtime: Runtime) -> None:
-        """Start what is needed. Raises EndpointFailed or InputError."""
+    async def open(self, log_folder: Path | None) -> None:
+        """Start what is needed; engines keep their logs in the folder, if there is one.
+
+        Raises:
+            EndpointFailed, InputError: it cannot be opened; `close` is called all the same.
+        """
         ...
 
     async def call(self, request: Request, body: bytes) -> Response:
@@ -227,7 +230,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
                 body["tool_choice"] = request.tool_choice
         return body
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Nothing to start."""
 
     @abstractmethod

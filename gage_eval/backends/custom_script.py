@@ -14,7 +14,6 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import GageError, InputError, closest
 from gage_eval.hashing import file_digest
@@ -72,7 +71,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
             origin = file_digest(self.context.base_dir / Path(self.config.file_path).expanduser())
         return {**super().identity(), "code": origin, "version": int(getattr(kind, "version", 1))}
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Build the class with the config's other keys.
 
         Raises:

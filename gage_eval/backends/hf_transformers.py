@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 from pydantic import field_validator
 
@@ -13,7 +14,6 @@ from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.worker import on_transformers
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.runtime import Runtime
 from gage_eval.marks import identity, scheduling, semantic
 
 
@@ -76,7 +76,7 @@ class Transformers(EngineBackend[TransformersConfig]):
                 found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, place)
         return found
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Start the worker and wait until the model is loaded.
 
         Raises:
@@ -102,7 +102,7 @@ class Transformers(EngineBackend[TransformersConfig]):
                 ),
             },
             {**self.context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
-            log_file(runtime.log_folder, self.type),
+            log_file(log_folder, self.type),
         )  # fmt: skip
         self._workers.append(worker)
         await watched(worker.child, worker.ready(config.start_timeout))

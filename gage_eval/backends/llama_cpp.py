@@ -16,7 +16,6 @@ from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.child import Child, log_file
 from gage_eval.backends.served import ServedClient
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.hashing import file_digest
@@ -78,7 +77,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
             )
         return self._http.body(request)
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Start the server and wait until the model is loaded.
 
         Raises:
@@ -100,7 +99,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
             "llama.cpp's server",
             [sys.executable, "-P", llama_cpp_server.__file__],
             env={**os.environ, llama_cpp_server.KEY_VARIABLE: key},
-            log=log_file(runtime.log_folder, self.type),
+            log=log_file(log_folder, self.type),
             hidden=(key,),
             stdin=json.dumps(options).encode() + b"\n",
             stdout=True,

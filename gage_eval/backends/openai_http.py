@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
@@ -23,7 +24,6 @@ from gage_eval.canonical import JsonValue, encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.engine.limiter import Limiter
 from gage_eval.engine.pace import Rates
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 from gage_eval.marks import scheduling, semantic
@@ -129,7 +129,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
                 body["tool_choice"] = request.tool_choice
         return body
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Resolve the key and make the session; the first request tells whether the endpoint is there."""
         config = self.config
         reference = config.api_key

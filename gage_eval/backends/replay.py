@@ -14,7 +14,6 @@ from pydantic import model_validator
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError, closest
 from gage_eval.hashing import file_digest
@@ -88,7 +87,7 @@ class Replay(BaseBackend[ReplayConfig]):
         """The request and whose answer it is: samples that ask the same have been answered each by itself."""
         return {**super().body(request), "record": self._key_of(request)}
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Read all answers.
 
         Raises:

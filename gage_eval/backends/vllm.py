@@ -32,7 +32,6 @@ from gage_eval.backends.vllm_likelihood import Likelihoods
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.engine.http import HTTPEndpoint
 from gage_eval.engine.limiter import Limiter
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
@@ -129,7 +128,7 @@ class VLLM(BaseBackend[VLLMConfig]):
             return likelihood_body(request, self.config.defaults)
         return self._format.body(request)
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Start the servers and wait until their models are loaded, or find the running one.
 
         Raises:
@@ -146,7 +145,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         environments = share_devices(self.context.env, config.replicas, each)
         names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
         await in_parallel(
-            self._start(arguments, environment, log_file(runtime.log_folder, name))
+            self._start(arguments, environment, log_file(log_folder, name))
             for environment, name in zip(environments, names, strict=True)
         )
 

@@ -23,7 +23,6 @@ from gage_eval.backends.vllm_engine import (
 )
 from gage_eval.backends.worker import on_vllm
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.runtime import Runtime
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
 
-    async def open(self, runtime: Runtime) -> None:
+    async def open(self, log_folder: Path | None) -> None:
         """Start the engines and wait until their models are loaded.
 
         Raises:
@@ -71,7 +70,7 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         environments = share_devices(self.context.env, config.replicas, each)
         names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
         await in_parallel(
-            self._start(arguments, environment, log_file(runtime.log_folder, name))
+            self._start(arguments, environment, log_file(log_folder, name))
             for environment, name in zip(environments, names, strict=True)
         )
 

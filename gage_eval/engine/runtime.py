@@ -1,23 +1,18 @@
 """One event loop in one thread for a whole run, shared by all its tasks."""
 
 import asyncio
-import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.engine.budget import Budget
 from gage_eval.engine.limiter import Limiter
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from gage_eval.backends.base import Backend, BackendContext
-
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
 
 
 class Runtime:
@@ -32,7 +27,7 @@ class Runtime:
     """
 
     def __init__(
-        self, concurrency: int | None = None, log_folder: "Path | None" = None, budget: Budget | None = None
+        self, concurrency: int | None = None, log_folder: Path | None = None, budget: Budget | None = None
     ) -> None:
         self._concurrency = concurrency
         self.budget = budget or Budget()
@@ -74,15 +69,13 @@ class Runtime:
             raise
         return outcome.result()
 
-    def backend(self, type_: str, config: Mapping[str, Any], context: "BackendContext") -> "Backend":
+    def backend(self, type_: str, config: Mapping[str, Any], context: BackendContext) -> Backend:
         """The backend of a type and config, opened once and shared by whoever asks for the same.
 
         Raises:
             InputError: the config is wrong.
             EndpointFailed: it cannot be opened. Asked again, it is tried again.
         """
-        from gage_eval.backends.base import build_backend, parse_config
-
         parsed = parse_config(type_, config)
         key = digest([type_, parsed.model_dump(mode="json"), str(context.base_dir)])
         with self._lock:
@@ -96,7 +89,7 @@ class Runtime:
             backend = build_backend(type_, parsed, context)
             if self._concurrency is not None:
                 backend.limiter.resize(self._concurrency)
-            self.call(_open(backend, self))
+            self.call(_open(backend, self.log_folder))
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
@@ -172,15 +165,15 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _open(backend: "Backend", runtime: Runtime) -> None:
+async def _open(backend: Backend, log_folder: Path | None) -> None:
     try:
-        await backend.open(runtime)
+        await backend.open(log_folder)
     except BaseException:
         await backend.close()
         raise
 
 
-async def _shut_down(backends: "list[Backend]") -> None:
+async def _shut_down(backends: list[Backend]) -> None:
     running = asyncio.all_tasks() - {asyncio.current_task()}
     for task in running:
         task.cancel()
@@ -228,5 +221,5 @@ class _Outcome(Generic[T]):
         return self.task.result()
 
 
-def _succeeded(future: "Future[Backend]") -> bool:
+def _succeeded(future: Future[Backend]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None

@@ -36,7 +36,7 @@ class Scripted(BaseBackend[DummyConfig]):
     def body(self, request: Request) -> dict[str, JsonValue]:
         return {"messages": request.messages if request.kind == "chat" else None, **request.params}
 
-    async def open(self, runtime: Runtime) -> None: ...
+    async def open(self, log_folder: Path | None) -> None: ...
 
     async def call(self, request: Request, body: bytes) -> Response:
         self.asked.append(request)

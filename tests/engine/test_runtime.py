@@ -101,7 +101,7 @@ def test_threads_that_ask_at_once_open_a_backend_once(monkeypatch: pytest.Monkey
     opened: list[Dummy] = []
     closed: list[Dummy] = []
 
-    async def open_(self: Dummy, runtime: Runtime) -> None:
+    async def open_(self: Dummy, log_folder: Path | None) -> None:
         await asyncio.sleep(0.01)
         opened.append(self)
 
@@ -122,7 +122,7 @@ def test_a_backend_that_cannot_open_is_closed_and_tried_again_when_asked_again(
 ) -> None:
     tries: list[str] = []
 
-    async def open_(self: Dummy, runtime: Runtime) -> None:
+    async def open_(self: Dummy, log_folder: Path | None) -> None:
         tries.append("open")
         if tries.count("open") == 1:
             raise EndpointFailed("not yet")
