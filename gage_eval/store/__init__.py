@@ -68,7 +68,7 @@ class Store:
             read_only: refuse every write; the store must be there.
 
         Raises:
-            InputError: no store URL, or one with credentials in it.
+            InputError: no store URL, one with credentials in it, or nothing there to read from.
             StoreError: the store cannot be reached, or its server does not honour conditional writes.
         """
         return cls(open_objects(url, read_only=read_only), locks=locks)
@@ -173,10 +173,10 @@ def open_objects(url: str, *, read_only: bool = False) -> Objects:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
     root = local_folder(url)
     assert root is not None
-    if read_only and not root.is_dir():
-        raise StoreError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
     if root.exists() and not root.is_dir():
         raise InputError(f"store {url} is a file: give a folder.")
+    if read_only and not root.exists():
+        raise InputError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
     try:
         with explain_os_errors(url, ""):
             root.mkdir(parents=True, exist_ok=True)

@@ -127,7 +127,7 @@ def test_gc_stops_at_a_run_nobody_can_read(gage: Gage, store: Path) -> None:
 @pytest.mark.parametrize("command", [("ls",), ("verify",), ("gc",)])
 def test_a_store_that_is_not_there_is_said_and_not_made(gage: Gage, workspace: Path, command: tuple[str, ...]) -> None:
     said = gage("cache", *command, "--store", "nowhere")
-    assert said.code == 1
+    assert said.code == 2
     assert "there is no store at nowhere" in said.err
     assert not (workspace / "nowhere").exists()
 

@@ -114,7 +114,9 @@ def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
         Store.open("")
     with pytest.raises(InputError, match="is a file: give a folder"):
         Store.open(str(tmp_path / "file"))
-    with pytest.raises(StoreError, match="there is no store at"):
+    with pytest.raises(InputError, match="is a file: give a folder"):
+        Store.open(str(tmp_path / "file"), read_only=True)
+    with pytest.raises(InputError, match="there is no store at"):
         Store.open(str(tmp_path / "missing"), read_only=True)
     with pytest.raises(InputError, match="names no bucket"):
         S3Objects("s3://")
