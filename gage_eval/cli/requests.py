@@ -86,7 +86,7 @@ def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> 
 
 def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
     from gage_eval import stages
-    from gage_eval.planning import generate_spec, inputs_of, rendered, standing
+    from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
     from gage_eval.stages.render import RoleSource
 
     def call(stage: "Stage", of: "TaskSpecs", /, **inputs: "stages.StageResult | None") -> "stages.StageResult":
@@ -96,8 +96,7 @@ def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
     samples, prepared = stages.prepare(task, call)
     outputs = {"standardize": samples.outputs, "preprocess": prepared.outputs}
     for stage in _STAGES:
-        spec = generate_spec(stage, task)
-        if spec is None:
+        if not asks_a_model(stage, task):
             continue
         inputs = inputs_of(stage, task, outputs)
         if inputs is None:
@@ -106,10 +105,11 @@ def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
                 f"task '{task.task_id}': the requests of {stage} are made of {lacking}, which are not there yet."
             )
             continue
-        source = RoleSource.of(spec, env.store, inputs)
-        for row in islice(_rows(source), count):
-            preview.requests += [Shown(task.task_id, stage, one) for one in rendered(spec, source, row)]
-        preview.total += sum(rows for _, rows in source.parts) * source.replicates
+        for spec in who_is_asked(env.store, stage, task, inputs):
+            source = RoleSource.of(spec, env.store, inputs)
+            for row in islice(_rows(source), count):
+                preview.requests += [Shown(task.task_id, stage, one) for one in rendered(spec, source, row)]
+            preview.total += sum(rows for _, rows in source.parts) * source.replicates
         outputs[stage] = standing(env.store, stage, task, inputs) or {}
 
 

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from gage_eval.stages import TaskSpecs
     from gage_eval.store import Artifact, Store
 
-_STAGES: "tuple[tuple[Stage, str], ...]" = (
-    ("support", "support_responses"),
-    ("infer", "responses"),
-    ("judge", "judge_responses"),
-)
+_STAGES: "tuple[Stage, ...]" = ("support", "infer", "judge")
 
 _FIGURES = frozenset(
     {"error_kind", "finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "attempts", "source"}
@@ -43,9 +39,9 @@ def show_sample(
     artifacts = Store.open(Places.at(store, output_dir).store, read_only=True)
     plan = _plan(stored, artifacts)
     found = [
-        _gather(artifacts, stored, plan.task(name), sample_id, *place)
+        _gather(artifacts, stored, plan.task(name), sample_id, part)
         for name in (tasks if task_id is None else [task_id])
-        if (place := _find(artifacts, stored, name, sample_id)) is not None
+        if (part := _find(artifacts, stored, name, sample_id)) is not None
     ]
     if not found:
         where = f"task '{task_id}' of run {stored.run_id}" if task_id is not None else f"run {stored.run_id}"
@@ -79,8 +75,8 @@ def _plan(stored: "StoredRun", store: "Store") -> Any:
     return make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
 
 
-def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> tuple[int, int] | None:
-    """The part of a task's prepared rows that holds the sample, and its row there."""
+def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> int | None:
+    """The part of a task's prepared rows that holds the sample."""
     import pyarrow.compute as pc
 
     outputs = stored.outputs.get((task_id, "preprocess"))
@@ -89,20 +85,15 @@ def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> 
     prepared = store.artifact(outputs["prepared"])
     for part in prepared.parts:
         ids = prepared.read(part.index, columns=["sample_id"])["sample_id"]
-        index = pc.index(ids, sample_id).as_py()
-        if index >= 0:
-            return part.index, index
+        if pc.index(ids, sample_id).as_py() >= 0:
+            return part.index
     return None
 
 
-def _gather(
-    store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: str, part: int, index: int
-) -> dict[str, Any]:
+def _gather(store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: str, part: int) -> dict[str, Any]:
     """Everything the run has of a sample."""
     stages = {stage: outputs for (task_id, stage), outputs in stored.outputs.items() if task_id == task.task_id}
-    calls = [
-        call for stage, output in _STAGES for call in _calls(store, stage, output, task, stages, part, index, sample_id)
-    ]
+    calls = [call for stage in _STAGES for call in _calls(store, stage, task, stages, part, sample_id)]
     return {
         "run_id": stored.run_id,
         "task_id": task.task_id,
@@ -116,38 +107,41 @@ def _gather(
 def _calls(
     store: "Store",
     stage: "Stage",
-    output: str,
     task: "TaskSpecs",
     stages: dict[str, dict[str, str]],
     part: int,
-    index: int,
     sample_id: str,
 ) -> Iterator[dict[str, Any]]:
     """What a stage sent for a sample and what came back, replicate by replicate."""
-    from gage_eval.planning import generate_spec, inputs_of, rendered, standing
+    import pyarrow.compute as pc
+
+    from gage_eval.planning import inputs_of, rendered, standing, who_is_asked
+    from gage_eval.stages.generation import telemetry_of
     from gage_eval.stages.render import RoleSource
 
-    spec = generate_spec(stage, task)
     inputs = inputs_of(stage, task, stages)
-    if spec is None or inputs is None:
+    specs = () if inputs is None else who_is_asked(store, stage, task, inputs)
+    if inputs is None or not specs:
         return
     # A stage that stopped for too many errors told no result; what it got is in the store all the same.
     outputs = stages.setdefault(stage, standing(store, stage, task, inputs, incomplete=True) or {})
-    answers = _rows(store, outputs.get(output), part, sample_id)
-    timings = _rows(store, outputs.get(f"{output.removesuffix('s')}_telemetry"), part, sample_id)
-    source = RoleSource.of(spec, store, inputs)
-    for one in rendered(spec, source, source.read(part).slice(index, 1)):
-        replicate = one.request.replicate
-        response = answers.get(replicate)
-        yield {
-            "stage": stage,
-            "replicate": replicate,
-            "request": one.body,
-            # An answer's key is made of the body it was given for: equal keys, equal bodies.
-            "as_sent": None if response is None else response["response_key"] == one.key,
-            "response": response,
-            "timings": timings.get(replicate),
-        }
+    for spec in specs:
+        answers = _rows(store, outputs.get(spec.output), part, sample_id)
+        timings = _rows(store, outputs.get(telemetry_of(spec.output)), part, sample_id)
+        source = RoleSource.of(spec, store, inputs)
+        rows = source.read(part)
+        for one in rendered(spec, source, rows.filter(pc.equal(rows["sample_id"], sample_id))):
+            replicate = one.request.replicate
+            response = answers.get(replicate)
+            yield {
+                "stage": stage,
+                "replicate": replicate,
+                "request": one.body,
+                # An answer's key is made of the body it was given for: equal keys, equal bodies.
+                "as_sent": None if response is None else response["response_key"] == one.key,
+                "response": response,
+                "timings": timings.get(replicate),
+            }
 
 
 def _rows(store: "Store", artifact_id: str | None, part: int, sample_id: str) -> dict[int, dict[str, Any]]:

@@ -74,7 +74,10 @@ class ResolvedRole:
 
 @dataclass(frozen=True)
 class ResolvedTask:
-    """A task with everything it refers to. ``steps`` are in the order of the config, ids filled in."""
+    """A task with everything it refers to. ``steps`` are in the order of the config, ids filled in.
+
+    ``other_judges`` are the config's judges beside the task's, which its samples may name.
+    """
 
     task: TaskSpec
     dataset: DatasetSpec
@@ -83,6 +86,7 @@ class ResolvedTask:
     dut: ResolvedRole
     judge: ResolvedRole | None
     support: ResolvedRole | None
+    other_judges: tuple[ResolvedRole, ...]
     metrics: tuple[MetricSpec, ...]
     steps: tuple[StepSpec, ...]
     # How its answers are scored, None for a task without an answer type.
@@ -290,7 +294,14 @@ class _Resolver:
         if dataset is None or dut is None:
             return None
         judge, support = roles.get("judge"), roles.get("support")
-        return ResolvedTask(task, dataset, examples, dut, judge, support, metrics, tuple(filled), profile)
+        others = self._other_judges(judge)
+        return ResolvedTask(task, dataset, examples, dut, judge, support, others, metrics, tuple(filled), profile)
+
+    def _other_judges(self, judge: ResolvedRole | None) -> tuple[ResolvedRole, ...]:
+        if judge is None:
+            return ()
+        every = (role for role in self.roles.values() if role is not None and role.adapter.role_type == "judge_model")
+        return tuple(role for role in every if role is not judge)
 
     def _examples(self, loc: Loc, task: TaskSpec) -> DatasetSpec | None:
         few_shot = task.few_shot

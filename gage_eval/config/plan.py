@@ -60,10 +60,6 @@ def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) ->
 
 def _task(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Surroundings) -> TaskSpecs:
     task_id = task.task.task_id
-    judge = _generate(task, task.judge, "judge_model", base_dir, around) if task.judge else None
-    if judge is not None and task.judge is not None:
-        params = task.judge.adapter.prompt_params
-        judge = replace(judge, prompts={prompt.prompt_id: _prompt(prompt, params) for prompt in config.prompts})
     infer = _generate(task, task.dut, "dut_model", base_dir, around)
     scoring = score_spec(task, metric_names(config))
     specs = TaskSpecs(
@@ -73,7 +69,7 @@ def _task(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Su
         preprocess=preprocess_spec(task, base_dir, around.sample_ids),
         support=_generate(task, task.support, "support", base_dir, around) if task.support else None,
         infer=infer,
-        judge=JudgeSpec(task_id, judge),
+        judge=_judge(task, config, base_dir, around),
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -161,6 +157,24 @@ def _generate(
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
     )
+
+
+def _judge(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Surroundings) -> JudgeSpec:
+    """The task's judge, and those that samples may name instead."""
+    if task.judge is None:
+        return JudgeSpec(task.task.task_id)
+    roles = (task.judge, *task.other_judges)
+    ids = tuple(role.adapter.adapter_id for role in roles)
+    own, *others = (
+        replace(
+            _generate(task, role, "judge_model", base_dir, around),
+            prompts={prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts},
+            judges=ids,
+            on_demand=role is not task.judge,
+        )
+        for role in roles
+    )
+    return JudgeSpec(task.task.task_id, own, tuple(others))
 
 
 def _prompt(prompt: PromptSpec, params: Mapping[str, Any]) -> PromptBinding:

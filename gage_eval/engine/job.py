@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
 
 MIN_CHUNK_ROWS = 16
+
+# Told (rows done, rows, figures).
+Progress: TypeAlias = Callable[..., None]
 
 
 class WorkGone(Exception):
@@ -62,7 +65,7 @@ class Job:
             they alone: what other runs hold may be older than the answers kept here.
         budget: what the run's answers may take.
         price: of the backend's tokens.
-        progress: called with (rows done, rows, figures).
+        progress: told how far it is.
     """
 
     source: Source
@@ -82,7 +85,7 @@ class Job:
     mended: tuple[Artifact, Artifact] | None = None
     budget: Budget = field(default_factory=Budget)
     price: Price = field(default_factory=Price)
-    progress: Callable[..., None] = lambda done, total, **figures: None
+    progress: Progress = lambda done, total, **figures: None
 
 
 @dataclass(slots=True)

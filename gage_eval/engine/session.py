@@ -46,6 +46,7 @@ class SessionStep:
         task_id: its task.
         stage: support, infer or judge.
         key: key of the stage's action.
+        asks: digest of who is asked what, but for the rows: the same wherever it is served.
         work_key: key of its work in progress.
         requests: how its requests are rendered, in the words of the stage.
         inputs: artifact ids by input.
@@ -55,6 +56,7 @@ class SessionStep:
     task_id: str
     stage: str
     key: str
+    asks: str
     work_key: str
     requests: Mapping[str, Any]
     inputs: Mapping[str, str]

@@ -4,22 +4,24 @@ from gage_eval.planning.forecast import (
     Forecast,
     Rendered,
     Use,
+    asks_a_model,
     forecast,
-    generate_spec,
     inputs_of,
     rendered,
     standing,
     uses_of,
+    who_is_asked,
 )
 
 __all__ = [
     "Forecast",
     "Rendered",
     "Use",
+    "asks_a_model",
     "forecast",
-    "generate_spec",
     "inputs_of",
     "rendered",
     "standing",
     "uses_of",
+    "who_is_asked",
 ]

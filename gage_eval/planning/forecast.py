@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -29,13 +29,9 @@ from gage_eval.stages.specs import GenerateSpec
 from gage_eval.store import Action, Store
 
 State: TypeAlias = Literal["hit", "miss", "partial", "after"]
+N = TypeVar("N", int, float)
+
 _SLICE = 1024
-# The output of each generate stage that holds its responses.
-_RESPONSES: Mapping[str, str] = {
-    "support": "support_responses",
-    "infer": "responses",
-    "judge": "judge_responses",
-}
 
 
 @dataclass(frozen=True)
@@ -145,11 +141,17 @@ def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, 
         return None
 
 
-def generate_spec(stage: Stage, task: TaskSpecs) -> GenerateSpec | None:
-    """Who is asked in a stage; None in stages that ask nobody."""
+def asks_a_model(stage: Stage, task: TaskSpecs) -> bool:
+    """Whether a stage has requests."""
+    return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
+
+
+def who_is_asked(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> tuple[GenerateSpec, ...]:
+    """Who is asked in a stage with these inputs: nobody in most stages, several where samples name their judge."""
     if stage == "judge":
-        return task.judge.generate
-    return {"support": task.support, "infer": task.infer}.get(stage)
+        return task.judge.asked(store.artifact(inputs["samples"])) if task.judge.generate else ()
+    spec = {"support": task.support, "infer": task.infer}.get(stage)
+    return () if spec is None else (spec,)
 
 
 def standing(
@@ -203,10 +205,10 @@ class _Planner:
         missing = Forecast(task.task_id, stage, "miss", key)
         if stage == "auto_eval":
             return self._scores(missing, task, inputs, document)
-        spec = generate_spec(stage, task)
-        if spec is None:
+        specs = who_is_asked(self._store, stage, task, inputs)
+        if not specs:
             return replace(missing, why=self._why(missing, task, document))
-        return self._requests(missing, task, spec, inputs, document)
+        return self._requests(missing, task, specs, inputs, document)
 
     # --- requests
 
@@ -214,14 +216,17 @@ class _Planner:
         self,
         missing: Forecast,
         task: TaskSpecs,
-        spec: GenerateSpec,
+        specs: Sequence[GenerateSpec],
         inputs: Mapping[str, str],
         document: JsonValue,
     ) -> Forecast:
-        stage = missing.stage
-        source = RoleSource.of(spec, self._store, inputs)
-        total, left = self._count(spec, source, missing.key or "")
-        tokens, seconds = self._estimate(stage, spec, left) if left else (None, None)
+        counted = [
+            (spec, *self._count(spec, RoleSource.of(spec, self._store, inputs), spec.work_key(missing.key or "")))
+            for spec in specs
+        ]
+        total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
+        estimates = [self._estimate(missing.stage, spec, open_) for spec, _, open_ in counted if open_]
+        tokens, seconds = _sum([told for told, _ in estimates]), _sum([told for _, told in estimates])
         reusable = total - left
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
         return replace(
@@ -263,12 +268,12 @@ class _Planner:
 
     def _estimate(self, stage: Stage, spec: GenerateSpec, left: int) -> tuple[int | None, float | None]:
         """Tokens and seconds that ``left`` requests take, by the largest earlier result of the same model."""
-        output = _RESPONSES[stage]
+        output = spec.output
         model = normalise(spec.model_material)
         tables = [
             (self._store.artifact(action.outputs[output]), self._store.artifact(action.outputs[telemetry]))
             for action in self._known(stage)
-            if _model_of(action.document) == model
+            if _model_of(action.document, spec) == model
             and (telemetry := f"{output.removesuffix('s')}_telemetry") in action.outputs
             and self._store.find_action(stage, action.key) is not None
         ]
@@ -352,10 +357,18 @@ def _comparable(old: JsonValue, new: JsonValue) -> bool:
     return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
 
 
-def _model_of(document: JsonValue) -> JsonValue:
-    """The model's identity in the document of a generate action, None in others."""
+def _model_of(document: JsonValue, asked: GenerateSpec) -> JsonValue:
+    """The identity of the model that was asked in the place of ``asked``, by an action's document; None for none."""
     spec = document.get("spec") or {}
+    if asked.on_demand:
+        spec = ((document.get("files") or {}).get("judges") or {}).get(asked.adapter_id) or {}
     return (spec.get("generate") or spec).get("model")
+
+
+def _sum(told: Sequence[N | None]) -> N | None:
+    """The sum of numbers; None when one of them is unknown, and without any."""
+    known = [number for number in told if number is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(told) else None
 
 
 def uses_of(records: Iterator[tuple[str, JsonValue]]) -> dict[str, list[Use]]:

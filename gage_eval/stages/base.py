@@ -7,6 +7,7 @@ key is a hit and nothing is computed.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -124,7 +125,7 @@ class StageRun:
         self.key = key
         self.refreshing = refreshing
         self.previous = previous
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self.inputs = inputs
         self._writers: dict[str, ArtifactWriter] = {}
         self._outputs: dict[str, Artifact] = {}

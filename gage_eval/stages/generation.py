@@ -5,7 +5,7 @@ from collections import Counter
 from gage_eval.backends.base import parse_config
 from gage_eval.engine.budget import Price
 from gage_eval.engine.generate import Generate, index_answers
-from gage_eval.engine.job import Job, Tally
+from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.stages.base import Env, StageResult, StageRun
 from gage_eval.stages.render import RoleSource
@@ -18,14 +18,14 @@ _CAUSES_SHOWN = 3
 STATUSES = ("ok", "truncated", "refused", "error", "skipped")
 
 
-def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: str = "responses") -> Artifact:
+def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress: Progress | None = None) -> Artifact:
     """Answer every request of the source and commit responses and telemetry.
 
     Args:
-        run: the stage's computation; gets the outputs ``<output>`` and ``<output minus s>_telemetry``.
+        run: the stage's computation; gets the output of the spec's name and ``<output minus s>_telemetry``.
         spec: who answers.
         source: the requests.
-        output: name of the responses among the stage's outputs.
+        progress: is told instead of the run how far it is.
 
     Raises:
         EndpointFailed: the endpoint cannot go on; the message says how much is kept.
@@ -40,7 +40,8 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
             f"go on with the whole run: {env.again}"
         )
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
-    wip = env.store.wip(run.work_key)
+    work_key = spec.work_key(run.work_key)
+    wip = env.store.wip(work_key)
     wip.begun_by(env.run_id)
     engine = Generate(
         Job(
@@ -49,18 +50,18 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
             model_identity=spec.model_identity,
             store=env.store,
             wip=wip,
-            log_folder=env.store.scratch(run.work_key),
+            log_folder=env.store.scratch(work_key),
             responses=run.writer(RESPONSES),
             telemetry=run.writer(RESPONSE_TELEMETRY),
             workers=env.workers,
-            claims=env.store.claims(run.work_key) if env.workers > 1 else None,
+            claims=env.store.claims(work_key) if env.workers > 1 else None,
             max_inflight=env.max_inflight,
             pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
             budget=env.runtime.budget,
             price=price_of(spec),
             reuse=not run.refreshing,
-            mended=mended(run, spec, output),
-            progress=run.progress,
+            mended=mended(run, spec),
+            progress=progress or run.progress,
         )
     )
     try:
@@ -72,22 +73,25 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, output: s
             f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: {env.again}"
         ) from error
     statuses = {name: engine.statuses[name] for name in STATUSES}
-    responses = run.commit(RESPONSES, name=received(spec, output), complete=statuses["error"] == 0, counts=statuses)
-    run.commit(RESPONSE_TELEMETRY, name=telemetry_of(output))
+    is_last = received(spec) == spec.output
+    responses = run.commit(
+        RESPONSES, name=received(spec), complete=statuses["error"] == 0, counts=statuses if is_last else {}
+    )
+    run.commit(RESPONSE_TELEMETRY, name=telemetry_of(spec.output))
     index_answers(env.store, spec.model_identity, responses)
     run.after_commit(wip.discard)
-    if received(spec, output) != output:
-        responses = parsed(run, spec, responses, output)
+    if not is_last:
+        responses = parsed(run, spec, responses)
     run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
     return responses
 
 
-def received(spec: GenerateSpec, output: str) -> str:
+def received(spec: GenerateSpec) -> str:
     """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
-    return f"received_{output}" if spec.hooks is not None and spec.hooks.parses else output
+    return f"received_{spec.output}" if spec.hooks is not None and spec.hooks.parses else spec.output
 
 
-def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact, output: str) -> Artifact:
+def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact) -> Artifact:
     """The responses as the adapter's own class reads them."""
     assert spec.hooks is not None
     writer = run.writer(RESPONSES)
@@ -97,16 +101,16 @@ def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact, output: str) 
         counts.update(table["status"].to_pylist())
         writer.write(part.index, table)
     return run.commit(
-        RESPONSES, name=output, complete=counts["error"] == 0, counts={name: counts[name] for name in STATUSES}
+        RESPONSES, name=spec.output, complete=counts["error"] == 0, counts={name: counts[name] for name in STATUSES}
     )
 
 
-def mended(run: StageRun, spec: GenerateSpec, output: str) -> tuple[Artifact, Artifact] | None:
+def mended(run: StageRun, spec: GenerateSpec) -> tuple[Artifact, Artifact] | None:
     """Responses and telemetry of the incomplete action this run mends, None where it mends none."""
     if run.previous is None or run.refreshing:
         return None
     ids = run.previous.outputs
-    return run.env.store.artifact(ids[received(spec, output)]), run.env.store.artifact(ids[telemetry_of(output)])
+    return run.env.store.artifact(ids[received(spec)]), run.env.store.artifact(ids[telemetry_of(spec.output)])
 
 
 def telemetry_of(output: str) -> str:
@@ -148,20 +152,22 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
 
 def _causes(env: Env, result: StageResult) -> str:
     """The most frequent kinds of error of a stage, each with what one of its rows was told last."""
-    (name,) = (name for name in result.outputs if name.endswith("_telemetry"))
-    telemetry = env.store.artifact(result.outputs[name])
-    responses = env.store.artifact(result.outputs[f"{name.removesuffix('_telemetry')}s"])
     counted: Counter[str] = Counter()
     told: dict[str, str] = {}
-    for part in responses.parts:
-        kinds = responses.read(part.index, columns=["status", "error_kind"]).to_pylist()
-        errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
-        for row, messages in zip(kinds, errors, strict=True):
-            if row["status"] == "error":
-                kind = row["error_kind"] or "unknown"
-                counted[kind] += 1
-                if messages:
-                    told.setdefault(kind, messages[-1])
+    for name in result.outputs:
+        if not name.endswith("_telemetry"):
+            continue
+        telemetry = env.store.artifact(result.outputs[name])
+        responses = env.store.artifact(result.outputs[f"{name.removesuffix('_telemetry')}s"])
+        for part in responses.parts:
+            kinds = responses.read(part.index, columns=["status", "error_kind"]).to_pylist()
+            errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()
+            for row, messages in zip(kinds, errors, strict=True):
+                if row["status"] == "error":
+                    kind = row["error_kind"] or "unknown"
+                    counted[kind] += 1
+                    if messages:
+                        told.setdefault(kind, messages[-1])
     shown = [
         f"{count:,} {kind} ({told[kind]})" if kind in told else f"{count:,} {kind}"
         for kind, count in counted.most_common(_CAUSES_SHOWN)

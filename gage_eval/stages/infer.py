@@ -14,7 +14,7 @@ def support(run: StageRun, spec: GenerateSpec) -> None:
         run: ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
         spec: the support model, its prompt and parameters.
     """
-    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs), output="support_responses")
+    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs))
 
 
 @stage("infer", version=2, check=check_errors)

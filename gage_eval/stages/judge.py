@@ -1,7 +1,7 @@
 """judge: responses → judgments, through a judge model's prompt and a parser of its verdict."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -9,10 +9,11 @@ import pyarrow as pa
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.metrics.filters.verdict import pairwise_verdict
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
-from gage_eval.stages.generation import check_errors, generate
+from gage_eval.stages.generation import STATUSES, check_errors, generate
 from gage_eval.stages.judge_overrides import COLUMN, judge_override
 from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import JudgeSpec
+from gage_eval.stages.specs import GenerateSpec, JudgeSpec
+from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
 
 _RATING = re.compile(r"\[\[(-?\d{1,9}(?:\.\d{1,9})?)\]\]")
@@ -32,7 +33,8 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
 
     Args:
         run: ``prepared``, ``samples``, ``responses``, and ``support_responses`` where the prompt shows them; writes
-            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``.
+            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``; each other judge that
+            samples name has two such outputs of its own, ``judge_ID_responses`` and so on.
         spec: the judge; without one the judgments are empty.
     """
     writer = run.writer(JUDGMENTS)
@@ -40,24 +42,48 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         writer.write(0, JUDGMENTS.empty())
         run.commit(JUDGMENTS)
         return
-    source = RoleSource.of(spec.generate, run.env.store, run.inputs)
-    verdicts = generate(run, spec.generate, source, output="judge_responses")
-    for part in verdicts.parts:
-        samples = run.input("samples").read(part.index, columns=["row_index", COLUMN])
-        refused = _refused(samples, spec.generate.prompts)
-        rows = [_judged(row, refused) for row in verdicts.read(part.index).to_pylist()]
+    verdicts = _ask(run, spec)
+    for part in run.input("prepared").parts:
+        refused = _refused(run.input("samples").read(part.index, columns=["row_index", COLUMN]), spec.generate)
+        answers = pa.concat_tables(by_one.read(part.index) for by_one in verdicts)
+        if len(verdicts) > 1:
+            answers = answers.sort_by([("row_index", "ascending"), ("replicate", "ascending")])
+        rows = [_judged(row, refused) for row in answers.to_pylist()]
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
-    run.commit(JUDGMENTS, complete=verdicts.complete)
+    statuses = {name: sum(by_one.counts[name] for by_one in verdicts) for name in STATUSES}
+    run.commit(JUDGMENTS, complete=all(by_one.complete for by_one in verdicts), counts=statuses)
 
 
-def _refused(samples: pa.Table, prompts: Collection[str]) -> dict[int, str]:
+def _ask(run: StageRun, spec: JudgeSpec) -> list[Artifact]:
+    """The answers of the task's judge and of each that samples name, one after the other."""
+    verdicts: list[Artifact] = []
+    answered, whole = 0, run.input("responses").rows
+    for judge in spec.asked(run.input("samples")):
+        source = RoleSource.of(judge, run.env.store, run.inputs)
+        if judge.on_demand and not any(rows for _, rows in source.parts):
+            # Whoever names it sets something else that cannot be used; no engine is started for that.
+            continue
+
+        def progress(done: int, total: int | None, before: int = answered, **figures: int | float) -> None:
+            run.progress(before + done, whole, **figures)
+
+        verdicts.append(generate(run, judge, source, progress=progress))
+        answered += verdicts[-1].rows
+    return verdicts
+
+
+def _refused(samples: pa.Table, spec: GenerateSpec) -> dict[int, str]:
     """Why the samples of some rows are not judged: their own settings cannot be used."""
-    texts = samples.column(COLUMN).to_pylist()
+    read: dict[str, str | None] = {}
     found = {}
-    for row, text in zip(samples.column("row_index").to_pylist(), texts, strict=True):
-        override = judge_override(decode(text), prompts) if text is not None else None
-        if override is not None and override.refused is not None:
-            found[row] = override.refused
+    for row, text in zip(samples["row_index"].to_pylist(), samples[COLUMN].to_pylist(), strict=True):
+        if text is None:
+            continue
+        if text not in read:
+            override = judge_override(decode(text), spec.prompts, spec.judges)
+            read[text] = None if override is None else override.refused
+        if (reason := read[text]) is not None:
+            found[row] = reason
     return found
 
 

@@ -6,19 +6,20 @@ body and so of its response key; nothing here asks a model.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.engine.types import Request
 from gage_eval.errors import InputError
 from gage_eval.paths import resolve
 from gage_eval.prompts import PromptRenderer
 from gage_eval.sample_table import messages_from_array, rows_of
-from gage_eval.stages.judge_overrides import JudgeOverride, judge_override
+from gage_eval.stages.judge_overrides import COLUMN, JudgeOverride, judge_override
 from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.stages.tool_outputs import tool_outputs
 from gage_eval.store import Artifact, Store
@@ -69,9 +70,11 @@ class RoleSource:
         given = {_READ[name]: store.artifact(id_) for name, id_ in inputs.items()}
         return cls(spec, given.pop("prepared"), **given)
 
-    @property
+    @cached_property
     def parts(self) -> Sequence[tuple[int, int]]:
-        return [(part.index, part.rows) for part in self._prepared.parts]
+        if self._asks_all:
+            return [(part.index, part.rows) for part in self._prepared.parts]
+        return [(part.index, self._rows(part.index, ["row_index"]).num_rows) for part in self._prepared.parts]
 
     @property
     def replicates(self) -> int:
@@ -82,14 +85,14 @@ class RoleSource:
         return 1
 
     def read(self, part: int) -> pa.Table:
-        """The prepared rows of a part; what prompts need beside them is read along."""
-        table = self._prepared.read(part)
+        """The rows of a part that are asked; what prompts need beside them is read along."""
+        table = self._prepared.read(part) if self._asks_all else self._rows(part)
         self._context = {}
         if self._samples is not None:
             wanted = pc.is_in(self._samples.read(part, columns=["row_index"])["row_index"], table["row_index"])
             samples = self._samples.read(part).filter(wanted)
             for row, sample in zip(samples["row_index"].to_pylist(), rows_of(samples), strict=True):
-                self._context[row] = {"sample": sample}
+                self._context[row] = {"sample": sample, "override": self._override(sample.get(COLUMN))}
         for name, artifact in (("responses", self._responses), ("support", self._support)):
             if artifact is not None:
                 for answer in artifact.read(part).to_pylist():
@@ -165,7 +168,7 @@ class RoleSource:
         self, index: int, sample_id: str, own: list[dict[str, Any]], replicate: int
     ) -> list[dict[str, Any]] | None:
         renderer, refused = self._renderer, None
-        if (override := self._override(index)) is not None:
+        if (override := self._context.get(index, {}).get("override")) is not None:
             renderer, refused = self._renderer_of(override), override.refused
         if renderer is None:
             if not own:
@@ -196,6 +199,25 @@ class RoleSource:
             "support_output": context.get("support", {}).get(replicate) or {},
         }
 
+    @cached_property
+    def _asks_all(self) -> bool:
+        """Whether no sample can name another judge than this."""
+        return len(self._spec.judges) < 2 or self._samples is None or not self._samples.counts.get(COLUMN)
+
+    def _rows(self, part: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The prepared rows of a part whose samples are this judge's: they name it, or none and it is the task's."""
+        assert self._samples is not None
+        samples = self._samples.read(part, columns=["row_index", COLUMN])
+        mine = [text for text in pc.unique(samples[COLUMN]).to_pylist() if self._is_own(text)]
+        rows = samples.filter(pc.is_in(samples[COLUMN], pa.array(mine, pa.string())))["row_index"]
+        table = self._prepared.read(part, columns=columns)
+        return table.filter(pc.is_in(table["row_index"], rows))
+
+    def _is_own(self, text: str | None) -> bool:
+        override = None if text is None else self._override(decode(text))
+        named = None if override is None else override.adapter_id
+        return not self._spec.on_demand if named is None else named == self._spec.adapter_id
+
     def _merged(self, params: str) -> dict[str, Any]:
         """The row's parameters over the adapter's; rows of a task mostly share one text."""
         merged = self._params.get(params)
@@ -203,15 +225,15 @@ class RoleSource:
             merged = self._params[params] = {**self._spec.params, **decode(params)}
         return merged
 
-    def _override(self, index: int) -> JudgeOverride | None:
-        """What the row's sample sets for its judge."""
+    def _override(self, config: JsonValue) -> JudgeOverride | None:
+        """What a sample sets for its judge."""
         if self._spec.role != "judge_model":
             return None
-        return judge_override(self._context[index]["sample"].get("eval_config"), self._spec.prompts)
+        return judge_override(config, self._spec.prompts, self._spec.judges)
 
     def _judged_by(self, index: int) -> dict[str, Any]:
         """The judge's sampling parameters for a row."""
-        override = self._override(index)
+        override: JudgeOverride | None = self._context[index]["override"]
         return {**self._spec.params, **(override.params if override is not None else {})}
 
     def _renderer_of(self, override: JudgeOverride) -> PromptRenderer | None:

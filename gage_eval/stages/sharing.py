@@ -14,11 +14,11 @@ from gage_eval.engine.job import Job, WorkGone, chunk_rows
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
-from gage_eval.stages.base import ALL, Spec, action_document
+from gage_eval.stages.base import ALL
 from gage_eval.stages.generation import price_of
 from gage_eval.stages.hooks import RoleHooks
 from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec, JudgeSpec, PromptBinding
+from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.store import Store
 
 
@@ -60,7 +60,9 @@ def step_of(
             chunk = MissingChunk(part, start, min(start + size, count))
             if (chunk.start, chunk.stop) not in done:
                 missing.append(chunk)
-    return SessionStep(spec.task_id, stage, key, work_key, _requests(spec), dict(inputs), tuple(missing))
+    return SessionStep(
+        spec.task_id, stage, key, _asks(stage, spec), work_key, _requests(spec), dict(inputs), tuple(missing)
+    )
 
 
 def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | None = None) -> int:
@@ -94,7 +96,12 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
 
     if is_over():
         return 0
-    _check_key(store, step, spec)
+    if _asks(step.stage, spec) != step.asks:
+        # Its chunks are taken as they are.
+        raise InputError(
+            f"step {step.stage} of task '{step.task_id}' would ask something else on this machine: use the same "
+            "gage-eval, plug-ins, libraries and model files as where the session was made."
+        )
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
@@ -119,18 +126,9 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     return engine.tally.sent
 
 
-def _check_key(store: Store, step: SessionStep, spec: GenerateSpec) -> None:
-    """Make sure that this machine would ask the same: its chunks are taken as they are.
-
-    Raises:
-        InputError: its software, plug-ins or model are others.
-    """
-    asked: Spec = JudgeSpec(step.task_id, spec) if step.stage == "judge" else spec
-    if digest(action_document(ALL[step.stage], asked, step.inputs, store)) != step.key:
-        raise InputError(
-            f"step {step.stage} of task '{step.task_id}' has another key on this machine: use the same gage-eval, "
-            "plug-ins, libraries and model files as where the session was made."
-        )
+def _asks(stage: str, spec: GenerateSpec) -> str:
+    """Digest of who is asked what, as this machine's software, plug-ins and model files have it."""
+    return digest([stage, ALL[stage].version, spec.material()])
 
 
 def _requests(spec: GenerateSpec) -> dict[str, Any]:
@@ -144,6 +142,8 @@ def _requests(spec: GenerateSpec) -> dict[str, Any]:
         "class_path": hooks.path if hooks else None,
         "prompt": _plain(spec.prompt) if spec.prompt else None,
         "prompts": {name: _plain(prompt) for name, prompt in spec.prompts.items()},
+        "judges": list(spec.judges),
+        "on_demand": spec.on_demand,
     }
 
 
@@ -152,7 +152,7 @@ def _plain(prompt: PromptBinding) -> dict[str, Any]:
 
 
 def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> GenerateSpec:
-    given = dict(step.requests)
+    given = {**step.requests, "judges": tuple(step.requests.get("judges", ()))}
     try:
         prompt, class_path, prompts = given.pop("prompt"), given.pop("class_path"), given.pop("prompts")
         return GenerateSpec(

@@ -4,12 +4,12 @@ A spec's ``material()`` holds only what determines the stage's result: semantic 
 data and models. Names, paths and scheduling are beside it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.compute as pc
 
@@ -24,11 +24,13 @@ from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.media import MediaRules, files_identity, media_in
 from gage_eval.stages.hooks import RoleHooks
-from gage_eval.stages.judge_overrides import named_prompts
+from gage_eval.stages.judge_overrides import named_for_judges
 from gage_eval.store import Artifact, Store
 
 RENDER_VERSION = 1
 JUDGE_PARSER_VERSION = 3
+
+_OUTPUTS = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
 
 
 @dataclass(frozen=True)
@@ -196,8 +198,11 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tool_rounds: int = 0
     pool_size: int | None = None
-    # Of a judge: the config's prompts, any of which a sample may name for itself.
+    # Of a judge: the config's prompts and the ids of its judges, any of which a sample may name for itself.
     prompts: Mapping[str, PromptBinding] = field(default_factory=dict)
+    judges: tuple[str, ...] = ()
+    # Of a judge: it is asked only about samples that name it.
+    on_demand: bool = False
 
     @cached_property
     def model(self) -> Backend:
@@ -212,9 +217,19 @@ class GenerateSpec:
 
     @property
     def reads_support(self) -> bool:
-        """Whether a judge's prompt may show the support model's answer."""
+        """Whether a judge's prompt, or one that a sample may name, may show the support model's answer."""
         hooked = self.hooks is not None and self.hooks.prepares
-        return hooked or (self.prompt is not None and self.prompt.reads_support)
+        prompts = [*self.prompts.values(), *([self.prompt] if self.prompt else [])]
+        return hooked or any(prompt.reads_support for prompt in prompts)
+
+    @property
+    def output(self) -> str:
+        """Name of the output that holds the responses."""
+        return f"judge_{self.adapter_id}_responses" if self.on_demand else _OUTPUTS[self.role]
+
+    def work_key(self, key: str) -> str:
+        """Key of the work in progress: that of the stage's; a judge on demand has one of its own."""
+        return digest([key, self.adapter_id]) if self.on_demand else key
 
     @cached_property
     def model_material(self) -> JsonValue:
@@ -247,15 +262,30 @@ class GenerateSpec:
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """The judge's render → generate, and the parser of its verdict; no `generate` means no judge."""
+    """The judge's render → generate, and the parser of its verdict; no `generate` means no judge.
+
+    Attributes:
+        others: the config's other judges, each asked about the samples that name it in their ``eval_config``.
+    """
 
     task_id: str
     generate: GenerateSpec | None = None
+    others: tuple[GenerateSpec, ...] = ()
+
+    @property
+    def every(self) -> tuple[GenerateSpec, ...]:
+        """The judge and the others; none without a judge."""
+        return () if self.generate is None else (self.generate, *self.others)
 
     @property
     def reads_support(self) -> bool:
-        """Whether the judge may see the support model's answer."""
-        return self.generate is not None and self.generate.reads_support
+        """Whether a judge may see the support model's answer."""
+        return any(judge.reads_support for judge in self.every)
+
+    def asked(self, samples: Artifact) -> tuple[GenerateSpec, ...]:
+        """The judge, and of the others those that samples name."""
+        named = _named(samples, "adapter_id")
+        return tuple(judge for judge in self.every if not judge.on_demand or judge.adapter_id in named)
 
     def material(self) -> JsonValue:
         if self.generate is None:
@@ -263,12 +293,23 @@ class JudgeSpec:
         return {"generate": self.generate.material(), "parser": JUDGE_PARSER_VERSION}
 
     def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """The prompts that samples name for their judge; None where they name none."""
+        """The judges and prompts that samples name; None where they name none."""
         if self.generate is None:
             return None
-        samples, prompts = store.artifact(inputs["samples"]), self.generate.prompts
-        named = set[str]().union(*map(named_prompts, _eval_configs(samples)))
-        return {name: prompts[name].material() if name in prompts else None for name in sorted(named)} or None
+        samples = store.artifact(inputs["samples"])
+        named = sorted(_named(samples, "prompt_id"))
+        material: dict[str, JsonValue] = {}
+        if named:
+            material["prompts"] = _prompts(self.generate, named)
+        others = {
+            judge.adapter_id: {"generate": judge.material(), "prompts": _prompts(judge, named)}
+            for judge in self.asked(samples)
+            if judge.on_demand
+        }
+        unknown = _named(samples, "adapter_id") - set(self.generate.judges)
+        if others or unknown:
+            material["judges"] = {**others, **dict.fromkeys(sorted(unknown))}
+        return material or None
 
 
 @dataclass(frozen=True)
@@ -313,6 +354,16 @@ class ScoreSpec:
     def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
         """The names in the samples' ``eval_config`` that no metric has; None without any."""
         return sorted(unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)) or None
+
+
+def _named(samples: Artifact, setting: Literal["adapter_id", "prompt_id"]) -> set[str]:
+    """The judges or prompts that samples name for themselves."""
+    return set[str]().union(*(named_for_judges(texts, setting) for texts in _eval_configs(samples)))
+
+
+def _prompts(judge: GenerateSpec, names: Iterable[str]) -> JsonValue:
+    """What determines some prompts under a judge's parameters; None for one that is not there."""
+    return {name: judge.prompts[name].material() if name in judge.prompts else None for name in names}
 
 
 def _eval_configs(samples: Artifact) -> Iterator[list[str | None]]:

@@ -67,8 +67,10 @@ class Bench:
     def infer(self, prepared: StageResult, spec: GenerateSpec, samples: StageResult | None = None) -> StageResult:
         return stages.infer(self.env, spec, prepared=prepared, samples=samples)
 
-    def judge(self, spec: GenerateSpec | None, **inputs: StageResult) -> StageResult:
-        return stages.judge(self.env, JudgeSpec("t", spec), **inputs)
+    def judge(
+        self, spec: GenerateSpec | None, others: Sequence[GenerateSpec] = (), **inputs: StageResult
+    ) -> StageResult:
+        return stages.judge(self.env, JudgeSpec("t", spec, tuple(others)), **inputs)
 
     def auto_eval(self, metrics: Sequence[BoundMetric], **inputs: StageResult) -> StageResult:
         return stages.auto_eval(self.env, ScoreSpec("t", tuple(metrics)), **inputs)

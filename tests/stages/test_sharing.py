@@ -126,7 +126,7 @@ def test_a_machine_that_would_ask_something_else_answers_nothing(tmp_path: Path)
         session = Shared(tmp_path, endpoint).session()
         (step,) = session.steps
         other = replace(step, requests={**step.requests, "params": {"temperature": 0.5}})
-        with Runtime() as runtime, pytest.raises(InputError, match=r"step infer of task .* has another key"):
+        with Runtime() as runtime, pytest.raises(InputError, match=r"step infer of task .* would ask something else"):
             serve(replace(session, steps=(other,)), runtime)
         assert endpoint.stats()["requests"] == 0
 

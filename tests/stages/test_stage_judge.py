@@ -1,5 +1,6 @@
 """judge: a verdict is read from the judge's last word, and an unreadable one is nobody's fault."""
 
+import json
 import re
 import time
 from dataclasses import replace
@@ -11,12 +12,16 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
+from gage_eval.canonical import digest
+from gage_eval.engine.session import ModelSession
+from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.judge_overrides import judge_override
 from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import PromptBinding, ScoreSpec
+from gage_eval.stages.sharing import serve, session_of, step_of
+from gage_eval.stages.specs import GenerateSpec, PromptBinding, ScoreSpec
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(4)]
@@ -171,6 +176,120 @@ def test_the_parameters_of_a_sample_are_the_models_and_not_the_judges(bench: Ben
     ]
 
 
+OWN_JUDGES: list[dict[str, Any]] = [
+    {},
+    {"eval_config": {"judge": {"adapter_id": "expert"}}},
+    {"eval_config": {"judge": {"adapter_id": "a"}}},
+    {"eval_config": {"judge": {"adapter_id": "expert", "prompt_params": {"scale": 7}, "prompt_id": "wide"}}},
+    {"eval_config": {"judge": {"adapter_id": "exprt"}}},
+    {"eval_config": {"judge": {"adapter_id": "idle", "prompt_id": "gone"}}},
+]
+
+
+class Judges:
+    """The task's judge, one that samples name and one that nobody names; the texts of their prompts can change."""
+
+    def __init__(self, bench: Bench, share: float = 0.01, **expert: Any) -> None:
+        self.bench = bench
+        self.share = share
+        records = [
+            {"id": f"s{row}", "messages": [{"role": "user", "content": "Q"}], "label": "A", **own}
+            for row, own in enumerate(OWN_JUDGES)
+        ]
+        self.samples = bench.samples(records)
+        self.prepared = bench.preprocess(self.samples, replicates=2)
+        self.responses = bench.infer(self.prepared, bench.model(mode="echo"))
+        self.expert = self._judge("expert", expert.pop("template", "RATING: 2"), on_demand=True, **expert)
+
+    def _judge(self, name: str, template: str, *, on_demand: bool = False, **config: Any) -> GenerateSpec:
+        wide = PromptBinding("wide", "RATING: {{ prompt_params.scale }}", None, {"scale": 1})
+        model = self.bench.model("judge_model", prompt=template, mode="echo", max_error_share=self.share, **config)
+        return replace(
+            model,
+            adapter_id=name,
+            prompts={"wide": wide},
+            judges=("a", "expert", "idle"),
+            on_demand=on_demand,
+        )
+
+    def ask(self) -> StageResult:
+        own, idle = self._judge("a", "RATING: 1"), self._judge("idle", "RATING: 9", on_demand=True)
+        inputs = {"prepared": self.prepared, "samples": self.samples, "responses": self.responses}
+        return self.bench.judge(own, [self.expert, idle], **inputs)
+
+
+def test_a_sample_names_another_judge(bench: Bench) -> None:
+    result = Judges(bench).ask()
+    rows = bench.rows(result, "judgments")
+    assert [(row["row_index"], row["replicate"]) for row in rows] == [
+        (row, turn) for row in range(6) for turn in (0, 1)
+    ]
+    assert (
+        [row["score"] for row in rows[::2]] == [row["score"] for row in rows[1::2]] == [1.0, 2.0, 1.0, 7.0, None, None]
+    )
+    assert [row["row_index"] for row in bench.rows(result, "judge_expert_responses")[::2]] == [1, 3]
+    assert "judge_idle_responses" not in result.outputs
+    reasons = [json.loads(row["parsed"])["refused"] for row in rows[8::2]]
+    assert reasons == [
+        "eval_config.judge.adapter_id: no judge 'exprt' in the config. Did you mean 'expert'?",
+        "eval_config.judge.prompt_id: no prompt 'gone' in the config.",
+    ]
+    assert result.counts["sent"] == 6, "two rows ask the task's judge the same"
+    assert (result.counts["ok"], result.counts["skipped"]) == (8, 4)
+
+
+def test_a_judge_that_samples_name_counts_in_the_key_and_one_that_nobody_names_does_not(bench: Bench) -> None:
+    first = Judges(bench).ask()
+    assert Judges(bench).ask().cached
+    again = Judges(bench, template="RATING: 3").ask()
+    assert not again.cached
+    assert again.counts["sent"] == 2, "the row under the prompt that it names is asked the same as before"
+    assert [row["score"] for row in bench.rows(again, "judgments")[::2]] == [1.0, 3.0, 1.0, 7.0, None, None]
+    judges = Judges(bench)
+    judges.expert = replace(judges.expert, adapter_id="renamed")
+    assert judges.ask().key not in (first.key, again.key)
+
+
+def test_an_error_of_a_named_judge_leaves_the_judgments_incomplete_and_only_its_rows_are_asked_again(
+    bench: Bench,
+) -> None:
+    judges = Judges(bench, share=1.0, fail_sample_ids=["s3"])
+    result = judges.ask()
+    assert not result.complete
+    assert (result.counts["ok"], result.counts["error"]) == (6, 2)
+    assert [row["status"] for row in bench.rows(result, "judgments")[::2]] == [
+        "ok", "ok", "ok", "error", "skipped", "skipped",
+    ]  # fmt: skip
+    again = judges.ask()
+    assert again.key == result.key
+    assert again.counts["sent"] == 2
+
+
+def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench: Bench) -> None:
+    judges = Judges(bench, fail_sample_ids=["s3"])
+    with pytest.raises(RunFailed, match=r"judge: 2 of 12 rows of task 't' ended in an error .*: 2 "):
+        judges.ask()
+
+
+def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
+    judges = Judges(bench)
+    given = {"prepared": judges.prepared, "samples": judges.samples, "responses": judges.responses}
+    inputs = {name: result.outputs[name] for name, result in given.items()}
+    key = digest("the stage's")
+    step = step_of(
+        bench.store,
+        judges.expert,
+        stage="judge",
+        key=key,
+        work_key=judges.expert.work_key(key),
+        inputs=inputs,
+        workers=2,
+    )
+    session = ModelSession.from_json(session_of(bench.store, judges.expert, [step], 2).to_json())
+    assert session.missing_rows == 2
+    assert serve(session, bench.env.runtime) == 4
+
+
 @pytest.mark.parametrize(
     ("judge", "refused"),
     [
@@ -178,6 +297,7 @@ def test_the_parameters_of_a_sample_are_the_models_and_not_the_judges(bench: Ben
         ({"prompt": "x"}, "has no 'prompt'.*Did you mean 'prompt_id'"),
         ({"params": 3}, "params is no mapping"),
         ({"prompt_id": 3}, "no prompt '3'"),
+        ({"adapter_id": ["x"]}, "no judge"),
     ],
 )
 def test_settings_that_cannot_be_used_say_why(judge: Any, refused: str) -> None:
