@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 ENGINE = """
 import asyncio, sys
-from gage_eval.backends.worker.serve import Fatal, Gone, answered
+from gage_eval.backends.worker.serve import Fatal, GivenUp, Gone, answered, failed
 
 __version__ = "1.2"
 
@@ -40,6 +40,8 @@ class Engine:
         if text == "gone":
             print("RuntimeError: the shapes differ", file=sys.stderr, flush=True)
             raise Gone
+        if text == "given up":
+            raise GivenUp(failed("bad_request", "no such row"))
         if text == "bug":
             raise KeyError("oops")
         try:
@@ -88,6 +90,8 @@ def test_a_defect_of_the_engine_is_the_rows_and_what_no_request_survives_ends_th
     async def body(worker: Worker) -> None:
         broken = await worker.ask({"prompt": "bug"}, 60)
         assert (broken.status, broken.error_kind, broken.errors) == ("error", "engine_error", ["KeyError: 'oops'"])
+        refused = await worker.ask({"prompt": "given up"}, 60)
+        assert (refused.status, refused.error_kind, refused.errors) == ("error", "bad_request", ["no such row"])
         with pytest.raises(EndpointFailed, match=r"^the engine: the parameter 'x' is none\.$"):
             await worker.ask({"prompt": "fatal"}, 60)
         assert (await worker.ask({"prompt": "ab"}, 60)).status == "ok"

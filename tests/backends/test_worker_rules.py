@@ -1,6 +1,7 @@
 """What workers decide without a model: which tokens count, what is batched, where images go."""
 
 import asyncio
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +15,9 @@ from support.pictures import write_image
 
 from gage_eval.backends.worker.batching import Batcher
 from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, template_variables, with_images
-from gage_eval.backends.worker.likelihood import encode_pair, entry, place, split
-from gage_eval.backends.worker.serve import Fatal
+from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry, place, split
+from gage_eval.backends.worker.scoring import Scoring
+from gage_eval.backends.worker.serve import Fatal, GivenUp, fitting
 
 PREFIX = 999
 
@@ -70,6 +72,84 @@ def test_too_long_a_text_keeps_its_last_tokens_and_says_so(context: int, continu
 def test_an_impossible_continuation_is_written_as_json_can() -> None:
     told = {"ll": "-Infinity", "is_greedy": False, "tokens": 2, "truncated": False}
     assert entry([-math.inf, -1.0], is_greedy=False, truncated=False) == told
+
+
+class Tokenizer:
+    """A token for each character, and one in front where special tokens are asked for."""
+
+    bos_token_id: int | None = None
+    eos_token_id: int | None = 2
+    chat_template = "{{ messages }}"
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        return [1] * add_special_tokens + by_character(text)
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], **_: object) -> str:
+        return "".join(f"[{message['content']}]" for message in messages)
+
+
+async def scored(asked: dict[str, Any], **options: Any) -> tuple[list[Scored], dict[str, Any]]:
+    """The passes of a request, and its response when each pass scores its number."""
+    passes: list[Scored] = []
+
+    async def score(one: Scored) -> dict[str, Any]:
+        passes.append(one)
+        return {"ll": len(passes)}
+
+    tokenizer = Tokenizer()
+    tokenizer.bos_token_id = options.pop("bos", None)
+    tokenizer.eos_token_id = options.pop("eos", 2)
+    scoring = Scoring(tokenizer, tokenizer, {"prefix": None, "add_bos_token": False, **options}, 100)
+    return passes, await scoring.answer(asked, score)
+
+
+@pytest.mark.parametrize("unconditioned", [None, "d"])
+async def test_each_choice_is_scored_after_its_context_and_then_without_it(unconditioned: str | None) -> None:
+    passes, response = await scored({"prompt": "abc", "choices": ["x", "yz"], "unconditioned": unconditioned})
+    texts = ["abcx", "abcyz"] + ["dx", "dyz"] * (unconditioned is not None)
+    assert ["".join(map(chr, one.tokens)) for one in passes] == texts
+    told: dict[str, Any] = {"choices": [{"ll": 1}, {"ll": 2}]}
+    if unconditioned is not None:
+        told["unconditioned"] = [{"ll": 3}, {"ll": 4}]
+    assert json.loads(response.pop("logprobs")) == told
+    assert response == {"status": "ok", "attempts": 1, "prompt_tokens": sum(map(len, texts))}
+
+
+async def test_special_tokens_begin_a_context_unless_a_chats_template_wrote_it() -> None:
+    chat = {"messages": [{"role": "user", "content": "a"}]}
+    for asked, begun in (({"prompt": "a"}, [True, True]), (chat, [False, True])):
+        passes, _ = await scored({**asked, "choices": ["x"], "unconditioned": "d"}, add_bos_token=True)
+        assert [one.tokens[0] == 1 for one in passes] == begun
+
+
+@pytest.mark.parametrize(
+    ("known", "first"), [({"prefix": 0, "bos": 7}, 0), ({"bos": 0}, 0), ({"bos": 7, "eos": 8}, 7), ({"eos": 8}, 8)]
+)
+async def test_an_empty_context_is_the_configured_token_or_else_bos_or_else_eos(
+    known: dict[str, int], first: int
+) -> None:
+    (one,), _ = await scored({"prompt": "", "choices": ["x"]}, **known)
+    assert one.tokens == [first, ord("x")]
+
+
+async def test_a_choice_that_has_nothing_to_be_scored_is_a_row_without_an_answer() -> None:
+    for asked, tokens in (
+        ({"prompt": "a", "choices": ["x", ""]}, {}),
+        ({"prompt": "", "choices": ["x"]}, {"eos": None}),
+    ):
+        with pytest.raises(GivenUp) as given_up:
+            await scored(asked, **tokens)
+        assert given_up.value.response["error_kind"] == "empty_context"
+
+
+@pytest.mark.parametrize(("tokens", "kind"), [(0, "empty_prompt"), (9, None), (10, "context_too_long")])
+def test_a_prompt_has_a_token_at_least_and_leaves_room_for_one(tokens: int, kind: str | None) -> None:
+    if kind is None:
+        assert fitting(range(tokens), 10) == [*range(tokens)]
+        return
+    with pytest.raises(GivenUp) as given_up:
+        fitting(range(tokens), 10)
+    assert given_up.value.response["error_kind"] == kind
 
 
 # Images

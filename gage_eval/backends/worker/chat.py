@@ -153,6 +153,11 @@ def _at_placeholders(texts: Sequence[str], images: int) -> list[dict[str, str]]:
     return placed
 
 
+def image_token(processor: Any) -> str:
+    """The text that stands for an image in a model's prompts."""
+    return str(getattr(processor, "image_token", None) or IMAGE)
+
+
 def complete(text: str, images: int, token: str) -> str:
     """A prompt with as many image tokens as there are images: missing ones in front, superfluous ones taken out."""
     found = text.count(token)

@@ -1,26 +1,24 @@
 """Hugging Face transformers: generation and log-likelihoods in batches by length, on a GPU or the CPU."""
 
-import asyncio
 import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 from gage_eval.backends.worker.batching import Batcher
 from gage_eval.backends.worker.chat import (
-    IMAGE,
     TEMPLATE,
-    context_of,
+    image_token,
     plain,
     render,
     render_seen,
     template_variables,
     with_images,
 )
-from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
-from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, failed, skipped
+from gage_eval.backends.worker.likelihood import Scored, entry
+from gage_eval.backends.worker.scoring import Scoring
+from gage_eval.backends.worker.serve import Answered, Asked, Fatal, answered, fitting
 
 Tensor: TypeAlias = Any
 
@@ -85,12 +83,11 @@ class TransformersEngine:
         self._model = model
         self._tokenizer = tokenizer
         self._processor = processor
-        self._special = bool(options["add_bos_token"])
+        self._owner = processor if getattr(processor, "chat_template", None) else tokenizer
         config = getattr(model.config, "text_config", None) or model.config
         known = int(getattr(config, "max_position_embeddings", 0) or 2048)
         self._longest = min(options["max_model_len"] or known, known)
-        prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        self._prefix: int | None = options["prefix"] if options["prefix"] is not None else prefix
+        self._scoring = Scoring(tokenizer, self._owner, options, self._longest)
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self._pad = int(pad if pad is not None else 0)
         self._takes = frozenset(inspect.signature(model.forward).parameters)
@@ -99,10 +96,8 @@ class TransformersEngine:
     async def answer(self, asked: Asked) -> Answered:
         """The response to a request."""
         if asked["kind"] == "likelihood":
-            return await self._likelihood(asked)
-        job = self._prompt(asked)
-        if isinstance(job, dict):
-            return job
+            return await self._scoring.answer(asked, self._score)
+        job = self._job(asked)
         alone = (object(),) if job.images or job.seed is not None else ()
         settings = (json.dumps(job.params, sort_keys=True, default=str), job.stop, *alone)
         response: Answered = await self._batcher.run(job, settings, len(job.tokens))
@@ -110,7 +105,7 @@ class TransformersEngine:
 
     # --- what is asked
 
-    def _prompt(self, asked: Asked) -> "Job | Answered":
+    def _job(self, asked: Asked) -> Job:
         params, stop, seed, template = _generation(asked["params"])
         text, images = "", list[Any]()
         if asked["kind"] == "completion":
@@ -121,47 +116,21 @@ class TransformersEngine:
             else:
                 text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), template)
             tokens = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        if not tokens and not images:
-            return skipped()
-        room = self._longest - len(tokens)
-        if room < 1:
-            return failed("context_too_long", f"the prompt has {len(tokens)} tokens, the model takes {self._longest}")
-        wanted = params.get("max_new_tokens")
-        params["max_new_tokens"] = min(room, _DEFAULT_NEW_TOKENS if wanted is None else int(wanted))
-        return Job(list(tokens), 0, params, stop, seed, text, tuple(images))
+        tokens = fitting(tokens, self._longest)
+        wanted = int(params.get("max_new_tokens", _DEFAULT_NEW_TOKENS))
+        params["max_new_tokens"] = min(self._longest - len(tokens), wanted)
+        return Job(tokens, 0, params, stop, seed, text, tuple(images))
 
     def _with_images(self, asked: Asked, template: Mapping[str, Any]) -> tuple[str, list[Any]]:
         """The prompt of a model that sees, with as many image tokens as there are images, and the images."""
         messages, images = with_images(asked["messages"])
-        token = str(getattr(self._processor, "image_token", None) or IMAGE)
-        owner = self._processor if getattr(self._processor, "chat_template", None) else self._tokenizer
-        return render_seen(owner, messages, len(images), token, asked.get("tools"), template), images
+        token = image_token(self._processor)
+        return render_seen(self._owner, messages, len(images), token, asked.get("tools"), template), images
 
-    async def _likelihood(self, asked: Asked) -> Answered:
-        owner = self._processor if getattr(self._processor, "chat_template", None) else self._tokenizer
-        contexts = {"choices": context_of(owner, asked), "unconditioned": asked.get("unconditioned")}
-        jobs: list[Job] = []
-        cut: list[bool] = []
-        for name, context in contexts.items():
-            if context is None:
-                continue
-            # A chat's template writes the special tokens itself.
-            special = self._special and not (name == "choices" and "messages" in asked)
-            encode = partial(self._tokenizer.encode, add_special_tokens=special)
-            for choice in asked["choices"]:
-                scored = encode_pair(encode, context, choice, self._prefix, self._longest)
-                if scored is None:
-                    return failed("empty_context", "a choice or its context has no tokens")
-                jobs.append(_scoring(scored))
-                cut.append(scored.truncated)
-        found = await asyncio.gather(*(self._batcher.run(job, "likelihood", len(job.tokens)) for job in jobs))
-        entries = [entry(logprobs, greedy, one) for (logprobs, greedy), one in zip(found, cut, strict=True)]
-        count = len(asked["choices"])
-        result = {"choices": entries[:count]}
-        if contexts["unconditioned"] is not None:
-            result["unconditioned"] = entries[count:]
-        tokens = sum(len(job.tokens) for job in jobs)
-        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(result)}
+    async def _score(self, scored: Scored) -> dict[str, Any]:
+        job = Job(scored.tokens, scored.start)
+        logprobs, greedy = await self._batcher.run(job, "likelihood", len(scored.tokens))
+        return entry(logprobs, greedy, scored.truncated)
 
     # --- what is computed, in the batcher's thread
 
@@ -169,9 +138,9 @@ class TransformersEngine:
         import torch
 
         with torch.inference_mode():
-            return self._score(jobs) if jobs[0].start else self._generate(jobs)
+            return self._score_batch(jobs) if jobs[0].start else self._generate_batch(jobs)
 
-    def _score(self, jobs: Sequence[Job]) -> list[tuple[list[float], bool]]:
+    def _score_batch(self, jobs: Sequence[Job]) -> list[tuple[list[float], bool]]:
         """Log probabilities of each continuation's tokens, and whether each was the most likely."""
         import torch
 
@@ -191,7 +160,7 @@ class TransformersEngine:
             out.append((own.gather(1, targets[:, None])[:, 0].tolist(), greedy))
         return out
 
-    def _generate(self, jobs: Sequence[Job]) -> list[Answered]:
+    def _generate_batch(self, jobs: Sequence[Job]) -> list[Answered]:
         import torch
 
         first = jobs[0]
@@ -236,10 +205,6 @@ class TransformersEngine:
             inputs["position_ids"] = (mask.cumsum(dim=-1) - 1).clamp(min=0)
         device = self._model.device
         return {name: value.to(device) for name, value in inputs.items()}
-
-
-def _scoring(scored: Scored) -> Job:
-    return Job(scored.tokens, scored.start)
 
 
 def _generation(

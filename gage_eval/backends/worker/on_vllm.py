@@ -1,24 +1,23 @@
 """vLLM's offline engine, fed one request at a time and batching by itself."""
 
-import asyncio
 import inspect
 import itertools
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from gage_eval.backends.worker.chat import (
     TEMPLATE,
-    context_of,
+    image_token,
     plain,
     render,
     render_seen,
     template_variables,
     with_images,
 )
-from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry
-from gage_eval.backends.worker.serve import Answered, Asked, Fatal, Gone, answered, failed, skipped
+from gage_eval.backends.worker.likelihood import Scored, entry
+from gage_eval.backends.worker.scoring import Scoring
+from gage_eval.backends.worker.serve import Answered, Asked, Fatal, GivenUp, Gone, answered, failed, fitting
 
 _TOO_LONG = ("maximum model length", "max_model_len", "maximum context length", "longer than the maximum")
 
@@ -50,43 +49,34 @@ class VLLMEngine:
         self._ids = itertools.count()
         self._longest = int(engine.model_config.max_model_len)
         self._defaults: dict[str, Any] = engine.model_config.get_diff_sampling_param() or {}
-        prefix = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        self._prefix: int | None = options["prefix"] if options["prefix"] is not None else prefix
+        self._scoring = Scoring(tokenizer, tokenizer, options, self._longest)
         self._processor: Any = None
         self._lora = _adapter(options["lora"])
 
     async def answer(self, asked: Asked) -> Answered:
         """The response to a request."""
         if asked["kind"] == "likelihood":
-            return await self._likelihood(asked)
-        prompt = self._prompt(asked)
-        tokens = prompt.get("prompt_token_ids")
-        if tokens is not None and not tokens:
-            return skipped()
-        if tokens is not None and len(tokens) >= self._longest:
-            return failed("context_too_long", f"the prompt has {len(tokens)} tokens, the model takes {self._longest}")
-        output = await self._generate(prompt, self._sampling(asked["params"]))
-        if isinstance(output, dict):
-            return output
+            return await self._scoring.answer(asked, self._score)
+        output = await self._generate(self._prompt(asked), self._sampling(asked["params"]))
         first = output.outputs[0]
-        response = answered(first.text, first.finish_reason, len(output.prompt_token_ids or ()), len(first.token_ids))
         if first.finish_reason == "abort":
-            return failed("aborted", "the engine gave the request up")
+            raise GivenUp(failed("aborted", "the engine gave the request up"))
+        response = answered(first.text, first.finish_reason, len(output.prompt_token_ids or ()), len(first.token_ids))
         if first.logprobs:
             response["logprobs"] = json.dumps({"content": _told(first.token_ids, first.logprobs)})
         return response
 
     def _prompt(self, asked: Asked) -> dict[str, Any]:
         if asked["kind"] == "completion":
-            return {"prompt_token_ids": self._tokenizer.encode(asked["prompt"])}
+            return {"prompt_token_ids": fitting(self._tokenizer.encode(asked["prompt"]), self._longest)}
         options = template_variables(asked["params"])
         if asked.get("images"):
             messages, images = with_images(asked["messages"])
             processor = self._with_processor()
-            text = render_seen(processor, messages, len(images), _token(processor), asked.get("tools"), options)
+            text = render_seen(processor, messages, len(images), image_token(processor), asked.get("tools"), options)
             return {"prompt": text, "multi_modal_data": {"image": images}}
         text = render(self._tokenizer, plain(asked["messages"]), asked.get("tools"), options)
-        return {"prompt_token_ids": self._tokenizer.encode(text, add_special_tokens=False)}
+        return {"prompt_token_ids": fitting(self._tokenizer.encode(text, add_special_tokens=False), self._longest)}
 
     def _with_processor(self) -> Any:
         if self._processor is None:
@@ -118,7 +108,12 @@ class VLLMEngine:
             raise Fatal(f"vLLM refuses the sampling parameters: {error}") from error
 
     async def _generate(self, prompt: Any, sampling: Any) -> Any:
-        """The engine's output, or the response of a row it does not take."""
+        """The engine's last output for a prompt.
+
+        Raises:
+            GivenUp: it does not take it, or gives none.
+            Gone: the engine is dead.
+        """
         from vllm.v1.engine.exceptions import EngineDeadError
 
         output = None
@@ -130,32 +125,10 @@ class VLLMEngine:
             raise Gone from error
         except ValueError as error:
             too_long = any(phrase in str(error) for phrase in _TOO_LONG)
-            return failed("context_too_long" if too_long else "bad_request", str(error))
-        return output if output is not None else failed("aborted", "the engine gave no answer")
-
-    async def _likelihood(self, asked: Asked) -> Answered:
-        names: list[str] = []
-        passes: list[Scored] = []
-        contexts = {"choices": context_of(self._tokenizer, asked), "unconditioned": asked.get("unconditioned")}
-        for name, context in contexts.items():
-            if context is None:
-                continue
-            # A chat's template writes the special tokens itself.
-            special = self._options["add_bos_token"] and not (name == "choices" and "messages" in asked)
-            encode = partial(self._tokenizer.encode, add_special_tokens=special)
-            for choice in asked["choices"]:
-                scored = encode_pair(encode, context, choice, self._prefix, self._longest)
-                if scored is None:
-                    return failed("empty_context", "a choice or its context has no tokens")
-                names.append(name)
-                passes.append(scored)
-        found: dict[str, list[dict[str, Any]]] = {}
-        for name, one in zip(names, await asyncio.gather(*map(self._score, passes)), strict=True):
-            if "error_kind" in one:
-                return one
-            found.setdefault(name, []).append(one)
-        tokens = sum(len(scored.tokens) for scored in passes)
-        return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(found)}
+            raise GivenUp(failed("context_too_long" if too_long else "bad_request", str(error))) from error
+        if output is None:
+            raise GivenUp(failed("aborted", "the engine gave no answer"))
+        return output
 
     async def _score(self, scored: Scored) -> dict[str, Any]:
         from vllm import SamplingParams
@@ -166,8 +139,6 @@ class VLLMEngine:
             max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
         output = await self._generate({"prompt_token_ids": scored.tokens}, sampling)
-        if isinstance(output, dict):
-            return output
         told = [
             output.prompt_logprobs[place][scored.tokens[place]] for place in range(scored.start, len(scored.tokens))
         ]
@@ -180,11 +151,6 @@ def _adapter(path: str | None) -> Any:
     from vllm.lora.request import LoRARequest
 
     return LoRARequest("adapter", 1, path)
-
-
-def _token(processor: Any) -> str:
-    """The text that stands for an image in this model's prompts."""
-    return str(getattr(processor, "image_token", None) or "<image>")
 
 
 def _told(tokens: Any, logprobs: Any) -> list[dict[str, Any]]:

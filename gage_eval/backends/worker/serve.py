@@ -13,7 +13,7 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Asked: TypeAlias = dict[str, Any]
@@ -29,13 +29,26 @@ class Gone(Exception):
     """The engine cannot answer anything any more; the log says why."""
 
 
+class GivenUp(Exception):
+    """A request that gets no answer, though others do; its response says why."""
+
+    def __init__(self, response: Answered) -> None:
+        super().__init__(response["error_kind"])
+        self.response = response
+
+
 class Engine(Protocol):
     """A model that is loaded, by a library."""
 
     library: str
 
     async def answer(self, asked: Asked) -> Answered:
-        """The fields of the response. Raises Fatal or Gone when the run must end."""
+        """The fields of the response.
+
+        Raises:
+            GivenUp: this request gets no answer.
+            Fatal, Gone: the run must end.
+        """
 
 
 def serve() -> None:
@@ -72,6 +85,8 @@ async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> No
     reply: dict[str, Any] = {"id": asked["id"]}
     try:
         reply["response"] = await engine.answer(asked)
+    except GivenUp as given_up:
+        reply["response"] = given_up.response
     except Fatal as error:
         reply["fatal"] = str(error)
     except Gone:
@@ -91,9 +106,17 @@ def failed(kind: str, message: str) -> Answered:
     return {"status": "error", "error_kind": kind, "attempts": 1, "errors": [" ".join(message.split())[:300]]}
 
 
-def skipped() -> Answered:
-    """The response to a prompt without a token."""
-    return {"status": "skipped", "error_kind": "empty_prompt"}
+def fitting(tokens: Sequence[int], longest: int) -> list[int]:
+    """The tokens of a prompt, which are some and leave room for an answer.
+
+    Raises:
+        GivenUp: there are none, or as many as the model takes (`longest`).
+    """
+    if not tokens:
+        raise GivenUp({"status": "skipped", "error_kind": "empty_prompt"})
+    if len(tokens) >= longest:
+        raise GivenUp(failed("context_too_long", f"the prompt has {len(tokens)} tokens, the model takes {longest}"))
+    return list(tokens)
 
 
 def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> Answered:
