@@ -27,13 +27,18 @@ class Problem:
 
     Attributes:
         path: where in the document, as ``tasks[1].dataset_id``; empty for the file as a whole.
-        message: what is wrong and what would be right, one sentence.
+        message: what is wrong and what would be right, one sentence on one line.
         line: 1-based line of the file, None when unknown.
     """
 
     path: str
     message: str
     line: int | None = None
+
+    def __post_init__(self) -> None:
+        # Both quote the file, which is not ours and may hold what a terminal acts on.
+        object.__setattr__(self, "path", visible(self.path))
+        object.__setattr__(self, "message", visible(self.message))
 
 
 class ConfigError(InputError):
@@ -73,6 +78,17 @@ class RunFailed(GageError):
 
 class BudgetSpent(RunFailed):
     """A limit the user set for the run is reached; what was answered is kept."""
+
+
+def visible(text: str) -> str:
+    r"""The text with escapes for line breaks, control characters and others that cannot be seen.
+
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def closest(word: str, known: Iterable[str]) -> str:

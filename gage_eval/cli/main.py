@@ -67,7 +67,10 @@ def main(argv: list[str] | None = None) -> None:
     except GageError as error:
         if "--debug" in arguments:
             raise
-        print(error, file=sys.stderr)
+        from gage_eval.cli.output import readable
+
+        # It may quote a dataset or a file name, with what a terminal would act on.
+        print(readable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as ended:
         # Typer makes an exit of this code out of Ctrl-C.

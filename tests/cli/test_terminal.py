@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,15 @@ def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: 
             engine.info("loading\x1b[2J for %d s", 10)
     engine.info("nobody watches")
     assert capsys.readouterr().out == "  loading\ufffd[2J for 10 s\n"
+
+
+def test_an_error_shows_nothing_that_a_terminal_acts_on(gage: Gage, workspace: Path) -> None:
+    (workspace / "hostile.yaml").write_text('"a\\e[2Jb\\nc": 1\n', encoding="utf-8")
+    in_a_file, as_an_argument = gage("validate", "hostile.yaml"), gage("validate", "no\x1b[2J.yaml")
+    assert "a\\x1b[2Jb\\nc" in in_a_file.out + in_a_file.err
+    for said in (in_a_file, as_an_argument):
+        assert said.code == 2
+        assert "\x1b" not in said.out + said.err
 
 
 def test_a_stage_says_what_it_came_to() -> None:
