@@ -1,7 +1,5 @@
 """YAML becomes values with lines; what no config needs is refused in plain words."""
 
-import contextlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,5 +152,11 @@ def test_broken_yaml_is_said_in_plain_words(text: str, words: str) -> None:
 
 @given(st.text(alphabet="ab:- \n[]{}&*!'\"#|>?<%,\t\\u", max_size=60))
 def test_any_text_is_a_tree_or_a_config_error(text: str) -> None:
-    with contextlib.suppress(ConfigError):
-        yaml_lines.parse(text, "mine.yaml")
+    try:
+        tree = yaml_lines.parse(text, "mine.yaml")
+    except ConfigError as error:
+        (problem,) = error.problems
+        assert problem.message
+        assert problem.line is None or 1 <= problem.line <= len(text.splitlines()) + 1
+    else:
+        assert isinstance(tree, yaml_lines.Scalar | yaml_lines.Listing | yaml_lines.Mapping)

@@ -79,7 +79,8 @@ def test_the_real_prompts_have_known_instructions_and_all_arguments(shared: Path
     for line in file.read_bytes().splitlines():
         row = orjson.loads(line)
         # Raises where an argument is missing.
-        follow("Some text.", row["instruction_id_list"], row["kwargs"])
+        followed = follow("Some text.", row["instruction_id_list"], row["kwargs"])
+        assert len(followed.strict) == len(row["instruction_id_list"])
 
 
 def test_there_are_25_instructions_and_each_names_its_arguments() -> None:

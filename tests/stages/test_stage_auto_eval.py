@@ -141,8 +141,10 @@ def test_above_the_share_the_run_fails_and_keeps_the_scores(bench: Bench, picky:
 def test_missing_fields_and_answers_are_for_other_limits(bench: Bench) -> None:
     inputs = answered(bench, fail_sample_ids=["s0"], max_error_share=1.0)
     lacking = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="ignore")
-    for metric in (lacking, bind("exact_match"), bind("latency")):
-        limited(bench, metric, 0.0, {**inputs, "response_telemetry": inputs["responses"]})
+    for metric, unscored in ((lacking, 6), (bind("exact_match"), 1), (bind("latency"), 1)):
+        result = limited(bench, metric, 0.0, {**inputs, "response_telemetry": inputs["responses"]})
+        row = bench.rows(result, "metrics")[0]
+        assert (row["error"], row["unscored"]) == (1, unscored), "a share of 0 is not exceeded"
 
 
 def test_a_judge_without_verdicts_fails_the_run(bench: Bench) -> None:

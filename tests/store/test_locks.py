@@ -23,6 +23,11 @@ with hold_lock(Store.open(sys.argv[1]).objects, "key", lease_s=2.0):
 """
 
 
+def hold_for_a_moment(store: Store, key: str) -> str:
+    with store.lock(key):
+        return key
+
+
 def test_one_thread_holds_a_lock_at_a_time(store: Store) -> None:
     inside = 0
     most = 0
@@ -45,8 +50,12 @@ def test_one_thread_holds_a_lock_at_a_time(store: Store) -> None:
 
 
 def test_other_keys_do_not_wait(store: Store) -> None:
-    with store.lock("one"), store.lock("two"):
-        pass
+    held = []
+    with store.lock("one"):
+        thread = threading.Thread(target=lambda: held.append(hold_for_a_moment(store, "two")), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert held == ["two"], "taken while the other key was held"
 
 
 def test_a_killed_holder_does_not_keep_others_out(store: Store) -> None:
