@@ -172,11 +172,6 @@ def _segment_array(segments: list[dict[str, Any]]) -> pa.Array:
     )
 
 
-def _url_of(segment: dict[str, Any]) -> str | None:
-    kind = segment["type"]
-    return segment[kind]["url"] if kind in _MEDIA else None
-
-
 def _segment_rest(segment: dict[str, Any]) -> dict[str, Any] | None:
     """A segment's keys beyond type and text or url; those beside a medium's url stand under its type."""
     kind = segment["type"]
