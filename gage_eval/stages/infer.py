@@ -6,7 +6,7 @@ from gage_eval.stages.render import RoleSource
 from gage_eval.stages.specs import GenerateSpec
 
 
-@stage("support", version=2, check=check_errors)
+@stage("support", version=3, check=check_errors)
 def support(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the support model, whose answers later prompts may use.
 

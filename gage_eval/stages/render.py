@@ -108,7 +108,7 @@ class RoleSource:
             PromptError: the template needs what the sample does not have.
         """
         requests = []
-        judged = self._spec.role == "judge_model"
+        tested = self._spec.role == "dut_model"
         columns = (
             "row_index", "sample_id", "kind", "replicates", "prompt", "choices", "unconditioned_input", "tools",
             "tool_choice", "params", "media_meta",
@@ -121,7 +121,7 @@ class RoleSource:
                 media,
             ) = row  # fmt: skip
             kind = self._kind(prepared_kind)
-            self._check(kind, sample_id, None if judged else tools, own)
+            self._check(kind, sample_id, tools if tested else None, own)
             shared = {
                 "kind": kind,
                 "prompt": prompt,
@@ -133,9 +133,9 @@ class RoleSource:
                 "lookup": self._looked_up(index),
                 "embed": media is not None and decode(media)["embed"],
             }
-            if judged:
-                # Parameters and tools of a sample are those of the model under test.
-                shared.update(params=self._judged_by(index), tools=None, tool_choice=None)
+            if not tested:
+                # Parameters and tools of tasks and samples are those of the model under test.
+                shared.update(params=self._own_params(index), tools=None, tool_choice=None)
             if kind == "tools":
                 outputs = tool_outputs(self._context[index]["sample"])
                 shared.update(tool_outputs=outputs, tool_rounds=self._spec.tool_rounds)
@@ -231,9 +231,9 @@ class RoleSource:
             return None
         return judge_override(config, self._spec.prompts, self._spec.judges)
 
-    def _judged_by(self, index: int) -> dict[str, Any]:
-        """The judge's sampling parameters for a row."""
-        override: JudgeOverride | None = self._context[index]["override"]
+    def _own_params(self, index: int) -> dict[str, Any]:
+        """The adapter's sampling parameters; for a row's judge, under those that the sample sets."""
+        override: JudgeOverride | None = self._context.get(index, {}).get("override")
         return {**self._spec.params, **(override.params if override is not None else {})}
 
     def _renderer_of(self, override: JudgeOverride) -> PromptRenderer | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 from support.command import Command, command
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import stage_outputs, write_config
@@ -102,6 +103,45 @@ def test_a_support_answer_is_usable_in_every_later_prompt(own_prompt: bool, tmp_
         assert gage("plan", "sums.yaml").code == 0
     assert len(prompts) == 6
     assert sum(prompt.startswith("Hint: a hint.") for prompt in prompts) == (6 if own_prompt else 3)
+
+
+def test_a_support_model_has_parameters_of_its_own(tmp_path: Path, gage: Command) -> None:
+    """A task's limit of tokens is for the model under test, and would cut a hint short."""
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        helper = {
+            "adapter_id": "helper",
+            "role_type": "helper",
+            "backend_id": "mock",
+            "prompt_id": "hint",
+            "sampling_params": {"top_p": 0.5},
+        }
+        write_config(
+            tmp_path,
+            endpoint.url,
+            rows=1,
+            role_adapters=[*dut(), helper],
+            prompts=[{"prompt_id": "hint", "template": "A hint, please."}],
+            tasks=[{"task_id": "t", "dataset_id": "sums", "sampling_params": {"max_new_tokens": 3}}],
+        )
+        assert gage("run", "sums.yaml").code == 0
+        support, tested = endpoint.stats()["bodies"]
+    assert (support.get("top_p"), support.get("max_tokens")) == (0.5, None)
+    assert (tested.get("top_p"), tested.get("max_tokens")) == (None, 3)
+
+
+def test_a_sample_may_name_a_prompt_that_shows_the_support_answer(tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint(keep_bodies=True) as endpoint:
+        helped(tmp_path, endpoint, own_prompt=False)
+        row = {"messages": [{"role": "user", "content": "1 + 1"}], "label": "2"}
+        own = {"eval_config": {"judge": {"prompt_id": "grade"}}}
+        (tmp_path / "sums.jsonl").write_bytes(orjson.dumps({"id": "s", **row, **own}))
+        config = yaml.safe_load((tmp_path / "sums.yaml").read_text())
+        config["prompts"].append({"prompt_id": "plain", "template": "Right?"})
+        config["role_adapters"][-1]["prompt_id"] = "plain"
+        (tmp_path / "sums.yaml").write_text(yaml.safe_dump(config))
+        assert gage("run", "sums.yaml").code == 0
+        prompts = [body["messages"][0]["content"] for body in endpoint.stats()["bodies"]]
+    assert [prompt for prompt in prompts if prompt.startswith("Hint: a hint.")] == [prompts[-1]]
 
 
 def test_a_pool_bounds_what_an_adapter_has_in_flight_over_all_tasks(tmp_path: Path, gage: Command) -> None:
