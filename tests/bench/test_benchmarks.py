@@ -5,9 +5,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+import bench.__main__
+from bench.__main__ import record
 from bench.cases import CASES, rows_1319, scored
 from bench.data import dataset, records
-from bench.figures import Figure
+from bench.figures import Figure, machine
 from bench.page import page
 from bench.process import HERE, BenchFailed, run
 
@@ -24,6 +26,34 @@ def test_results_cover_every_case_that_make_bench_measures() -> None:
     results = orjson.loads((ROOT / "bench" / "results.json").read_bytes())
     names = {case["name"] for case in results["cases"]}
     assert names >= {case.name for case in CASES if case.size != "full"}
+
+
+def test_single_cases_do_not_replace_the_record_of_another_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, page_file = tmp_path / "results.json", tmp_path / "benchmarks.md"
+    monkeypatch.setattr(bench.__main__, "RESULTS", results)
+    monkeypatch.setattr(bench.__main__, "PAGE", page_file)
+    figure = Figure("whole run", "s", [1.0]).to_json()
+    measured = [
+        {"name": case.name, "title": "x", "date": "d", "commit": "c", "load_before": 0.0, "figures": [figure]}
+        for case in CASES
+        if case.size != "full"
+    ]
+
+    def recorded() -> list[str]:
+        return [case["date"] for case in orjson.loads(results.read_bytes())["cases"]]
+
+    record(measured)
+    record([{**measured[0], "date": "later"}])
+    assert recorded() == ["later", *["d"] * (len(measured) - 1)], "on the same machine the others stay"
+    monkeypatch.setattr(bench.__main__, "machine", lambda: {**machine(), "cpu": "another"})
+    before = results.read_bytes()
+    record([{**measured[0], "date": "elsewhere"}])
+    assert results.read_bytes() == before
+    assert "another machine's" in capsys.readouterr().err
+    record([{**case, "date": "elsewhere"} for case in measured])
+    assert set(recorded()) == {"elsewhere"}
 
 
 def test_data_is_a_function_of_the_number_of_rows_and_every_prompt_is_its_own(tmp_path: Path) -> None:
