@@ -15,7 +15,7 @@ _COUNTED = {
     "auto_eval": ("metrics", "metric"),
 }
 _WRONG = {"rejects": "rejected", "prepare_rejects": "rejected", "error": "in error"}
-_UNDER_WAY = {"in_flight": "in flight", "retried": "retried", "reused": "reused", "errors": "in error"}
+_SO_FAR = {"retried": "retried", "reused": "reused", "errors": "in error"}
 
 
 def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None = None) -> str:
@@ -40,10 +40,16 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
     return " · ".join(said + _named(counts, _WRONG))
 
 
-def progress_text(figures: Mapping[str, int | float]) -> str:
-    """What a stage under way says of itself: ``212 rows/s · 64 in flight · 3 retried``."""
-    said = [f"{rate_text(figures['rows_per_s'])} rows/s"] if figures.get("rows_per_s") else []
-    return " · ".join(said + _named(figures, _UNDER_WAY))
+def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) -> str:
+    """What a stage under way says of itself: ``212 rows/s · 64 in flight · 3 retried``.
+
+    Args:
+        figures: as an observer is told them.
+        moving: False for a stage that has stopped: how fast it was, and what it had in flight, is past.
+    """
+    said = [f"{rate_text(figures['rows_per_s'])} rows/s"] if moving and figures.get("rows_per_s") else []
+    words = _SO_FAR if not moving else {"in_flight": "in flight", **_SO_FAR}
+    return " · ".join(said + _named(figures, words))
 
 
 def rate_text(rate: float) -> str:

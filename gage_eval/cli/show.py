@@ -41,6 +41,8 @@ def show(
         else:
             print_runs(rows, store, output_dir)
         return
+    if task is not None and sample is None:
+        raise InputError(f"--task names the task of a sample: gage show {run_id} --sample ID --task {task}")
     stored = StoredRun.open(Places.at(store, output_dir), run_id)
     if sample is not None:
         from gage_eval.cli.samples import show_sample
@@ -75,19 +77,23 @@ def _row(stored: "StoredRun") -> dict[str, Any]:
         }
     return {
         "run": stored.run_id,
-        "name": record.get("name"),
+        "name": record["name"],
         "status": stored.standing,
-        "started": record.get("created"),
-        "tasks": list(record.get("tasks") or []),
-        "score": _headline(stored) if record.get("status") == "completed" else None,
+        "started": record["created"],
+        "tasks": list(record["tasks"]),
+        "score": _headline(stored) if record["status"] == "completed" else None,
     }
 
 
 def _headline(stored: "StoredRun") -> str | None:
-    """The first metric of the first task."""
+    """The first metric of the first task; None also where the summary cannot be read, as the run's own page says."""
+    from gage_eval.errors import InputError
     from gage_eval.report.console import score_text
 
-    metrics = stored.summary.metrics
+    try:
+        metrics = stored.summary.metrics
+    except InputError:
+        return None
     return f"{metrics[0].name} {score_text(metrics[0])}" if metrics else None
 
 
@@ -146,18 +152,19 @@ def _show_run(stored: "StoredRun") -> None:
     from gage_eval.report.console import clean, print_scores
 
     record = stored.record
-    began = str(record.get("created")).replace("T", " ").removesuffix("+00:00")
-    print(clean(f"{record.get('name')} · run {stored.run_id} · {stored.standing} · began {began}"))
+    began = str(record["created"]).replace("T", " ").removesuffix("+00:00")
+    print(clean(f"{record['name']} · run {stored.run_id} · {stored.standing} · began {began}"))
     if stored.status == "completed":
         print_scores(stored.summary, report=shown_place(stored.folder.place("report.html")))
-        print()
+        if stored.stages:
+            print()
     _print_stages(stored)
     for sentence in _remarks(stored):
         print(clean(sentence))
 
 
 def _remarks(stored: "StoredRun") -> list[str]:
-    """What to know and to do about a run that is not finished."""
+    """What to know and to do about a run whose numbers do not say it all."""
     from gage_eval.cli.output import duration
 
     again = f"go on with it by {stored.folder.again}"
@@ -169,7 +176,8 @@ def _remarks(stored: "StoredRun") -> list[str]:
     if standing == "running":
         return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
     if standing == "completed":
-        return []
+        scored = stored.record.get("rescored")
+        return [] if scored is None else [f"It holds other scores of the responses of run {scored['run_id']}."]
     error = str(stored.record.get("error") or "").strip()
     if "gage resume" in error:
         return [error]
@@ -180,24 +188,27 @@ def _print_stages(stored: "StoredRun") -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.marks import STAGES
 
-    tasks = list(stored.record.get("tasks") or [])
+    tasks = list(stored.record["tasks"])
     known = [(task_id, stage) for task_id in tasks for stage in STAGES]
     states = sorted(stored.stages.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known))
+    under_way = stored.standing == "running"
     rows = []
     for _, state in states:
+        moving = under_way and state.state == "running"
+        stands = "stopped" if state.state == "running" and not moving else state.state
         outputs = "  ".join(f"{name} {state.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in state.outputs)
-        row = (state.stage, state.state, _progress(state), outputs)
+        row = (state.stage, stands, _progress(state, moving=moving), outputs)
         rows.append((state.task_id, *row) if len(tasks) > 1 else row)
     if rows:
         header = ("stage", "state", "came to", "artifact")
         print_table(("task", *header) if len(tasks) > 1 else header, rows)
 
 
-def _progress(state: "StageState") -> str:
+def _progress(state: "StageState", *, moving: bool) -> str:
     """Rows done, and what else is to be said about them."""
     from gage_eval.cli.figures import progress_text, result_text
 
     if state.state in ("finished", "cached"):
         return result_text(state.stage, state.figures)
     done = f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}" if state.done else ""
-    return " · ".join(filter(None, (done, progress_text(state.figures))))
+    return " · ".join(filter(None, (done, progress_text(state.figures, moving=moving))))

@@ -25,6 +25,7 @@ SUMMARY_FILE = "summary.json"
 EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.html"
 _NAME_TRIES = 20
+_IN_EVERY_RECORD = frozenset({"name", "created", "status", "tasks", "options"})
 
 
 class RunFolder:
@@ -60,10 +61,8 @@ class RunFolder:
                 return folder
         if run_id is None:
             raise InputError(f"{places.runs} has no name left to give: choose one with --run-id.")
-        raise InputError(
-            f"a run '{run_id}' is there already in {places.runs}. Go on with it by {places.again(run_id)}, or choose "
-            "another --run-id."
-        )
+        go_on = "" if "rescored" in record else f"Go on with it by {places.again(run_id)}, or choose "
+        raise InputError(f"a run '{run_id}' is there already in {places.runs}. {go_on or 'Choose '}another --run-id.")
 
     @classmethod
     def open(cls, places: Places, run_id: str) -> "RunFolder":
@@ -125,9 +124,10 @@ class RunFolder:
             value = decode(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
         except ValueError as error:
             raise InputError(f"{self.place(RUN_FILE)} is no run record ({error}).") from error
-        if not isinstance(value, dict):
-            raise InputError(f"{self.place(RUN_FILE)} is no run record.")
-        return value
+        missing = _IN_EVERY_RECORD - value.keys() if isinstance(value, dict) else _IN_EVERY_RECORD
+        if missing:
+            raise InputError(f"{self.place(RUN_FILE)} is no run record: it has no {', '.join(sorted(missing))}.")
+        return dict(value)
 
     def update(self, **fields: JsonValue) -> None:
         """Set fields of run.json."""

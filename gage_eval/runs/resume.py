@@ -1,7 +1,7 @@
 """Going on with an earlier run."""
 
 from gage_eval.errors import InputError
-from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.folder import RUN_FILE, RunFolder
 from gage_eval.runs.options import Places, RunOptions
 
 
@@ -17,9 +17,10 @@ def resumed(
         only_errors: ask again only for rows that ended in an error.
 
     Raises:
-        InputError: there is no such run.
+        InputError: there is no such run, or it cannot be gone on with.
     """
-    record = RunFolder.open(Places.at(store, output_dir), run_id).record()
+    folder = RunFolder.open(Places.at(store, output_dir), run_id)
+    record = folder.record()
     if "rescored" in record:
         raise InputError(
             f"run {run_id} holds other scores of the responses of run {record['rescored']['run_id']}: resume that one."
@@ -29,4 +30,7 @@ def resumed(
         kept["store"] = store
     if output_dir is not None:
         kept["output_dir"] = output_dir
-    return RunOptions.model_validate({**kept, "run_id": run_id, "resume": True, "only_errors": only_errors})
+    try:
+        return RunOptions.of({**kept, "run_id": run_id, "resume": True, "only_errors": only_errors})
+    except InputError as error:
+        raise InputError(f"{folder.place(RUN_FILE)} holds options that cannot be used: {error}") from error

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
+from gage_eval import __version__
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError
 from gage_eval.processes import alive
@@ -93,14 +94,20 @@ class StoredRun:
         """What summary.json holds.
 
         Raises:
-            InputError: the run has not come to its end.
+            InputError: the run has not come to its end, or another version of gage-eval wrote it.
         """
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
             raise InputError(
                 f"run {self.run_id} has no summary (it is {self.status}); finish it by {self.folder.again}"
             )
-        return Summary.model_validate(decode(data))
+        try:
+            return Summary.model_validate(decode(data))
+        except ValueError as error:
+            raise InputError(
+                f"{self.folder.place(SUMMARY_FILE)} is no summary that gage-eval {__version__} can read; write it "
+                f"again by {self.folder.again}"
+            ) from error
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:

@@ -108,8 +108,8 @@ def test_gc_protects_everything_younger_than_a_run_under_way(gage: Gage, store: 
     forget(store, "first")
     folder = store / "runs" / "busy"
     folder.mkdir()
-    began = {"run_id": "busy", "created": record["created"], "status": "running", "tasks": ["sums"]}
-    (folder / "run.json").write_bytes(orjson.dumps(began))
+    began = {name: record[name] for name in ("name", "created", "tasks", "options")}
+    (folder / "run.json").write_bytes(orjson.dumps({**began, "run_id": "busy", "status": "running"}))
     said = gage("cache", "gc", "--min-age", "0s")
     assert "Under way: busy." in said.out
     assert artifacts(store) == kept

@@ -87,6 +87,7 @@ def test_a_sample_in_error_shows_why(gage: Gage, workspace: Path) -> None:
         (("firs",), "no run 'firs'"),
         (("../first",), "cannot be a run id"),
         (("--sample", "s1"), "need a run"),
+        (("first", "--task", "sums"), "gage show first --sample ID --task sums"),
     ],
 )
 def test_what_is_not_there_is_named(gage: Gage, arguments: tuple[str, ...], message: str) -> None:
@@ -99,7 +100,9 @@ def test_what_is_not_there_is_named(gage: Gage, arguments: tuple[str, ...], mess
 def under_way(folder: Path, *, silent: timedelta) -> None:
     """A run's folder as a process leaves it in the middle of infer."""
     last = (datetime.now(UTC) - silent).isoformat(timespec="milliseconds")
-    record = {"run_id": folder.name, "name": "small", "created": last, "status": "running", "tasks": ["sums"]}
+    record = {
+        "run_id": folder.name, "name": "small", "created": last, "status": "running", "tasks": ["sums"], "options": {},
+    }  # fmt: skip
     events: list[dict[str, Any]] = [
         {"type": "stage_started", "payload": {}},
         {"type": "stage_progress", "payload": {"done": 40, "total": 90, "in_flight": 8, "retried": 2, "errors": 1}},
@@ -121,6 +124,7 @@ def test_a_run_without_a_sign_of_life_is_said_to_be_killed(gage: Gage, workspace
     under_way(workspace / ".gage" / "runs" / "gone", silent=timedelta(hours=5))
     said = gage("show", "gone").out
     assert "No sign of life for about 5 h: it was probably killed; go on with it by gage resume gone" in said
+    assert re.search(r"^infer +stopped +40/90 · 2 retried · 1 in error$", said, re.MULTILINE), "nothing is in flight"
     assert gage("show", "--json").json[0]["status"] == "silent"
 
 
@@ -139,10 +143,51 @@ def test_a_killed_run_is_told_from_one_under_way_by_its_process(gage: Gage, work
 
 def test_a_damaged_folder_does_not_hide_the_other_runs(gage: Gage, workspace: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
-    broken = workspace / ".gage" / "runs" / "broken"
-    broken.mkdir()
-    (broken / "run.json").write_text("{")
+    runs = workspace / ".gage" / "runs"
+    for name, record in (("broken", "{"), ("foreign", "[1]"), ("partial", '{"status": "completed"}')):
+        (runs / name).mkdir()
+        (runs / name / "run.json").write_text(record)
     statuses = {row["run"]: row["status"] for row in gage("show", "--json").json}
-    assert statuses == {"first": "completed", "broken": "damaged"}
+    assert statuses == {"first": "completed", "broken": "damaged", "foreign": "damaged", "partial": "damaged"}
     assert gage("show").code == 0
     assert "is no run record" in gage("show", "broken").err
+    assert "run.json is no run record: it has no created, name, options, tasks." in gage("show", "partial").err
+    assert gage("resume", "partial").code == gage("score", "partial", "--metric", "contains").code == 2
+
+
+@pytest.mark.parametrize("summary", [None, "{", '{"schema_version": 0}'])
+def test_a_summary_nobody_can_read_does_not_hide_the_other_runs(
+    gage: Gage, workspace: Path, summary: str | None
+) -> None:
+    for run_id in ("first", "second"):
+        gage("run", "mine.yaml", "--inline", "--run-id", run_id)
+    file = workspace / ".gage" / "runs" / "second" / "summary.json"
+    file.unlink()
+    if summary is not None:
+        file.write_text(summary)
+    scores = {row["run"]: row["score"] for row in gage("show", "--json").json}
+    assert scores["first"].startswith("exact_match")
+    assert scores["second"] is None
+    said = gage("show", "second")
+    assert said.code == 2
+    assert said.err.endswith(" by gage resume second\n")
+    assert gage("resume", "second", "--inline").code == 0
+    assert gage("show", "second").code == 0
+
+
+def test_a_run_of_other_scores_says_whose_responses_they_are_of(gage: Gage) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    keep = ("score", "first", "--metric", "contains", "--save", "--run-id", "again")
+    assert gage(*keep).code == 0
+    assert gage("show", "again").out.endswith("\nIt holds other scores of the responses of run first.\n")
+    assert gage(*keep).err == "a run 'again' is there already in .gage/runs. Choose another --run-id.\n"
+
+
+def test_options_of_another_version_are_said_when_a_run_is_to_go_on(gage: Gage, workspace: Path) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    file = workspace / ".gage" / "runs" / "first" / "run.json"
+    record = orjson.loads(file.read_bytes())
+    file.write_bytes(orjson.dumps({**record, "options": {**record["options"], "priority": 1}}))
+    said = gage("resume", "first")
+    assert said.code == 2
+    assert "run.json holds options that cannot be used: priority: " in said.err

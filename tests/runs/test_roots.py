@@ -11,7 +11,10 @@ from gage_eval.store import Store
 def test_runs_that_did_not_come_to_their_end_are_unfinished(tmp_path: Path) -> None:
     places = Places(str(tmp_path / "store"), str(tmp_path / "runs"))
     for status in ("completed", "failed", "interrupted", "running"):
-        record = {"status": status, "created": "2026-01-01T00:00:00+00:00", "process": {"host": "elsewhere"}}
+        record = {
+            "status": status, "created": "2026-01-01T00:00:00+00:00", "process": {"host": "elsewhere"},
+            "name": "small", "tasks": [], "options": {},
+        }  # fmt: skip
         RunFolder.create(places, f"run-{status}", record).close()
 
     roots = find_roots(Store.open(places.store), places)
