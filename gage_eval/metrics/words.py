@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Collection
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_ARTICLE = frozenset({"a", "an", "the"})
+_ARTICLES = re.compile(rf"\b(?:{'|'.join(sorted(_ARTICLE))})\b")
+_NO_FINITE_NUMBERS = frozenset({"nan", "inf", "infinity"})
 _BETWEEN = re.compile(r"[ -]")
 
 
@@ -23,13 +25,12 @@ def drop_words(text: str, stop_words: Collection[str] = ()) -> list[str]:
     left_out = {_cleaned(word) for word in stop_words}
     parts = _BETWEEN.split(text)
     cleaned = {part: _cleaned(part) for part in set(parts)}
-    words = (cleaned[part] for part in parts)
-    return [part for word in words if word not in left_out for part in word.split()]
+    return " ".join([word for part in parts if (word := cleaned[part]) not in left_out]).split()
 
 
 def f1(predicted: "Counter[str]", wanted: "Counter[str]") -> float:
     """Harmonic mean of precision and recall of a bag of words; 0 when nothing is shared."""
-    shared = (predicted & wanted).total()
+    shared = sum(min(count, wanted.get(word, 0)) for word, count in predicted.items())
     if not shared:
         return 0.0
     precision, recall = shared / predicted.total(), shared / wanted.total()
@@ -38,16 +39,18 @@ def f1(predicted: "Counter[str]", wanted: "Counter[str]") -> float:
 
 def _cleaned(word: str) -> str:
     word = word.casefold()
-    if not _is_number(word):
-        word = word.translate(_NO_PUNCTUATION)
-    if _is_number(word):
-        word = str(float(word))
-    return " ".join(_ARTICLES.sub(" ", word).split())
+    bare = word.translate(_NO_PUNCTUATION)
+    if bare.isalpha() and bare not in _NO_FINITE_NUMBERS:
+        # Most words are neither number nor hold an article among others: no need to try.
+        return "" if bare in _ARTICLE else bare
+    number = _number(word)
+    if number is None:
+        number = _number(bare)
+    return " ".join(_ARTICLES.sub(" ", bare).split()) if number is None else str(number)
 
 
-def _is_number(word: str) -> bool:
+def _number(word: str) -> float | None:
     try:
-        float(word)
+        return float(word)
     except ValueError:
-        return False
-    return True
+        return None

@@ -35,10 +35,17 @@ def token_f1(prediction: str, answers: Sequence[str], *, stop_words: Sequence[st
     wanted = [answer for answer in answers if answer[:1].strip()]
     if not wanted:
         return Score.unscored("there is no reference")
-    given, bag = drop_words(prediction), Counter(drop_words(prediction, stop_words))
+    given, bag = _words(prediction, stop_words)
+    right = [_words(answer, stop_words) for answer in wanted]
     return Score(
         {
-            "f1": max(f1(bag, Counter(drop_words(answer, stop_words))) for answer in wanted),
-            "exact": float(bool(given) and any(drop_words(answer) == given for answer in wanted)),
+            "f1": max(f1(bag, other) for _, other in right),
+            "exact": float(bool(given) and any(words == given for words, _ in right)),
         }
     )
+
+
+def _words(text: str, stop_words: Sequence[str]) -> tuple[list[str], "Counter[str]"]:
+    """The words of a text in order, and those of them that count for F1."""
+    words = drop_words(text)
+    return words, Counter(drop_words(text, stop_words) if stop_words else words)
