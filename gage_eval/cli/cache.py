@@ -22,6 +22,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
     from datetime import UTC, datetime
 
     from gage_eval.cli.output import print_json, print_table, size_text
+    from gage_eval.report.console import counted
     from gage_eval.runs.options import Places
     from gage_eval.store import Store as ArtifactStore
 
@@ -46,7 +47,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
         ("artifact", "table", "rows", "size", "written", "of"),
         [
             (
-                one.id[:12],
+                one.id[:8],
                 (one.table or "damaged") + ("" if one.complete or not one.table else " (incomplete)"),
                 f"{one.rows:,}",
                 size_text(one.bytes),
@@ -57,7 +58,7 @@ def ls(store: Store = None, json: AsJson = False) -> None:
         ],
         right=("rows", "size"),
     )
-    print(f"{len(listed):,} artifacts, {size_text(sum(one.bytes for one in listed))}.")
+    print(f"{counted(len(listed), 'artifact')}, {size_text(sum(one.bytes for one in listed))}.")
 
 
 @cache_app.command("verify")

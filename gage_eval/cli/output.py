@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from gage_eval.canonical import JsonValue, normalise
-from gage_eval.report.console import clean, folded, terminal_width
+from gage_eval.report.console import clean, folded, padded, terminal_width
 
 # A column narrower than this is not worth folding.
-_LEAST_WIDTH = 24
+_LEAST_WIDTH = 14
 
 
 def print_json(value: JsonValue) -> None:
@@ -24,17 +26,14 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
     On a terminal the last column is folded below itself where a line would be too long.
     """
     table = [list(header), *([clean(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
     indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
     width = terminal_width(sys.stdout)
     if width is not None and width - indent < _LEAST_WIDTH:
         width = None
     for row in table:
-        cells = [
-            cell.rjust(wide) if name in right else cell.ljust(wide)
-            for name, cell, wide in zip(header, row, widths, strict=True)
-        ]
-        print(folded("  ".join(cells).rstrip(), width, indent))
+        line = [padded(cell, wide, right=name in right) for name, cell, wide in zip(header, row, widths, strict=True)]
+        print(folded("  ".join(line).rstrip(), width, indent))
 
 
 def shown_place(place: str) -> str:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
+
 from gage_eval.cli.figures import progress_text, result_text
-from gage_eval.report.console import clean, counted
+from gage_eval.report.console import clean, counted, padded
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -96,7 +98,7 @@ class ConsoleObserver:
             tasks = payload["tasks"]
             self._again = payload["again"]
             # The stages of the only task need no name before them.
-            self._width = max(len(clean(name)) for name in tasks) + 2 if len(tasks) > 1 else 0
+            self._width = max(cell_len(clean(name)) for name in tasks) + 2 if len(tasks) > 1 else 0
             where = "inline" if self._inline else f"prefect {payload.get('url') or ''}".rstrip()
             self._say(clean(f"{payload['name']} · {counted(len(tasks), 'task')} · {where} · run {payload['run_id']}"))
         elif kind == "warning":
@@ -107,7 +109,7 @@ class ConsoleObserver:
         self._say(clean(f"  {text}"))
 
     def _label(self, task_id: str, stage: str) -> str:
-        return f"{clean(task_id) if self._width else '':<{self._width}}{stage:<11}"
+        return f"{padded(clean(task_id) if self._width else '', self._width)}{stage:<11}"
 
     def _drop_bar(self, task_id: str, stage: str) -> None:
         with self._lock:

@@ -1,10 +1,12 @@
 """The score table: on a terminal with rich, elsewhere as plain aligned lines."""
 
+import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import TextIO, TypeAlias
+
+from rich.cells import cell_len
 
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import GroupScore, MetricSummary, Summary, format_value
@@ -89,7 +91,7 @@ def plain_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list
 
 def _lines(rows: Sequence[Sequence[str]], width: int | None) -> list[_Line]:
     wide = _aligned(COLUMNS, rows)
-    if width is None or max(len(_joined(line)) for line in wide) <= width:
+    if width is None or max(cell_len(_joined(line)) for line in wide) <= width:
         return wide
     head, *metrics = _aligned(COLUMNS[1:], [row[1:] for row in rows])
     lines = [[("", "  "), *head]]
@@ -105,13 +107,10 @@ def _lines(rows: Sequence[Sequence[str]], width: int | None) -> list[_Line]:
 def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[_Line]:
     """Each row as pairs of a column's name and the padded cell, the heading first."""
     table = [columns, *rows]
-    widths = [max(len(row[index]) for row in table) for index in range(len(columns))]
+    widths = [max(cell_len(row[index]) for row in table) for index in range(len(columns))]
     return [
         [
-            (
-                name,
-                ("  " if index else "") + (cell.ljust(widths[index]) if name in _LEFT else cell.rjust(widths[index])),
-            )
+            (name, ("  " if index else "") + padded(cell, widths[index], right=name not in _LEFT))
             for index, (name, cell) in enumerate(zip(columns, row, strict=True))
         ]
         for row in table
@@ -148,10 +147,21 @@ def terminal_width(stream: TextIO) -> int | None:
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
     """The text in lines of at most that width, broken between words; those after the first are indented."""
-    if width is None or len(text) <= width:
+    if width is None or cell_len(text) <= width:
         return text
-    lines = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    lines = [""]
+    for word in re.findall(r"\s*\S+", text):
+        if lines[-1] and cell_len(lines[-1] + word) > width:
+            lines.append(" " * indent + word.lstrip())
+        else:
+            lines[-1] += word
     return "\n".join(lines)
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """The text with blanks to that many columns of a terminal, of which a Chinese letter takes two."""
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if right else text + blanks
 
 
 def counted(count: int, noun: str) -> str:

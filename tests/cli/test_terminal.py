@@ -34,6 +34,20 @@ def test_the_last_column_is_folded_below_itself_on_a_terminal(
     assert lines[3] == "f1           words"
 
 
+def test_names_that_take_two_columns_a_letter_keep_the_columns_in_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(("metric", "summary"), [("准确率", "正确 " * 9), ("f1", "words")])
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "metric  summary",
+        "准确率  " + " ".join(["正确"] * 6),
+        " " * 8 + " ".join(["正确"] * 3),
+        "f1      words",
+    ]
+
+
 def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("metric", "summary"), [("exact_match", "right " * 20)])
     assert len(capsys.readouterr().out.splitlines()) == 2
@@ -66,7 +80,9 @@ def test_a_stage_says_what_it_came_to() -> None:
     said = result_text("infer", counts, seconds=4.0)
     assert said == "1,319 rows · 268 reused · 3 retried · 263 requests/s · 2 in error"
     assert result_text("infer", {"responses": 48, "sent": 48}, seconds=377.0) == "48 rows · 0.13 requests/s"
-    assert progress_text({"rows_per_s": 212.4, "in_flight": 64, "errors": 0}) == "212 rows/s · 64 in flight"
+    under_way = {"rows_per_s": 212.4, "in_flight": 64, "errors": 0, "retried": 3}
+    assert progress_text(under_way) == "212 rows/s · 64 in flight · 3 retried"
+    assert progress_text(under_way, moving=False) == "3 retried"
 
 
 def test_the_only_task_is_not_named_before_its_stages(gage: Gage) -> None:

@@ -46,6 +46,15 @@ def test_a_table_that_does_not_fit_has_its_tasks_as_headings() -> None:
     assert len(plain_lines(rows, 100)) == 2
 
 
+def test_full_width_names_keep_the_columns_in_line() -> None:
+    rows = [("数据", "ｆ１", "0.5", "8", "0", "0", "0"), ("data", "f1", "0.5", "8", "0", "0", "0")]
+    assert plain_lines(rows) == [
+        "task  metric  score  n  truncated  unparsed  error",
+        "数据  ｆ１    0.5    8          0         0      0",
+        "data  f1      0.5    8          0         0      0",
+    ]
+
+
 def test_plus_minus_is_half_of_the_interval() -> None:
     ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.8, ci_high=0.9)]))
     assert score == "0.842 ± 0.050"
