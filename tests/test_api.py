@@ -1,6 +1,7 @@
 """The Python API: run a config from a script or a notebook, and get its numbers and rows."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,19 @@ def test_samples_come_with_their_responses_and_scores() -> None:
     assert orjson.loads(second["eval_result"])["exact_match"][0]["values"] == {"score": 1}
     assert run.samples("sums") == table
     assert run.responses().num_rows == ROWS
+
+
+def test_the_process_it_runs_in_stays_as_its_owner_set_it() -> None:
+    before = gc.get_threshold(), sys.getswitchinterval()
+    mine = (701, 11, 12), 0.004
+    gc.set_threshold(*mine[0])
+    sys.setswitchinterval(mine[1])
+    try:
+        gage_eval.run("mine.yaml", store="store")
+        assert (gc.get_threshold(), sys.getswitchinterval()) == mine
+    finally:
+        gc.set_threshold(*before[0])
+        sys.setswitchinterval(before[1])
 
 
 def test_options_reach_the_run() -> None:

@@ -21,11 +21,9 @@ def launch_run(
         InputError: the options or the config cannot be used, or the API does not answer.
         GageError: what stopped the run; everything computed is kept.
     """
-    from gage_eval.cli.lean import be_lean
     from gage_eval.cli.prefect_api import choose_api
     from gage_eval.cli.progress import ConsoleObserver
 
-    be_lean()
     api_url = choose_api(inline=inline, prefect=prefect)
     with ConsoleObserver(quiet=quiet, inline=api_url is None) as console:
         if api_url is None:

@@ -1,4 +1,4 @@
-"""gage server, doctor."""
+"""gage server start, stop, status."""
 
 from typing import Annotated
 
