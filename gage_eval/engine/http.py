@@ -80,7 +80,7 @@ class HTTPEndpoint:
         self._is_alive = is_alive
         self._limiter = limiter or Limiter(1)
         self._rates = rates or Rates(None, None)
-        self._breaker = Breaker(give_up_after_s)
+        self._breaker = Breaker(give_up_after_s, policy.max_elapsed_s)
         self._session: aiohttp.ClientSession | None = None
         self._urls: dict[str, yarl.URL] = {}
         self._proxy: str | None = None
@@ -152,7 +152,11 @@ class HTTPEndpoint:
                     waiting = time.monotonic()
                     await self._limiter.wait(turn)
                     started += time.monotonic() - waiting
-            result = await self._attempt(path, body, read, stream)
+            attempt = self._breaker.sent()
+            try:
+                result = await self._attempt(path, body, read, stream)
+            finally:
+                self._breaker.ended(attempt)
             if isinstance(result, Response):
                 self._went_through()
                 if self._rates.limited:
@@ -186,7 +190,7 @@ class HTTPEndpoint:
             self._limiter.overloaded()
         failing = self._breaker.opened_by(failure, attempts)
         if failing is not None:
-            what = "cannot be reached" if unreachable else "fails"
+            what = "cannot be reached" if unreachable else "refuses all requests" if failure.is_refusal else "fails"
             raise EndpointFailed(
                 f"{self.base_url} {what}: for {failing:.0f} s every attempt came to nothing ({failure.message})."
             )

@@ -1,5 +1,6 @@
 """How much an endpoint gets a minute, and when it counts as gone."""
 
+import math
 import time
 from collections.abc import Callable
 
@@ -77,28 +78,50 @@ class Breaker:
 
     It opens when for ``give_up_after_s`` nothing was answered and every attempt failed: at once where nothing listens,
     for other failures when they met several rows, so that one row that breaks a server does not end the run.
-    Refusals for load (429, or with a `Retry-After`) are answers.
+    Refusals for load (429, or with a `Retry-After`) are signs of life. They open it only where nothing was ever
+    answered, after ``refused_most_s`` or, if the endpoint asked for longer, when that is over.
+
+    Failures and refusals both wait for the attempts that were sent within their time: a slow endpoint may answer yet.
 
     Args:
         give_up_after_s: how long it may fail.
+        refused_most_s: how long it may refuse everything from its first answer on.
         now: a monotonic clock in seconds.
     """
 
     _ROWS = 3
 
-    def __init__(self, give_up_after_s: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, give_up_after_s: float, refused_most_s: float = math.inf, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._give_up_after_s = give_up_after_s
+        self._refused_most_s = refused_most_s
         self._now = now
         self._since: float | None = None
         self._rows = 0
-        self._seen = False
+        self._there = False
+        self._answers = False
+        self._refused_since: float | None = None
+        # Seconds after the first refusal until which the endpoint asked to be left alone.
+        self._left_alone_s = 0.0
+        # When each attempt that is under way was sent, oldest first.
+        self._sent: dict[int, float] = {}
+        self._attempts = 0
+
+    def sent(self) -> int:
+        """An attempt begins; its number, for `ended`."""
+        self._attempts += 1
+        self._sent[self._attempts] = self._now()
+        return self._attempts
+
+    def ended(self, attempt: int) -> None:
+        """An attempt came to something; what that is, is told next."""
+        del self._sent[attempt]
 
     def answered(self) -> None:
         """The endpoint answered."""
-        self._seen = True
-        if self._since is not None:
-            self._since = None
-            self._rows = 0
+        self._answers = True
+        self._lives()
 
     def opened_by(self, failure: Failure, attempts: int) -> float | None:
         """Count a failed attempt; how long the endpoint has been failing, once that is too long.
@@ -107,18 +130,18 @@ class Breaker:
             failure: what the attempt came to.
             attempts: how many attempts of this call have failed.
         """
-        if failure.kind == "rate_limited" or failure.retry_after_s is not None:
-            self.answered()
-            return None
         now = self._now()
+        if failure.is_refusal:
+            self._lives()
+            return None if self._answers else self._refused(now, failure.retry_after_s or 0.0)
         if self._since is None:
             self._since = now
         if self._rows == 0 or attempts == 1:
             self._rows += 1
         failing = now - self._since
         unreachable = failure.kind == "unreachable"
-        self._seen |= not unreachable
-        gone = unreachable or self._rows >= self._ROWS
+        self._there |= not unreachable
+        gone = unreachable or (self._rows >= self._ROWS and not self._is_awaited(self._since + self._most_s))
         return failing if gone and failing >= self._most_s else None
 
     def soonest(self, wait_s: float) -> float:
@@ -128,4 +151,23 @@ class Breaker:
 
     @property
     def _most_s(self) -> float:
-        return self._give_up_after_s if self._seen else self._give_up_after_s * _NEVER_THERE
+        return self._give_up_after_s if self._there else self._give_up_after_s * _NEVER_THERE
+
+    def _lives(self) -> None:
+        self._there = True
+        self._since = None
+        self._rows = 0
+
+    def _refused(self, now: float, retry_after_s: float) -> float | None:
+        if self._refused_since is None:
+            self._refused_since = now
+        refusing = now - self._refused_since
+        if refusing < self._refused_most_s:
+            self._left_alone_s = max(self._left_alone_s, refusing + retry_after_s)
+            return None
+        over = refusing >= self._left_alone_s and not self._is_awaited(self._refused_since + self._refused_most_s)
+        return refusing if over else None
+
+    def _is_awaited(self, moment: float) -> bool:
+        """Whether an attempt sent before a moment is still under way."""
+        return next(iter(self._sent.values()), math.inf) < moment

@@ -52,6 +52,11 @@ class Failure:
     message: str
     retry_after_s: float | None = None
 
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the endpoint is well and takes no more for now."""
+        return self.kind == "rate_limited" or self.retry_after_s is not None
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:

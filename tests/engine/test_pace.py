@@ -12,6 +12,7 @@ from gage_eval.engine.retry import Action, Failure
 ERROR = Failure(Action.RETRY, "http_500", "500")
 REFUSED = Failure(Action.RETRY, "unreachable", "connection refused")
 LOAD = Failure(Action.RETRY, "rate_limited", "429")
+WAIT = Failure(Action.RETRY, "http_503", "503", retry_after_s=3600)
 
 
 @dataclass
@@ -65,7 +66,7 @@ def test_tokens_are_reserved_by_the_mean_of_the_answers() -> None:
 
 def test_an_endpoint_nobody_listens_at_is_gone_after_its_time_whoever_asks() -> None:
     clock = Clock()
-    breaker = Breaker(30, clock)
+    breaker = Breaker(30, now=clock)
     breaker.answered()
     assert breaker.opened_by(REFUSED, 1) is None
     assert breaker.soonest(10) == 10
@@ -78,7 +79,7 @@ def test_an_endpoint_nobody_listens_at_is_gone_after_its_time_whoever_asks() -> 
 
 def test_an_endpoint_that_was_never_there_is_given_up_sooner() -> None:
     clock = Clock()
-    breaker = Breaker(30, clock)
+    breaker = Breaker(30, now=clock)
     assert breaker.opened_by(REFUSED, 1) is None
     assert breaker.soonest(10) == 5
     clock.now += 5
@@ -87,7 +88,7 @@ def test_an_endpoint_that_was_never_there_is_given_up_sooner() -> None:
 
 def test_one_row_that_breaks_the_server_does_not_end_the_run() -> None:
     clock = Clock()
-    breaker = Breaker(30, clock)
+    breaker = Breaker(30, now=clock)
     for attempt in range(1, 11):
         clock.now += 10
         assert breaker.opened_by(ERROR, attempt) is None
@@ -95,7 +96,7 @@ def test_one_row_that_breaks_the_server_does_not_end_the_run() -> None:
 
 def test_several_rows_that_fail_without_an_answer_between_do() -> None:
     clock = Clock()
-    breaker = Breaker(30, clock)
+    breaker = Breaker(30, now=clock)
     for _ in range(3):
         breaker.opened_by(ERROR, 1)
     clock.now += 31
@@ -105,13 +106,67 @@ def test_several_rows_that_fail_without_an_answer_between_do() -> None:
 @pytest.mark.parametrize("sign", ["answer", "load", "retry_after"])
 def test_any_sign_of_life_starts_the_time_again(sign: str) -> None:
     clock = Clock()
-    breaker = Breaker(30, clock)
+    breaker = Breaker(30, now=clock)
     for _ in range(3):
         breaker.opened_by(ERROR, 1)
     clock.now += 31
     if sign == "answer":
         breaker.answered()
     else:
-        life = LOAD if sign == "load" else Failure(Action.RETRY, "http_503", "503", retry_after_s=60)
-        assert breaker.opened_by(life, 1) is None
+        assert breaker.opened_by(LOAD if sign == "load" else WAIT, 1) is None
     assert breaker.opened_by(ERROR, 1) is None
+
+
+def test_a_slow_endpoint_that_fails_now_and_then_is_waited_for_as_long_as_it_may_answer() -> None:
+    clock = Clock()
+    breaker = Breaker(30, now=clock)
+    slow = breaker.sent()
+    for _ in range(3):
+        breaker.opened_by(ERROR, 1)
+    clock.now += 31
+    late = breaker.sent()
+    assert breaker.opened_by(ERROR, 2) is None
+    breaker.ended(slow)
+    assert breaker.opened_by(ERROR, 2) == 31, "what was sent after its time says nothing"
+    breaker.ended(late)
+
+
+def test_an_endpoint_that_only_ever_refuses_is_gone_after_the_time_a_row_may_take() -> None:
+    clock = Clock()
+    breaker = Breaker(30, 600, clock)
+    for _ in range(600):
+        assert breaker.opened_by(LOAD, 1) is None
+        clock.now += 1
+    assert breaker.opened_by(LOAD, 1) == 600
+
+
+def test_one_answer_makes_refusals_a_limit_of_rates_for_good() -> None:
+    clock = Clock()
+    breaker = Breaker(30, 600, clock)
+    assert breaker.opened_by(LOAD, 1) is None
+    breaker.answered()
+    clock.now += 10_000
+    assert breaker.opened_by(LOAD, 1) is None
+
+
+def test_an_endpoint_is_left_alone_for_as_long_as_it_asks() -> None:
+    clock = Clock()
+    breaker = Breaker(30, 600, clock)
+    assert breaker.opened_by(LOAD, 1) is None
+    clock.now += 100
+    assert breaker.opened_by(WAIT, 1) is None
+    clock.now += 3599
+    assert breaker.opened_by(WAIT, 2) is None
+    clock.now += 2
+    assert breaker.opened_by(WAIT, 3) == 3701, "asking again after its time does not move the end"
+
+
+def test_a_request_that_was_let_in_may_be_answered_yet() -> None:
+    clock = Clock()
+    breaker = Breaker(30, 600, clock)
+    let_in = breaker.sent()
+    assert breaker.opened_by(LOAD, 1) is None
+    clock.now += 700
+    assert breaker.opened_by(LOAD, 2) is None
+    breaker.ended(let_in)
+    assert breaker.opened_by(LOAD, 2) == 700

@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import pytest
 from faults.results import answers, score
 from support.command import Command
 from support.endpoint import mock_endpoint
@@ -42,3 +43,29 @@ def test_an_endpoint_that_dies_for_good_ends_the_run_and_keeps_its_answers(tmp_p
     with mock_endpoint(port=port) as endpoint:
         assert gage("resume", "cut").code == 0
         assert ROWS - 200 <= endpoint.stats()["requests"] <= ROWS - 180
+
+
+@pytest.mark.parametrize(
+    ("fault", "backend", "sentence"),
+    [
+        (
+            "429",
+            {"max_elapsed_s": 1},
+            "refuses all requests: for 1 s every attempt came to nothing (429",
+        ),
+        ("500", {"give_up_after": 1}, "fails: for 1 s every attempt came to nothing (500"),
+    ],
+)
+def test_an_endpoint_that_answers_nothing_ends_the_run_in_place_of_each_row(
+    fault: str, backend: dict[str, int], sentence: str, tmp_path: Path, gage: Command
+) -> None:
+    with mock_endpoint(fault={fault: 1.0}, retry_after=0) as endpoint:
+        port = int(endpoint.root.rpartition(":")[2])
+        write_config(tmp_path, endpoint.url, rows=ROWS, backend={"max_attempts": 1000, "max_concurrency": 8, **backend})
+        ended = gage("run", "sums.yaml", "--run-id", "vain")
+    assert ended.code == 1
+    assert sentence in ended.sentence
+    assert ended.sentence.endswith("Once that is mended: gage resume vain")
+    with mock_endpoint(port=port) as endpoint:
+        assert gage("resume", "vain").code == 0
+        assert endpoint.stats()["requests"] == ROWS
