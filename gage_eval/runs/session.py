@@ -125,25 +125,24 @@ class RunSession:
 
     def _folder(self, places: Places, process: dict[str, Any]) -> RunFolder:
         options = self.options
-        record = {
-            "schema_version": 1,
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        # A resumed run records these anew: its config may have been edited since.
+        current = {
             "gage_eval": __version__,
             "name": self.plan.name,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "status": "running",
             "tasks": [task.task_id for task in self.plan.tasks],
-            "options": options.recorded(),
             "config": {"source": self.loaded.source, "digest": self.loaded.digest, "text": self.loaded.text},
             "process": process_record(),
             **process,
         }
         if not options.resume:
+            record = {"schema_version": 1, "created": now, "options": options.recorded(), **current}
             return RunFolder.create(places, options.run_id, record)
         if options.run_id is None:
             raise InputError("resume needs the id of a run.")
         folder = RunFolder.open(places, options.run_id)
-        resumed = datetime.now(UTC).isoformat(timespec="seconds")
-        folder.update(status="running", resumed=resumed, process=process_record(), **process)
+        folder.update(resumed=now, **current)
         return folder
 
     def _refresh(self) -> frozenset[tuple[str, str]]:

@@ -183,6 +183,19 @@ def test_a_run_of_other_scores_says_whose_responses_they_are_of(gage: Gage) -> N
     assert gage(*keep).err == "a run 'again' is there already in .gage/runs. Choose another --run-id.\n"
 
 
+def test_a_run_that_goes_on_with_an_edited_config_records_that_one(gage: Gage, workspace: Path) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    before = gage("show", "first", "--json").json["record"]
+    datasets = [{"dataset_id": name, "params": {"path": "rows.jsonl"}} for name in ("sums", "more")]
+    file = write_config(workspace, datasets=datasets)
+    gage("resume", "first", "--inline")
+    record = gage("show", "first", "--json").json["record"]
+    assert record["tasks"] == ["sums", "more"]
+    assert record["config"]["text"] == file.read_text()
+    assert record["config"]["digest"] != before["config"]["digest"]
+    assert record["created"] == before["created"]
+
+
 def test_options_of_another_version_are_said_when_a_run_is_to_go_on(gage: Gage, workspace: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     file = workspace / ".gage" / "runs" / "first" / "run.json"
