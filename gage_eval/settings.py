@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     max_samples: int | None = semantic("load", None, ge=1, description="limit of tasks that set none")
     shuffle: bool = semantic("load", default=False, description="shuffle tasks that do not say")
     shuffle_seed: int = semantic("load", 123, description="seed of tasks that name none")
-    embed_media_threads: int = scheduling(0, ge=0, description="readers of media at a time; 0 for a few")
+    embed_media_threads: int = scheduling(0, ge=0, description="media read or stored at a time; 0 for a few")
     embed_local_media: bool = semantic(
         "preprocess", default=False, description="send media as data also to backends that read files"
     )

@@ -31,7 +31,7 @@ class Loader(Protocol):
     Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that
     relative paths start from. It is registered with ``params``, the names it takes beside ``path``, so that
     `gage validate` knows them. One whose records hold media as bytes is registered with ``keeps_media``: its
-    ``records`` takes a `cells.Keep`, for no row holds data.
+    ``records`` takes a `store.media.Keep`, for no row holds data.
     """
 
     def identity(self) -> JsonValue:

@@ -5,12 +5,10 @@ import decimal
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from gage_eval.canonical import JsonValue
-
-Keep: TypeAlias = Callable[[bytes], str]
-"""Puts bytes into the store and gives their address, ``media://sha256/…``."""
+from gage_eval.store.media import Keep
 
 
 def plain(value: Any, keep: Keep, read: Callable[[str], bytes | None] = lambda path: None) -> JsonValue:

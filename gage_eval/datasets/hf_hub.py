@@ -10,10 +10,11 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, check_params, record_text
-from gage_eval.datasets.cells import Keep, plain
+from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.hashing import file_digest
 from gage_eval.sample_record import unreadable
+from gage_eval.store.media import Keep
 
 _PARAMS = ("hub", "split", "subset", "revision", "streaming")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

@@ -7,9 +7,10 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, Source, open_stored, record_text
-from gage_eval.datasets.cells import Keep, plain
+from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.sample_record import unreadable
+from gage_eval.store.media import Keep
 
 _PARAMS = ("columns", "source_field")
 _BATCH = 512

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.canonical import JsonValue, digest
-from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.hashing import file_digest
 from gage_eval.preprocess.images import ImageRules, pillow_version, prepared
 from gage_eval.sample_record import RecordRejected
@@ -264,12 +263,8 @@ def without_data(value: Any, store: Media) -> Any:
 def _check_stored(url: str, store: Media) -> None:
     if MEDIA_URL.fullmatch(url.encode()) is None:
         raise RecordRejected("a stored medium is named media://sha256/ and 64 hex digits.")
-    try:
-        store.get(url)
-    except ArtifactDamaged:
-        raise
-    except StoreError:
-        raise RecordRejected(f"{url} is not in this store.") from None
+    if not store.has(url):
+        raise RecordRejected(f"{url} is not in this store.")
 
 
 def places(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,7 @@ class Env:
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         max_inflight: bound on requests under way for each task, None for the backend's own.
         workers: processes that answer a generate stage together; all but this one serve model sessions.
-        media_threads: readers of media at a time, 0 for a few.
+        media_threads: media that are read or stored at a time, 0 for a few.
         scoring_processes: processes that score; 1 for this one.
     """
 

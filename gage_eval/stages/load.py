@@ -27,9 +27,9 @@ def load(run: StageRun, spec: LoadSpec) -> None:
     """
     writer = run.writer(RAW)
     rows = 0
-    with spec.naming():
+    with spec.naming(), run.env.store.media.keeper(run.env.media_threads) as media:
         keeps_media = registry.loaders.get(spec.loader).info.get("keeps_media", False)
-        records = spec.source.records(run.env.store.media.put) if keeps_media else spec.source.records()
+        records = spec.source.records(media.put) if keeps_media else spec.source.records()
         if spec.filter is not None:
             records = Filter(spec.filter).apply(records)
         if spec.sample is not None:

@@ -15,13 +15,13 @@ from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.stages.specs import StandardizeSpec
-from gage_eval.store.media import Media
+from gage_eval.store.media import Media, addresses_in
 from gage_eval.tables import REJECTS, SAMPLES
 
 
 @stage(
     "standardize",
-    version=3,
+    version=4,
     check=limit_on_rejects(
         "samples", "rejects", wrong="records are no samples", none="none of its {total} records is a sample"
     ),
@@ -43,36 +43,39 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
     ids = SampleIds()
     media = configured = 0
-    for part in raw.parts:
-        table = raw.read(part.index)
-        rows = table["row_index"].to_pylist()
-        lines = table["line"].to_pylist()
-        good: list[dict[str, Any]] = []
-        good_rows: list[int] = []
-        good_lines: list[int] = []
-        unnamed: list[dict[str, Any]] = []
-        bad: list[tuple[int, int, str, str, str]] = []
-        for row, line, text in zip(rows, lines, table["record"].to_pylist(), strict=True):
-            try:
-                sample, named = to_standard(text, to_sample)
-                sample = with_media(sample, text, spec, run.env.store.media)
-            except RecordRejected as error:
-                bad.append((row, line, "standardize", error.reason, text))
-                continue
-            if not named:
-                unnamed.append(sample)
-            good.append(sample)
-            good_rows.append(row)
-            good_lines.append(line)
-        for sample, name in zip(unnamed, ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
-            sample["id"] = name
-        ids.add([sample["id"] for sample in good], good_lines)
-        ready = samples_to_table(good, good_rows)
-        samples.write(part.index, ready)
-        media += len(media_of(ready))
-        configured += len(ready) - ready.column("eval_config").null_count
-        rejects.write(part.index, rejects_table(bad))
-        run.progress(rows[-1] + 1 if rows else 0, raw.rows)
+    with run.env.store.media.keeper(run.env.media_threads) as store:
+        for part in raw.parts:
+            table = raw.read(part.index)
+            texts = table["record"].to_pylist()
+            store.look({url for text in texts for url in addresses_in(text)})
+            rows = table["row_index"].to_pylist()
+            lines = table["line"].to_pylist()
+            good: list[dict[str, Any]] = []
+            good_rows: list[int] = []
+            good_lines: list[int] = []
+            unnamed: list[dict[str, Any]] = []
+            bad: list[tuple[int, int, str, str, str]] = []
+            for row, line, text in zip(rows, lines, texts, strict=True):
+                try:
+                    sample, named = to_standard(text, to_sample)
+                    sample = with_media(sample, text, spec, store)
+                except RecordRejected as error:
+                    bad.append((row, line, "standardize", error.reason, text))
+                    continue
+                if not named:
+                    unnamed.append(sample)
+                good.append(sample)
+                good_rows.append(row)
+                good_lines.append(line)
+            for sample, name in zip(unnamed, ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
+                sample["id"] = name
+            ids.add([sample["id"] for sample in good], good_lines)
+            ready = samples_to_table(good, good_rows)
+            samples.write(part.index, ready)
+            media += len(media_of(ready))
+            configured += len(ready) - ready.column("eval_config").null_count
+            rejects.write(part.index, rejects_table(bad))
+            run.progress(rows[-1] + 1 if rows else 0, raw.rows)
     if clash := ids.clash():
         first, second = clash
         raise InputError(
@@ -97,17 +100,18 @@ def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: Media) -> dict[str, Any]:
-    """The sample with the media that ``doc_to_*`` give it, and with data of its record kept in the store.
+    """The sample with the media that ``doc_to_*`` give it, and with all data of its media kept in the store.
 
     Raises:
-        RecordRejected: a callable fails on it, or its data cannot be decoded.
+        RecordRejected: a callable fails on it, its data cannot be decoded, or it names media that the store lacks.
     """
-    # Only a record that says so somewhere can hold data or name stored media.
-    if "data:" in text or "media:" in text:
-        own = {"messages", "few_shot_examples"}
-        rest = {name: value for name, value in sample.items() if name not in own}
-        sample = {**sample, **without_data(rest, store), "messages": without_data_urls(sample["messages"], store)}
-        if examples := sample.get("few_shot_examples"):
-            cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
-            sample["few_shot_examples"] = cleaned
-    return attach(sample, spec.callables, store)
+    # A record that says so nowhere holds no data; its preprocessor and the callables may still make some for messages.
+    if "data:" in text:
+        rest = {name: value for name, value in sample.items() if name not in ("messages", "few_shot_examples")}
+        sample = {**sample, **without_data(rest, store)}
+    sample = attach(sample, spec.callables, store)
+    sample = {**sample, "messages": without_data_urls(sample["messages"], store)}
+    if examples := sample.get("few_shot_examples"):
+        cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
+        sample["few_shot_examples"] = cleaned
+    return sample

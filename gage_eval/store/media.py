@@ -1,13 +1,23 @@
 """Images, audio and other bytes of samples by digest: rows hold ``media://sha256/…``, never the data."""
 
 import re
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
 
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store.objects import Objects
 
 MEDIA_URL = re.compile(rb"media://sha256/([0-9a-f]{64})")
+_AUTO_THREADS = 8
+_REMEMBERED = 32_768
+
+Keep: TypeAlias = Callable[[bytes], str]
+"""Puts bytes into the store, now or by the end of the stage, and gives their address, ``media://sha256/…``."""
 
 
 class Media:
@@ -23,10 +33,24 @@ class Media:
             Their URL, ``media://sha256/<64 hex digits>``.
         """
         name = sha256_hex(data)
-        path = media_path(name)
-        while not self._objects.create(path, data) and not self._objects.renew(path):
-            continue  # collected in between
-        return f"media://sha256/{name}"
+        self._put(name, data)
+        return _url(name)
+
+    def has(self, url: str) -> bool:
+        """Whether the store has the bytes of a URL; `get` checks them.
+
+        Raises:
+            StoreError: no media URL.
+        """
+        return self._objects.exists(media_path(_name(url)))
+
+    def keeper(self, threads: int = 0) -> "MediaKeeper":
+        """These media, put side by side; a context manager.
+
+        Args:
+            threads: how many at a time; 0 for a few.
+        """
+        return MediaKeeper(self._objects, threads or _AUTO_THREADS)
 
     def path(self, url: str) -> Path | None:
         """The file that holds the bytes of a URL; None where the store has no folder.
@@ -46,10 +70,7 @@ class Media:
             StoreError: no media URL, or the store does not have it.
             ArtifactDamaged: the stored bytes are not those that were put.
         """
-        match = MEDIA_URL.fullmatch(url.encode())
-        if match is None:
-            raise StoreError(f"'{url[:100]}' is no media URL: one is media://sha256/ and 64 hex digits.")
-        name = match[1].decode()
+        name = _name(url)
         try:
             data = self._objects.get(media_path(name))
         except FileNotFoundError:
@@ -63,6 +84,88 @@ class Media:
                 "with `--refresh preprocess` stores it again."
             )
         return data
+
+    def _put(self, name: str, data: bytes) -> None:
+        path = media_path(name)
+        while not self._objects.create(path, data) and not self._objects.renew(path):
+            continue  # collected in between
+
+
+class MediaKeeper(Media):
+    """Media put by threads while the caller goes on: an address is that of the bytes, known before they are stored.
+
+    Leave the block before rows that name them are committed: it ends when all of them are in the store.
+
+    Raises:
+        StoreError: one of them could not be stored. A later `put` says so, or the end of the block.
+    """
+
+    def __init__(self, objects: Objects, threads: int) -> None:
+        super().__init__(objects)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="media")
+        self._most = 2 * threads
+        self._under_way: deque[Future[None]] = deque()
+        self._known: dict[str, bool] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._wait(0)
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def put(self, data: bytes) -> str:
+        """The URL of bytes that the store has when the block is left. Waits while too many are under way."""
+        self._wait(self._most - 1)
+        if len(self._known) >= _REMEMBERED:
+            self._wait(0)
+            self._known.clear()
+        name = sha256_hex(data)
+        self._under_way.append(self._pool.submit(self._put, name, data))
+        url = _url(name)
+        self._known[url] = True
+        return url
+
+    def look(self, urls: Iterable[str]) -> None:
+        """Ask for some media side by side, ahead of `has`; what is known of others is forgotten."""
+        self._wait(0)
+        asked = list(urls)
+        self._known = dict(zip(asked, self._pool.map(super().has, asked), strict=True))
+
+    def has(self, url: str) -> bool:
+        """Whether the store has the bytes of a URL, or will have them when the block is left.
+
+        Raises:
+            StoreError: no media URL.
+        """
+        known = self._known.get(url)
+        return super().has(url) if known is None else known
+
+    def _wait(self, left: int) -> None:
+        """Until at most so many are under way."""
+        while len(self._under_way) > left:
+            self._under_way.popleft().result()
+
+
+def addresses_in(text: str) -> set[str]:
+    """The URLs of stored media that a text holds."""
+    return {match[0].decode() for match in MEDIA_URL.finditer(text.encode())} if "media:" in text else set()
+
+
+def _url(name: str) -> str:
+    return f"media://sha256/{name}"
+
+
+def _name(url: str) -> str:
+    match = MEDIA_URL.fullmatch(url.encode())
+    if match is None:
+        raise StoreError(f"'{url[:100]}' is no media URL: one is media://sha256/ and 64 hex digits.")
+    return match[1].decode()
 
 
 def media_path(name: str) -> str:

@@ -12,7 +12,7 @@ from support.pictures import image, size_of, write_image
 
 from gage_eval import stages
 from gage_eval.canonical import decode
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, StoreError
 from gage_eval.preprocess.callables import MediaCallable
 from gage_eval.preprocess.images import ImageRules
 from gage_eval.preprocess.media import MediaRules
@@ -88,6 +88,46 @@ def test_data_beside_the_messages_is_kept_by_hash_too(bench: Bench) -> None:
     assert first["metadata"]["image_url"] == kept
     assert first["extra"] == {"note": "data: is plural", "scans": [{"page": [kept]}]}
     assert second["extra"] == {"broken": "data:image/png;base64,#"}
+
+
+def test_data_that_no_record_shows_are_kept_by_hash_too(bench: Bench) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(image()).decode()}"
+    GIVES["visual"] = url
+    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    hidden = json.dumps(asks(url)).replace("data:", "d\\u0061ta:")
+    samples = bench.samples([hidden, {"question": "What?", "answer": "a"}], callables=(one,))
+    kept = bench.store.media.put(image())
+    assert shown(bench, bench.preprocess(samples)) == [[kept], [kept]]
+    assert "base64" not in json.dumps(bench.rows(samples, "samples"))
+
+
+def test_a_record_that_hides_the_name_of_a_missing_medium_is_rejected(bench: Bench) -> None:
+    hidden = json.dumps(asks("media://sha256/" + "0" * 64)).replace("media:", "m\\u0065dia:")
+    with pytest.raises(InputError, match="is not in this store"):
+        bench.samples([hidden])
+
+
+@pytest.mark.parametrize("stage", ["load", "standardize"])
+def test_a_stage_whose_media_cannot_be_stored_commits_nothing(
+    stage: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(
+        pa.table({"question": ["What?"], "image": [image()], "answers": ["red"]}), bench.folder / "d.parquet"
+    )
+    bench.write([asks(f"data:image/png;base64,{base64.b64encode(image()).decode()}")])
+    raw = bench.load()
+    create = bench.store.objects.create
+
+    def fail(path: str, data: bytes) -> bool:
+        if path.startswith("media/"):
+            raise StoreError("no space")
+        return create(path, data)
+
+    monkeypatch.setattr(bench.store.objects, "create", fail)
+    table = LoadSpec("t", "d", "parquet", {"path": "d.parquet"}, bench.folder)
+    with pytest.raises(StoreError, match="no space"):
+        _ = stages.load(bench.env, table) if stage == "load" else bench.standardize(raw)
+    assert [action.stage for action in bench.store.actions()] == ["load"], "that of the records without media"
 
 
 def test_a_broken_image_rejects_its_row_and_the_others_go_on(bench: Bench) -> None:

@@ -99,6 +99,10 @@ def test_media_are_kept_by_digest_once(store: Store) -> None:
     assert url == f"media://sha256/{sha256_hex(b'image')}"
     assert store.media.put(b"image") == url
     assert store.media.get(url) == b"image"
+    assert store.media.has(url)
+    assert not store.media.has(f"media://sha256/{key(1)}")
+    with pytest.raises(StoreError, match="no media URL"):
+        store.media.has("media://sha256/..")
     assert len(list(store.objects.list("media"))) == 1
 
 
