@@ -14,7 +14,7 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.engine.types import Request, Response
+from gage_eval.engine.types import Request, Response, token_count, without_surrogates
 from gage_eval.errors import GageError, InputError, closest
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
@@ -103,7 +103,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
                 found = await asyncio.wait_for(self._model.ainvoke(given), self.config.timeout)
             else:
                 found = await asyncio.get_running_loop().run_in_executor(self._threads, self._model.generate, given)
-            response = _response(found)
+            response = _response(without_surrogates(dict(found) if isinstance(found, Mapping) else found))
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the row says what
             kind = "timeout" if isinstance(error, TimeoutError) else "script"
             response = Response("error", error_kind=kind, errors=[_said(error)])
@@ -156,9 +156,14 @@ def _response(found: Any) -> Response:
     status = found.get("status") or "ok"
     if status not in _STATUSES:
         raise ValueError(f"its status is {status!r}, not one of {', '.join(_STATUSES)}")
-    for name, kind in (*((text, str) for text in _TEXTS), *((count, int) for count in _COUNTS)):
-        if found.get(name) is not None and not isinstance(found[name], kind):
-            raise ValueError(f"its {name} is {type(found[name]).__name__}, not {kind.__name__}")
+    for name in _TEXTS:
+        if found.get(name) is not None and not isinstance(found[name], str):
+            raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
+    for name in _COUNTS:
+        if found.get(name) is not None and token_count(found[name]) is None:
+            raise ValueError(f"its {name} is {found[name]!r}, which is no count")
+    if status == "ok" and "answer" not in found and not found.get("tool_calls"):
+        raise ValueError("it returned neither 'answer' nor 'tool_calls'")
     response = Response(status)
     for name in (*_TEXTS, *_COUNTS):
         setattr(response, name, found.get(name))

@@ -5,10 +5,10 @@ Not every endpoint does: some leave ``echo`` out without a word, which is found 
 
 from typing import Any
 
-from gage_eval.backends.worker.likelihood import entry, split
+from gage_eval.backends.worker.likelihood import by_context, entry, split
 from gage_eval.canonical import encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.types import Request, Response
+from gage_eval.engine.types import Request, Response, token_count
 from gage_eval.errors import EndpointFailed
 
 
@@ -42,7 +42,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
             ordered = sorted(value["choices"], key=lambda choice: choice["index"])
             found = [_entry(*pair, told) for pair, told in zip(pairs, ordered, strict=True)]
             runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
-            tokens = (value.get("usage") or {}).get("prompt_tokens")
+            tokens = token_count((value.get("usage") or {}).get("prompt_tokens"))
             return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
         except (TypeError, KeyError, ValueError, IndexError, AttributeError):
             raise Malformed("the answer has no log probabilities of the prompts") from None
@@ -64,10 +64,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
             "use a backend with the capability 'likelihood' (vllm, vllm_native, transformers)."
         ) from None
     if response.status == "ok":
-        result = {"choices": found[: len(choices)]}
-        if request.unconditioned is not None:
-            result["unconditioned"] = found[len(choices) :]
-        response.logprobs = encode(result).decode()
+        response.logprobs = encode(by_context(found, len(choices))).decode()
     return response
 
 

@@ -24,7 +24,7 @@ from gage_eval.canonical import JsonValue, encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.engine.limiter import Limiter
 from gage_eval.engine.pace import Rates
-from gage_eval.engine.types import Request, Response
+from gage_eval.engine.types import Request, Response, token_count
 from gage_eval.errors import InputError
 from gage_eval.marks import scheduling, semantic
 
@@ -276,16 +276,11 @@ def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Res
         answer=answer,
         finish_reason=finish,
         logprobs=None if logprobs is None else encode(logprobs).decode(),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
+        prompt_tokens=token_count(usage.get("prompt_tokens")),
+        completion_tokens=token_count(usage.get("completion_tokens")),
         model_fingerprint=" ".join(runs) or None,
     )
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _count(value: Any) -> int | None:
-    """A token count an endpoint may be believed; None for anything else."""
-    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gage_eval.backends.worker.chat import template_variables
-from gage_eval.backends.worker.likelihood import Scored, entry, place, split
+from gage_eval.backends.worker.likelihood import Scored, by_context, entry, place, split
 from gage_eval.canonical import encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.types import Response
+from gage_eval.engine.types import Response, token_count
 
 # What is read of an answer, by path.
 _ANSWERS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
@@ -68,10 +68,7 @@ class Likelihoods:
             found, told = await self._logprobs(passes)
         except _GivenUp as given_up:
             return given_up.response
-        result = {"choices": found[: len(choices)]}
-        if "unconditioned" in asked:
-            result["unconditioned"] = found[len(choices) :]
-        told.logprobs = encode(result).decode()
+        told.logprobs = encode(by_context(found, len(choices))).decode()
         return told
 
     async def _rendered(self, asked: Mapping[str, Any]) -> str:
@@ -139,9 +136,8 @@ class Likelihoods:
                 ordered = sorted(value["choices"], key=lambda choice: choice["index"])
                 found = [read_entry(one, choice) for one, choice in zip(passes, ordered, strict=True)]
                 runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
-                return Response(
-                    "ok", prompt_tokens=value["usage"]["prompt_tokens"], model_fingerprint=" ".join(runs) or None
-                )
+                tokens = token_count(value["usage"]["prompt_tokens"])
+                return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
             except (TypeError, KeyError, ValueError, IndexError):
                 raise Malformed("the answer has no prompt_logprobs for each token of the prompts") from None
 

@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from gage_eval.engine.limiter import Limiter
 from gage_eval.engine.pace import Breaker, Rates
 from gage_eval.engine.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.engine.sse import StreamError, read_stream
-from gage_eval.engine.types import Response
+from gage_eval.engine.types import Response, without_surrogates
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.store.media_types import media_type
 
@@ -34,7 +33,6 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_REPLY = 256 * 2**20
 # aiohttp warns that bytes beyond this size block the loop; from a file object it sends them in pieces.
 _LARGE_BODY = 2**20
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Malformed(Exception):
@@ -266,7 +264,7 @@ def parse_json(text: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     try:
-        return _without_surrogates(json.loads(text.decode(errors="replace")))
+        return without_surrogates(json.loads(text.decode(errors="replace")))
     except (ValueError, RecursionError):
         raise Malformed(f"no JSON: {text[:200].decode(errors='replace')!r}") from None
 
@@ -333,13 +331,3 @@ def _remedy(failure: Failure) -> str:
     if failure.kind == "quota":
         return " The account's quota is used up."
     return " Set 'base_url' to where it points: requests are not redirected."
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    return value

@@ -1,9 +1,12 @@
 """What goes to a backend and what comes back."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +108,19 @@ class Response:
         if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
             raise ValueError("the log record holds no response")
         return cls(*values)
+
+
+def without_surrogates(value: Any) -> Any:
+    """A JSON value with U+FFFD for each lone surrogate, which no log and no table can hold."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(item) for item in value]
+    return value
+
+
+def token_count(value: Any) -> int | None:
+    """A count of tokens that may be believed; None for anything else."""
+    return value if type(value) is int and 0 <= value < 2**53 else None

@@ -26,6 +26,10 @@ class Seer:
         holder = request["messages"][0]["content"][0]["image_url"]
         return (open(holder["path"]).read() if "path" in holder else holder["url"]) + str(holder["detail"])
 
+class Halved:
+    def generate(self, request):
+        return {"answer": "a\\ud800", "logprobs": {"b": "\\ud800"}}
+
 class Async:
     async def ainvoke(self, request):
         return "later"
@@ -37,7 +41,8 @@ class Wrong:
         if self.what == "raises":
             raise KeyError("no weights")
         return {"number": 4, "unknown": {"anser": "x"}, "status": {"status": "fine"}, "type": {"answer": 4},
-                "count": {"answer": "a", "prompt_tokens": "3"}}[self.what]
+                "count": {"answer": "a", "prompt_tokens": "3"}, "large": {"answer": "a", "prompt_tokens": 2**70},
+                "nothing": {"prompt_tokens": 3}, "half": {"answer": "a", "logprobs": [float("nan")]}}[self.what]
 
 class Broken:
     def __init__(self):
@@ -75,7 +80,7 @@ def test_media_are_files_where_there_are_and_data_where_not_or_where_data_are_as
             (replace(here, media_file=lambda url: None), False, "data:image/gif;base64,R0lGOA==1"),
         ):
             backend = build_backend("custom_script", {"file_path": "script.py", "class_name": "Seer"}, context)
-            runtime.call(backend.open(runtime))
+            runtime.call(backend.open(None))
             assert ask(runtime, backend, [replace(asked, embed=embed)])[0].answer == seen
             runtime.call(backend.close())
 
@@ -85,6 +90,12 @@ def test_the_class_gets_the_rest_of_the_config_and_the_request(folder: Path) -> 
     assert (response.status, response.answer) == ("ok", "hello What is 1 + 1? 0")
     assert (response.prompt_tokens, response.tool_calls, response.reasoning) == (3, '[{"id":"1"}]', "0")
     assert response.latency_ms is not None
+
+
+def test_half_a_character_in_an_answer_can_be_kept(folder: Path) -> None:
+    response = answer(folder, "Halved")
+    assert (response.answer, response.logprobs) == ("a\ufffd", '{"b":"\ufffd"}')
+    assert Response.from_bytes(response.to_bytes()) == response
 
 
 def test_a_coroutine_answers_too(folder: Path) -> None:
@@ -99,7 +110,10 @@ def test_a_coroutine_answers_too(folder: Path) -> None:
         ("unknown", "ValueError: it returned 'anser', which is no field of an answer. Did you mean 'answer'?"),
         ("status", "ValueError: its status is 'fine', not one of ok, truncated, refused, error, skipped"),
         ("type", "ValueError: its answer is int, not str"),
-        ("count", "ValueError: its prompt_tokens is str, not int"),
+        ("count", "ValueError: its prompt_tokens is '3', which is no count"),
+        ("large", f"ValueError: its prompt_tokens is {2**70}, which is no count"),
+        ("nothing", "ValueError: it returned neither 'answer' nor 'tool_calls'"),
+        ("half", "ValueError: nan has no JSON form"),
     ],
 )
 def test_what_the_class_does_wrong_is_the_error_of_its_row(folder: Path, what: str, said: str) -> None:

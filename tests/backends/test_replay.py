@@ -11,7 +11,6 @@ import pytest
 
 from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.backends.replay import Replay
-from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 
@@ -21,7 +20,7 @@ RECORDS = [{"id": "a", "answer": "1", "more": {"b.c": "x"}}, {"id": "b", "answer
 def replay(folder: Path, **config: Any) -> Replay:
     backend = build_backend("replay", config, BackendContext(folder))
     assert isinstance(backend, Replay)
-    asyncio.run(backend.open(Runtime()))
+    asyncio.run(backend.open(None))
     return backend
 
 
@@ -54,6 +53,13 @@ def test_every_format_gives_the_same_answers(tmp_path: Path, name: str) -> None:
     assert [ask(backend, sample_id).answer for sample_id in ("b", "a")] == ["2", "1"]
     by_row = replay(tmp_path, path=name, answer_field="answer", match="row")
     assert [ask(by_row, row=row).answer for row in (0, 1)] == ["1", "2"]
+
+
+def test_half_a_character_in_a_record_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text('{"id": "a", "answer": "b\\ud800"}')
+    response = ask(replay(tmp_path, path="r.jsonl", answer_field="answer"), "a")
+    assert response.answer == "b\ufffd"
+    assert Response.from_bytes(response.to_bytes()) == response
 
 
 def test_several_files_are_read_as_one_in_sorted_order(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ probabilities of its tokens after the context. Everything here is about tokens; 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,3 +76,16 @@ def entry(logprobs: Sequence[float], is_greedy: bool, truncated: bool) -> dict[s
         "tokens": len(logprobs),
         "truncated": truncated,
     }
+
+
+def by_context(entries: Sequence[Mapping[str, Any]], choices: int) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """What a likelihood response says, from the entries of all candidates.
+
+    Args:
+        entries: of each choice after its context, then of each without it where that was asked for.
+        choices: how many there are.
+    """
+    found = {"choices": entries[:choices]}
+    if len(entries) > choices:
+        found["unconditioned"] = entries[choices:]
+    return found

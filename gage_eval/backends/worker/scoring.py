@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from gage_eval.backends.worker.chat import context_of
-from gage_eval.backends.worker.likelihood import Scored, encode_pair
+from gage_eval.backends.worker.likelihood import Scored, by_context, encode_pair
 from gage_eval.backends.worker.serve import Answered, Asked, GivenUp, failed
 
 
@@ -44,14 +44,10 @@ class Scoring:
         """
         # A chat's template writes the special tokens itself.
         passes = self._passes(context_of(self._owner, asked), asked, special=self._special and "messages" not in asked)
-        unconditioned = asked.get("unconditioned")
-        if unconditioned is not None:
-            passes += self._passes(unconditioned, asked, special=self._special)
+        if asked.get("unconditioned") is not None:
+            passes += self._passes(asked["unconditioned"], asked, special=self._special)
         entries = await asyncio.gather(*map(score, passes))
-        count = len(asked["choices"])
-        found = {"choices": entries[:count]}
-        if unconditioned is not None:
-            found["unconditioned"] = entries[count:]
+        found = by_context(entries, len(asked["choices"]))
         tokens = sum(len(scored.tokens) for scored in passes)
         return {"status": "ok", "attempts": 1, "prompt_tokens": tokens, "logprobs": json.dumps(found)}
 
