@@ -20,6 +20,7 @@ from gage_eval.config.sugar import metric_form
 from gage_eval.errors import ConfigError, InputError, closest
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
+_NUMBER = re.compile(r"\d{1,6}")
 # The field that names an item, by the list the item is in.
 _ID_FIELDS = {
     "datasets": "dataset_id",
@@ -96,7 +97,7 @@ def _step(here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | in
         return segments[0], 1
     if not isinstance(here, list):
         raise InputError(f"--set {text}: '{path_text(loc)}' holds a single value, nothing below it.")
-    if segments[0].isdecimal() and int(segments[0]) < len(here):
+    if _NUMBER.fullmatch(segments[0]) and int(segments[0]) < len(here):
         return int(segments[0]), 1
     ids = _ids(here, loc)
     for used in range(len(segments), 0, -1):

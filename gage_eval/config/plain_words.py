@@ -97,7 +97,9 @@ def _message(kind: str, context: Mapping[str, Any], shown: str, fallback: str) -
     if kind in _BOUNDS:
         word, key = _BOUNDS[kind]
         return f"must be {word} {context[key]}, not {shown}."
-    return _FIXED.get(kind, _sentence(fallback[:1].lower() + fallback[1:])).format(shown)
+    if kind in _FIXED:
+        return _FIXED[kind].format(shown)
+    return _sentence(fallback[:1].lower() + fallback[1:])
 
 
 _TYPES = {

@@ -167,7 +167,11 @@ class _Checker:
                 self.found.append(Found((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
-        parameters = inspect.signature(plugin.obj).parameters
+        try:
+            parameters = inspect.signature(plugin.obj).parameters
+        except (TypeError, ValueError):
+            # A callable that does not say what it takes: it checks its arguments itself.
+            return
         named = {
             name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
         }
@@ -182,13 +186,11 @@ class _Checker:
                 self.found.append(Found(loc, f"{plugin.name} needs '{key}'."))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
-        hint = typing.get_type_hints(plugin.obj).get(key)
-        if hint is None:
-            return
         try:
+            hint = typing.get_type_hints(plugin.obj).get(key, Any)
             TypeAdapter(hint).validate_python(value, strict=True)
-        except PydanticUserError:
-            # A type pydantic has no schema for: the plug-in checks it itself.
+        except (PydanticUserError, NameError):
+            # A type pydantic has no schema for, or one that only type checkers import: the plug-in checks it itself.
             return
         except ValidationError as error:
             found = plain_words(error, value, BaseModel)

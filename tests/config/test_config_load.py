@@ -2,17 +2,28 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import BaseModel, Field, ValidationError
 
 from gage_eval.canonical import digest
 from gage_eval.config import LoadedConfig, load_config
+from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import ConfigError, InputError
 
 Load = Callable[..., LoadedConfig]
 Refusal = Callable[..., list[str]]
 Small = Callable[..., str]
 
+FORWARD = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    from nowhere import Field
+def make(*, field: Field | None = None):
+    return lambda record: record
+"""
 FIRST_CONFIG = """\
 datasets:
   - {dataset_id: mine, params: {path: "${DATA:-mine.jsonl}"}}
@@ -261,6 +272,31 @@ class TestPlugins:
         assert refusal(small(datasets=[{"dataset_id": "a", "params": params}])) == [
             "datasets[0].params.preprocess_kwargs.answer_index_base: must be a whole number, not '1'."
         ]
+
+    @pytest.mark.parametrize("code", [FORWARD, "make = dict\n"], ids=["a type for type checkers", "no signature"])
+    def test_what_a_preprocessor_does_not_say_of_its_arguments_is_not_checked(
+        self, small: Small, load: Load, tmp_path: Path, code: str
+    ) -> None:
+        (tmp_path / "mine.py").write_text(code)
+        params = {"path": "a.jsonl", "preprocess": f"{tmp_path}/mine.py:make", "preprocess_kwargs": {"field": 1}}
+        loaded = load(small(datasets=[{"dataset_id": "a", "params": params}]))
+        assert loaded.config.datasets[0].params.preprocess_kwargs == {"field": 1}
+
+    def test_a_mistake_with_braces_is_said_as_it_stands(self) -> None:
+        class One(BaseModel):
+            kind: Literal["one"]
+
+        class Two(BaseModel):
+            kind: Literal["two"]
+
+        class Outer(BaseModel):
+            shape: Annotated[One | Two, Field(discriminator="kind")]
+
+        data = {"shape": {"kind": "{0}{x}"}}
+        with pytest.raises(ValidationError) as caught:
+            Outer.model_validate(data)
+        (found,) = plain_words(caught.value, data, Outer)
+        assert "'{0}{x}'" in found.message
 
     def test_a_backend_s_config_is_checked_by_its_model(self, small: Small, refusal: Refusal) -> None:
         config = {"base_url": "http://h/v1", "model": "m", "timeout": "long"}

@@ -67,6 +67,10 @@ def test_a_placeholder_on_the_command_line_is_text(load: Load, small: Small) -> 
         ),
         ("backends[7].type=x", "--set backends[7].type=x: no '7' in 'backends'. It holds: local."),
         (
+            f"backends.{'7' * 5_000}.type=x",
+            f"--set backends.{'7' * 5_000}.type=x: no '{'7' * 5_000}' in 'backends'. It holds: local.",
+        ),
+        (
             "backends.local.type.x=1",
             "--set backends.local.type.x=1: 'backends[0].type' holds a single value, nothing below it.",
         ),
