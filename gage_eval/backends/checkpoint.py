@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,6 +87,8 @@ def interpreter(python: str | None, base_dir: Path) -> str:
     if python is None:
         return sys.executable
     if os.sep not in python:
+        if shutil.which(python) is None:
+            raise InputError(f"python: no '{python}' on the PATH. Name the interpreter of an environment by its path.")
         return python
     # Not resolved: an environment's interpreter is a link, and the link is what makes it the environment's.
     path = Path(os.path.abspath(base_dir / Path(python).expanduser()))

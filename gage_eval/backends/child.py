@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
@@ -65,6 +66,10 @@ class Child:
     ) -> None:
         self.name = name
         self._hidden = hidden
+        # Whoever finds the engine dead stops it and reads its log, and with many requests under way many do at once.
+        self._stopping = threading.Lock()
+        self._reading = threading.Lock()
+        self._last_output: str | None = None
         self._log: IO[bytes] = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115
         self._log_start = self._log.seek(0, os.SEEK_END)
         try:
@@ -102,9 +107,9 @@ class Child:
         try:
             found = await asyncio.wait_for(asyncio.to_thread(self._find_line, start), timeout_s)
         except TimeoutError:
-            raise self.too_slow(timeout_s) from None
+            raise await asyncio.to_thread(self.too_slow, timeout_s) from None
         if found is None:
-            raise self.ended()
+            raise await asyncio.to_thread(self.ended)
         return found
 
     def _find_line(self, start: str) -> str | None:
@@ -133,11 +138,12 @@ class Child:
 
     def output(self) -> str:
         """The end of what this process logged, up to 256 KiB."""
-        if self._log.closed:
-            return self._last_output
-        with open(os.dup(self._log.fileno()), "rb") as log:
-            log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 2**18))
-            text = log.read().decode(errors="replace")
+        with self._reading:
+            if self._last_output is not None:
+                return self._last_output
+            with open(os.dup(self._log.fileno()), "rb") as log:
+                log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 2**18))
+                text = log.read().decode(errors="replace")
         for secret in self._hidden:
             text = text.replace(secret, "***")
         return text
@@ -155,21 +161,24 @@ class Child:
         return lines[-1][:_LINE] if lines else ""
 
     def stop(self) -> None:
-        """End the engine and wait for it; the second call does nothing."""
-        if self not in self._running:
-            return
-        self._running.discard(self)
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=_STOP_S)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        self._last_output = self.output()
-        self._log.close()
+        """End the engine and wait for it; a second call waits for the first and does nothing."""
+        with self._stopping:
+            if self not in self._running:
+                return
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=_STOP_S)
+            except subprocess.TimeoutExpired:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+            last_output = self.output()
+            with self._reading:
+                self._last_output = last_output
+                self._log.close()
+            self._running.discard(self)
 
 
 async def watched(child: Child, loading: Awaitable[T]) -> T:

@@ -12,13 +12,13 @@ from typing import Any
 
 from gage_eval.backends import worker
 from gage_eval.backends.child import Child
+from gage_eval.backends.worker.serve import LINE_BYTES
 from gage_eval.canonical import encode
 from gage_eval.engine.http import Malformed, parse_json
 from gage_eval.engine.types import Response
 from gage_eval.errors import EndpointFailed
 
 _log = logging.getLogger(__name__)
-_LINE_BYTES = 512 * 2**20
 _SCRIPT = Path(worker.__file__).with_name("__main__.py")
 
 
@@ -59,7 +59,7 @@ class Worker:
         Raises:
             EndpointFailed: it ended before that, or took too long.
         """
-        reader, self._writer = await asyncio.open_unix_connection(sock=self._ours, limit=_LINE_BYTES)
+        reader, self._writer = await asyncio.open_unix_connection(sock=self._ours, limit=LINE_BYTES)
         try:
             line = await asyncio.wait_for(reader.readline(), timeout_s)
             if not line:
@@ -93,13 +93,15 @@ class Worker:
                 await self._writer.drain()
             reply = await asyncio.wait_for(future, timeout_s)
         except TimeoutError:
-            self._writer.write(encode({"id": number, "cancel": True}) + b"\n")
             return Response("error", error_kind="timeout", attempts=1, errors=[f"no answer within {timeout_s:g} s"])
         except ConnectionError:
             raise await self._gone() from None
         finally:
             self.active -= 1
-            self._waiting.pop(number, None)
+            del self._waiting[number]
+            if (future.cancelled() or not future.done()) and not self._writer.is_closing():
+                # Nobody waits for it any more.
+                self._writer.write(encode({"id": number, "cancel": True}) + b"\n")
         if "fatal" in reply:
             raise EndpointFailed(f"{self.child.name}: {reply['fatal'].rstrip('.')}.")
         response = Response(**reply["response"], model_fingerprint=self._runs)

@@ -85,7 +85,7 @@ class Transformers(EngineBackend[TransformersConfig]):
         """
         config, base = self.config, self.context.base_dir
         worker = Worker(
-            f"{self.type}' worker" if self.type.endswith("s") else f"{self.type}'s worker",
+            f"{self.type}' worker",
             interpreter(config.python, base),
             {
                 "engine": on_transformers.load.__module__,

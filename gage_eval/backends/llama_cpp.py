@@ -52,7 +52,6 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
 
     def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
         super().__init__(config, context)
-        self.limiter.resize(min(config.max_concurrency, config.n_parallel))
         self._server: Child | None = None
         self._http = ServedClient(config, context, self.limiter, model="gguf", extra=config.model_extra)
 
@@ -84,6 +83,8 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
             InputError: the model or the engine is not installed.
             EndpointFailed: the server ended or did not come up; the message ends with its last words.
         """
+        # Whatever the run allows: a request that waits at the server would count its wait against its timeout.
+        self.limiter.resize(min(self.limiter.cap, self.config.n_parallel))
         file = self._file()
         if importlib.util.find_spec("xllamacpp") is None:
             raise InputError("backend 'llama_cpp' needs the engine xllamacpp: pip install 'gage-eval[demo]'.")

@@ -5,12 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from support.engines import ends, engine_of
 
+from gage_eval.backends.child import Child
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import EndpointFailed
@@ -109,6 +111,19 @@ def test_a_request_nobody_waits_for_any_more_is_taken_back(folder: Path) -> None
     assert "ValueError: cancelled" in (folder / "log").read_text()
 
 
+def test_a_request_that_was_given_up_at_this_end_is_taken_back(folder: Path) -> None:
+    async def body(worker: Worker) -> None:
+        given_up = asyncio.create_task(worker.ask({"prompt": "slow", "wait": 600}, 600))
+        assert (await worker.ask({"prompt": "ab"}, 60)).status == "ok"
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        assert worker.active == 0
+        assert (await worker.ask({"prompt": "ab"}, 60)).status == "ok"
+
+    use(folder, body)
+    assert "ValueError: cancelled" in (folder / "log").read_text()
+
+
 def test_an_engine_that_dies_fails_everything_under_way_with_one_sentence(folder: Path) -> None:
     async def body(worker: Worker) -> None:
         waiting = [asyncio.create_task(worker.ask({"prompt": "slow", "wait": 600}, 600)) for _ in range(3)]
@@ -129,6 +144,24 @@ def test_an_engine_that_lost_its_own_processes_ends_with_the_cause_in_its_log(fo
             await worker.ask({"prompt": "gone"}, 60)
 
     use(folder, body)
+
+
+def test_whoever_stops_an_engine_hears_its_last_words(tmp_path: Path) -> None:
+    program = """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: exit("ValueError: told to end"))
+print("ready", flush=True)
+signal.pause()
+"""
+    child = Child("the engine", [sys.executable, "-c", program], env=os.environ, stdout=True)
+
+    def stopped(_: int) -> str:
+        child.stop()
+        return child.last_words()
+
+    asyncio.run(child.first_line("ready", 60))
+    with ThreadPoolExecutor(20) as threads:
+        assert set(threads.map(stopped, range(20))) == {"Its last words: ValueError: told to end"}
 
 
 def test_an_engine_that_cannot_load_says_why(folder: Path) -> None:

@@ -92,9 +92,10 @@ def test_likelihood_is_refused_with_what_to_do() -> None:
 def test_greedy_answers_of_a_real_model_are_the_same_in_another_server(smollm2: Path) -> None:
     runs: list[list[str | None]] = []
     for _ in range(2):
-        with Runtime() as runtime:
+        with Runtime(concurrency=8) as runtime:
             backend = runtime.backend("llama_cpp", CONFIG, CONTEXT)
             assert isinstance(backend, LlamaCpp)
+            assert backend.max_concurrency == 1, "no more than the server answers at once"
             assert backend._server is not None
             pid, (key,) = engine_of(backend._server.pid), backend._server._hidden
             assert key.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -356,5 +356,6 @@ def test_a_checkpoint_that_is_none_is_named_with_its_field(folder: Path, path: s
 
 
 def test_an_interpreter_that_is_not_there_is_named(folder: Path) -> None:
-    with Runtime() as runtime, pytest.raises(InputError, match=r"no interpreter '\./nothing'"):
-        started(folder, runtime, python="./nothing")
+    for python, said in (("./nothing", r"no interpreter '\./nothing'"), ("python9", "no 'python9' on the PATH")):
+        with Runtime() as runtime, pytest.raises(InputError, match=said):
+            started(folder, runtime, python=python)
