@@ -1,6 +1,6 @@
 """What the flows share: a run session inside a flow run, its stages as Prefect tasks, its result in the UI."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from gage_eval.marks import STAGES, Stage
 from gage_eval.observability.observer import Observer
 from gage_eval.report.console import artifact_rows
 from gage_eval.runs import RunFolder, RunOptions, RunOutcome, RunSession
-from gage_eval.runs.inline import TASKS_AT_ONCE
 from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import Places
 from gage_eval.runs.publish import publish
+from gage_eval.runs.session import TASKS_AT_ONCE
 from gage_eval.stages import StageResult, TaskSpecs, run_dag
 from tasks import STAGE_TASKS, active
 
@@ -111,7 +111,10 @@ def _record(options: RunOptions, run_id: str) -> dict[str, Any] | None:
 
 
 def _run_tasks(session: RunSession) -> None:
-    """Submit the whole DAG of every task and wait; the first failure is raised when all that could run has run."""
+    """Submit the whole DAG of every task and wait; the first failure is raised when all that could run has run.
+
+    In a sequential run the next task is submitted when the one before has come to its end.
+    """
     futures: list[Future] = []
 
     def call(stage: Stage, task: TaskSpecs, /, **inputs: Future | None) -> Future:
@@ -121,11 +124,17 @@ def _run_tasks(session: RunSession) -> None:
 
     for task in session.plan.tasks:
         run_dag(task, call)
-    for future in futures:
-        future.wait()
+        if session.tasks_at_once == 1:
+            _wait(futures)
+    _wait(futures)
     for future in futures:
         if future.state.is_failed() or future.state.is_crashed():
             future.result()
+
+
+def _wait(futures: Iterable[Future]) -> None:
+    for future in futures:
+        future.wait()
 
 
 def _show(outcome: RunOutcome) -> None:

@@ -1,17 +1,17 @@
 """Settings from the environment: ``GAGE_EVAL_*``.
 
-The command line counts before a config, a config before the environment. Values that change results are
-folded into the config (`fold`) before anything is hashed; the others only say where and how fast. Import this
-module where it is needed: pydantic-settings takes a while to load.
+The command line counts before a config, a config before the environment: values that a config could hold are
+folded into it (`fold`) before anything is hashed, where it does not say. The others only say where and how fast.
+Import this module where it is needed: pydantic-settings takes a while to load.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import AliasChoices, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gage_eval.config.check import expand
-from gage_eval.config.models import DatasetParams, PipelineConfig
+from gage_eval.config.models import DatasetParams, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
 from gage_eval.errors import InputError
@@ -19,6 +19,9 @@ from gage_eval.marks import scheduling, semantic
 
 PREFIX = "GAGE_EVAL_"
 _MEDIA = ("embed_local_media", "image_min_pixels", "image_max_pixels", "image_factor")
+_CONCURRENCY = frozenset({"max_concurrency", "async_max_concurrency"})
+
+_BackendT = TypeVar("_BackendT", bound=InlineBackend)
 
 
 class Settings(BaseSettings):
@@ -33,11 +36,11 @@ class Settings(BaseSettings):
     threads: int | None = scheduling(
         None,
         ge=1,
-        description="requests at a time to one endpoint",
+        description="requests in flight at a backend whose config sets no `max_concurrency`",
         validation_alias=AliasChoices(f"{PREFIX}THREADS", f"{PREFIX}CONCURRENCY"),
     )
-    max_inflight: int | None = scheduling(None, ge=1, description="rows under way at a time; threads unless given")
-    sequential: bool = scheduling(default=False, description="one request at a time, one task at a time")
+    max_inflight: int | None = scheduling(None, ge=1, description="rows of a step under way at a time")
+    sequential: bool = scheduling(default=False, description="one request at a time, and one task after the other")
     autoeval_workers: int | None = scheduling(None, ge=1, description="processes that score; unless given, this one")
     max_samples: int | None = semantic("load", None, ge=1, description="limit of tasks that set none")
     shuffle: bool = semantic("load", default=False, description="shuffle tasks that do not say")
@@ -54,8 +57,8 @@ class Settings(BaseSettings):
 
     @property
     def concurrency(self) -> int | None:
-        """Requests at a time: 1 when sequential, None when nothing is said."""
-        return 1 if self.sequential else self.threads
+        """Requests in flight, whatever a config says: 1 when sequential, else None."""
+        return 1 if self.sequential else None
 
     def effective(self) -> list[tuple[str, str, str]]:
         """(variable, value, where from) of every setting, as ``gage doctor`` shows them; secrets masked."""
@@ -87,7 +90,7 @@ def load_settings() -> Settings:
 
 
 def fold(settings: Settings, config: PipelineConfig) -> PipelineConfig:
-    """The expanded config with the settings that change results written into it.
+    """The expanded config with what the environment says of it written into it.
 
     A value the config gives itself stays: the environment is the weaker word.
     """
@@ -110,7 +113,22 @@ def fold(settings: Settings, config: PipelineConfig) -> PipelineConfig:
     datasets = [
         dataset.model_copy(update={"params": _with_media(dataset.params, settings)}) for dataset in config.datasets
     ]
-    return config.model_copy(update={"tasks": tasks, "datasets": datasets})
+    backends = [_with_concurrency(backend, settings.threads) for backend in config.backends]
+    adapters = [
+        adapter.model_copy(update={"backend": _with_concurrency(adapter.backend, settings.threads)})
+        if adapter.backend is not None
+        else adapter
+        for adapter in config.role_adapters
+    ]
+    return config.model_copy(
+        update={"tasks": tasks, "datasets": datasets, "backends": backends, "role_adapters": adapters}
+    )
+
+
+def _with_concurrency(backend: _BackendT, threads: int | None) -> _BackendT:
+    if threads is None or _CONCURRENCY & backend.config.keys():
+        return backend
+    return backend.model_copy(update={"config": {**backend.config, "max_concurrency": threads}})
 
 
 def _with_media(params: DatasetParams, settings: Settings) -> DatasetParams:

@@ -65,6 +65,16 @@ def test_the_process_it_runs_in_stays_as_its_owner_set_it() -> None:
         sys.setswitchinterval(before[1])
 
 
+def test_sequential_tasks_come_one_after_the_other(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAGE_EVAL_SEQUENTIAL", "1")
+    names = ["a", "b", "c"]
+    write_config(here, datasets=[{"dataset_id": name, "params": {"path": "rows.jsonl"}} for name in names])
+    run = gage_eval.run("mine.yaml", store="store")
+    events = map(orjson.loads, (Path(run.folder) / "events.jsonl").read_bytes().splitlines())
+    order = [event["task_id"] for event in events if event["task_id"]]
+    assert order == sorted(order)
+
+
 def test_options_reach_the_run() -> None:
     run = gage_eval.run(
         "mine.yaml", store="store", max_samples=2, overrides=["metrics=[contains]"], concurrency=1, run_id="few"

@@ -28,7 +28,7 @@ def test_defaults() -> None:
     settings = load_settings()
     assert settings.store == ".gage"
     assert settings.shuffle_seed == 123
-    assert settings.concurrency is None
+    assert (settings.threads, settings.concurrency) == (None, None)
 
 
 def test_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_concurrency_is_another_name_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAGE_EVAL_CONCURRENCY", "4")
-    assert load_settings().concurrency == 4
+    assert load_settings().threads == 4
 
 
 def test_sequential_means_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,22 @@ class TestFold:
         plain = config(task={})
         assert fold(Settings(), plain).tasks == plain.tasks
 
+    def test_threads_are_the_concurrency_of_backends_that_say_none(self) -> None:
+        said = [
+            {"backend_id": "silent", "type": "dummy"},
+            {"backend_id": "own", "type": "dummy", "config": {"async_max_concurrency": 64}},
+        ]
+        inline = {"adapter_id": "judge", "role_type": "judge_model", "backend": {"type": "dummy"}}
+        whole = config().model_dump(mode="json") | {"backends": said, "role_adapters": [inline]}
+        folded = fold(Settings(threads=3), PipelineConfig.model_validate(whole))
+        assert [backend.config for backend in folded.backends] == [
+            {"max_concurrency": 3},
+            {"async_max_concurrency": 64},
+        ]
+        assert folded.role_adapters[0].backend is not None
+        assert folded.role_adapters[0].backend.config == {"max_concurrency": 3}
+
     def test_folding_twice_changes_nothing(self) -> None:
-        settings = Settings(max_samples=5, shuffle=True)
+        settings = Settings(max_samples=5, shuffle=True, threads=3)
         once = fold(settings, config())
         assert fold(settings, once) == once

@@ -1,6 +1,6 @@
 """The inline runner: the same DAG, in this process, without a Prefect server."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from gage_eval import stages
@@ -10,9 +10,6 @@ from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
 from gage_eval.stages import Call, StageResult, TaskSpecs, run_dag
-
-# Tasks side by side: enough that the tail of one overlaps the start of the next, few enough to stay small in memory.
-TASKS_AT_ONCE = 4
 
 
 def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
@@ -24,10 +21,11 @@ def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOu
     with RunSession(options, observers) as session:
         call = inline_call(session)
         tasks = session.plan.tasks
-        if len(tasks) == 1:
-            run_dag(tasks[0], call)
+        if len(tasks) == 1 or session.tasks_at_once == 1:
+            for task in tasks:
+                run_dag(task, call)
         else:
-            _side_by_side(tasks, call, stop=session.runtime.close)
+            _side_by_side(session, call)
         return publish(session)
 
 
@@ -41,20 +39,20 @@ def inline_call(session: RunSession) -> Call[StageResult]:
     return call
 
 
-def _side_by_side(tasks: Iterable[TaskSpecs], call: Call[StageResult], *, stop: Callable[[], None]) -> None:
+def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
     """Run several tasks; the first failure lets those under way end and starts no other.
 
-    An interruption (Ctrl-C) ends them at once: ``stop`` cancels what they have in flight.
+    An interruption (Ctrl-C) ends them at once: what they have in flight is cancelled.
     """
-    pool = ThreadPoolExecutor(TASKS_AT_ONCE, thread_name_prefix="task")
+    pool = ThreadPoolExecutor(session.tasks_at_once, thread_name_prefix="task")
     try:
-        futures = [pool.submit(run_dag, task, call) for task in tasks]
+        futures = [pool.submit(run_dag, task, call) for task in session.plan.tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         failed = next((error for future in done if (error := future.exception())), None)
         if failed is not None:
             raise failed
     except KeyboardInterrupt:
-        stop()
+        session.runtime.close()
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

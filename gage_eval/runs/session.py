@@ -25,6 +25,9 @@ from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
 
+# Tasks side by side: enough that the tail of one overlaps the start of the next, few enough to stay small in memory.
+TASKS_AT_ONCE = 4
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +53,9 @@ class RunOutcome:
 
 
 class RunSession:
-    """Everything a run holds open. Use as a context manager.
+    """Everything a run holds open: its folder, store, engine and observers, its plan, and results as they come.
+
+    Use as a context manager.
 
     Args:
         options: what is asked.
@@ -105,6 +110,7 @@ class RunSession:
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,
         )
+        self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
         self.observer.note(
             None,
             "run_started",
