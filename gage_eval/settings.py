@@ -32,7 +32,7 @@ class Settings(BaseSettings):
     )
 
     store: str = scheduling(".gage", description="URL or folder of the artifact store")
-    save_dir: str | None = scheduling(None, description="folder of runs; <store>/runs unless given")
+    save_dir: str | None = scheduling(None, description="folder of runs; `runs` in the store unless given")
     threads: int | None = scheduling(
         None,
         ge=1,

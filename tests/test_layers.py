@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = (
         }
     ),
     frozenset({"stages"}),
-    frozenset({"config", "settings", "scoring"}),
+    frozenset({"config", "settings", "environment", "scoring"}),
     frozenset({"planning", "runs", "server"}),
     frozenset({"api", "cli", "codelock", "__main__"}),
 )
