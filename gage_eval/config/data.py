@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gage_eval.config.check import ResolvedTask
 from gage_eval.config.models import DatasetSpec
+from gage_eval.datasets.base import local_path
 from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.images import ImageRules
@@ -99,10 +100,10 @@ def _content_root(dataset: DatasetSpec, base_dir: Path) -> Path | None:
     """The folder of relative media: as given, else that of the data file; None for data from elsewhere."""
     params = dataset.params
     if params.content_root is not None:
-        return base_dir / Path(params.content_root).expanduser()
+        return local_path(params.content_root, base_dir)
     if params.path is None or "://" in params.path:
         return None
-    path = base_dir / Path(params.path).expanduser()
+    path = local_path(params.path, base_dir)
     # Of a pattern the folder that all its files lie below.
     while glob.has_magic(str(path.parent)):
         path = path.parent

@@ -9,6 +9,7 @@ from gage_eval.config.check import Checked, ResolvedTask
 from gage_eval.config.models import BackendSpec, PipelineConfig, RoleAdapterSpec
 from gage_eval.config.places import Found, Loc
 from gage_eval.config.plugins import find_plugin, loading
+from gage_eval.datasets.base import local_path
 from gage_eval.errors import InputError, closest
 
 # What role_adapters[].capabilities may say → the capability of a backend.
@@ -34,7 +35,7 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
     """
     for index, dataset in enumerate(config.datasets):
         root = dataset.params.content_root
-        if root is not None and not (base_dir / Path(root).expanduser()).is_dir():
+        if root is not None and not _is_folder(root, base_dir):
             yield Found(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
     yield from _prompts(config)
     for index, adapter in enumerate(config.role_adapters):
@@ -52,6 +53,13 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
         yield from _mode(("tasks", at, "mode"), task, base_dir)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
+
+
+def _is_folder(path: str, base_dir: Path) -> bool:
+    try:
+        return local_path(path, base_dir).is_dir()
+    except (InputError, OSError):
+        return False  # nobody's home, or too long a name
 
 
 def _prompts(config: PipelineConfig) -> Iterator[Found]:

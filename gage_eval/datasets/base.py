@@ -4,6 +4,7 @@ import glob
 import hashlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -65,11 +66,10 @@ class Source:
             InputError: a parameter is unknown, or nothing is there.
         """
         check_params(params, ("path", *known), loader)
-        path, field = params.get("path"), params.get("source_field")
+        path = params.get("path")
         if not isinstance(path, str) or not path:
             raise InputError(f"loader {loader} needs params.path, the file to read.")
-        if field is not None and (not isinstance(field, str) or not field):
-            raise InputError(f"loader {loader}: source_field is the name of a field, not {field!r}.")
+        field = text_param(params, "source_field", loader)
         return cls(path, tuple(find_files(path, base_dir)), field)
 
     def identity(self) -> dict[str, JsonValue]:
@@ -114,6 +114,18 @@ def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -
             raise InputError(f"loader {loader} has no parameter '{name}'. It takes: {takes}.{closest(name, names)}")
 
 
+def text_param(params: Mapping[str, Any], name: str, loader: str) -> str | None:
+    """A parameter that is a text, None when it is not given.
+
+    Raises:
+        InputError: it is something else, or empty.
+    """
+    value = params.get(name)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise InputError(f"loader {loader}: {name} is a text, not {value!r}.")
+
+
 def find_files(path: str, base_dir: Path) -> list[str]:
     """The files a path, an address or a glob pattern names, sorted.
 
@@ -124,7 +136,26 @@ def find_files(path: str, base_dir: Path) -> list[str]:
     """
     if "://" in path:
         return _find_remote(path)
-    full = base_dir / Path(path).expanduser()
+    full = local_path(path, base_dir)
+    try:
+        return _find_local(path, full)
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be looked for: {error.strerror}.") from error
+
+
+def local_path(path: str, base_dir: Path) -> Path:
+    """A path of a config: ``~`` is the home folder, and a relative one starts from the config's folder.
+
+    Raises:
+        InputError: there is no such home folder.
+    """
+    try:
+        return base_dir / Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
+
+
+def _find_local(path: str, full: Path) -> list[str]:
     if full.is_file():
         return [str(full)]
     if glob.has_magic(path):
@@ -142,12 +173,13 @@ def _find_remote(path: str) -> list[str]:
     if path.startswith(("http://", "https://")) or not glob.has_magic(path):
         return [path]
     try:
-        import fsspec
+        with foreign_errors():
+            import fsspec
 
-        system, pattern = fsspec.core.url_to_fs(path)
-        found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be listed: {_reason(error)}.") from error
+            system, pattern = fsspec.core.url_to_fs(path)
+            found = sorted(system.unstrip_protocol(name) for name in system.glob(pattern) if not system.isdir(name))
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be listed: {why(error)}.") from error
     if not found:
         raise InputError(f"no file matches '{path}'.")
     return found
@@ -159,18 +191,15 @@ def open_bytes(path: str) -> io.BufferedReader:
     Raises:
         InputError: it cannot be opened.
     """
-    suffix = Path(urlsplit(path).path if "://" in path else path).suffix.lower()
     try:
+        suffix = Path(urlsplit(path).path if "://" in path else path).suffix.lower()
         if suffix == ".zst":
             return _unpack_zstd(open_stored(path))
         if "://" not in path and suffix not in _COMPRESSED:
             return open(path, "rb")
-        import fsspec
-
-        # Files of some systems read lines of any length only; a reader of our own bounds them.
-        return io.BufferedReader(fsspec.open(path, "rb", compression="infer").open(), _BUFFER)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
+        return _open_foreign(path, "infer")
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
 
 
 def open_stored(path: str) -> io.BufferedReader:
@@ -180,13 +209,64 @@ def open_stored(path: str) -> io.BufferedReader:
         InputError: it cannot be opened.
     """
     try:
-        if "://" not in path:
-            return open(path, "rb")
+        return _open_foreign(path, None) if "://" in path else open(path, "rb")
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
+
+
+def _open_foreign(path: str, compression: str | None) -> io.BufferedReader:
+    with foreign_errors():
         import fsspec
 
-        return io.BufferedReader(fsspec.open(path, "rb").open(), _BUFFER)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
+        return io.BufferedReader(_Foreign(fsspec.open(path, "rb", compression=compression).open()), _BUFFER)
+
+
+class _Foreign(io.RawIOBase):
+    """A file of another library, remote or packed (`foreign_errors`).
+
+    Some read lines of any length only: the reader around this one bounds them.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with foreign_errors():
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with foreign_errors():
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextmanager
+def foreign_errors() -> Iterator[None]:
+    """Have what file systems, unpackers and HTTP clients raise be `OSError` or `EOFError`.
+
+    Each has errors of its own kinds: ClientPayloadError, NoCredentialsError, LZMAError.
+    """
+    try:
+        yield
+    except (OSError, EOFError):
+        raise
+    except Exception as error:
+        raise OSError(why(error)) from error
 
 
 def _unpack_zstd(file: io.BufferedReader) -> io.BufferedReader:
@@ -207,12 +287,15 @@ def content_hash(path: str) -> str:
             return file_digest(Path(path))
         with open_stored(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as error:
-        raise InputError(f"'{path}' cannot be read: {_reason(error)}.") from error
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
 
 
-def _reason(error: Exception) -> str:
-    """Why a file cannot be had. Some file systems say only its name, and the reason in the error's cause."""
+def why(error: Exception) -> str:
+    """Why a file cannot be read, without a full stop.
+
+    Some file systems say only its name, and the reason in the error's cause.
+    """
     cause = error.__cause__
     said = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
     return " ".join(said.split()).rstrip(".") or type(error).__name__

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text
+from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, why
 from gage_eval.errors import InputError
 from gage_eval.sample_record import unreadable
 
@@ -80,7 +80,7 @@ class CsvLoader:
                             yield before + start, self._record(columns, cells, file)
                         start = reader.line_num + 1
                 except (OSError, EOFError, csv.Error, UnicodeError) as error:
-                    raise InputError(f"'{name}' cannot be read after line {reader.line_num}: {error}.") from error
+                    raise InputError(f"'{name}' cannot be read after line {reader.line_num}: {why(error)}.") from error
                 before += reader.line_num
         if empty:
             raise self._source.nothing()
@@ -109,7 +109,8 @@ def _encoding(name: Any, loader: str) -> str:
     """The codec's own name; UTF-8 with or without a byte order mark is one encoding."""
     try:
         found = codecs.lookup(name).name
-    except (LookupError, TypeError):
+        "".encode(name)  # refuses codecs of something other than text, as base64
+    except (LookupError, TypeError, ValueError):
         raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
     return "utf-8-sig" if found == "utf-8" else found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem
+from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem, text_param, why
 from gage_eval.errors import InputError, closest
 from gage_eval.sample_record import unreadable
 
@@ -43,8 +43,8 @@ class FilesLoader:
         self._image: str | None = params.get("image")
         if self._image is not None and (not isinstance(self._image, str) or "{stem}" not in self._image):
             raise InputError("loader files: image is a path with {stem} in it, as img/{stem}.jpg.")
-        self._image_field: str = params.get("image_field") or "image"
-        self._text_field: str = params.get("text_field") or "text"
+        self._image_field = text_param(params, "image_field", "files") or "image"
+        self._text_field = text_param(params, "text_field", "files") or "text"
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes and its name, which is its record's id, and how it is read.
@@ -77,7 +77,7 @@ class FilesLoader:
             with open_bytes(path) as file:
                 data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
         except (OSError, EOFError) as error:
-            raise InputError(f"'{name}' cannot be read: {error}.") from error
+            raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
         if len(data) > MAX_BYTES:
             raise InputError(f"'{name}' is longer than {MAX_BYTES >> 20} MiB.")
         try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, check_params, record_text
+from gage_eval.datasets.base import Record, check_params, foreign_errors, local_path, record_text, text_param, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.hashing import file_digest
@@ -42,20 +42,18 @@ class HubLoader:
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         check_params(params, ("path", *_PARAMS), "hf_hub")
-        for key in ("path", "hub", "split", "subset", "revision"):
-            if params.get(key) is not None and (not isinstance(params[key], str) or not params[key]):
-                raise InputError(f"loader hf_hub: {key} is a text, not {params[key]!r}.")
-        name, path = params.get("hub"), params.get("path")
+        given = {key: text_param(params, key, "hf_hub") for key in ("path", "hub", "split", "subset", "revision")}
+        name, path = given["hub"], given["path"]
         if (name is None) == (path is None):
             raise InputError("loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.")
-        folder = base_dir / Path(path or name or "").expanduser()
+        folder = local_path(path or name or "", base_dir)
         if path is not None and not folder.is_dir():
             raise InputError(f"no folder '{path}'.")
         self._name: str = path or name or ""
         self._folder = folder if folder.is_dir() else None
-        self._split: str = params.get("split") or "test"
-        self._subset: str | None = params.get("subset")
-        self._revision: str = params.get("revision") or "main"
+        self._split = given["split"] or "test"
+        self._subset = given["subset"]
+        self._revision = given["revision"] or "main"
         self._streaming = params.get("streaming") is True
 
     def identity(self) -> JsonValue:
@@ -82,15 +80,14 @@ class HubLoader:
         Raises:
             InputError: the library is missing, or cannot read the dataset or its split.
         """
-        rows = self._open()
         position = 0
         try:
-            for table in rows.with_format("arrow").iter(batch_size=_BATCH):
+            for table in _tables(self._open()):
                 for row in table.to_pylist():
                     position += 1
                     yield position, self._text(row, keep)
-        except (OSError, ValueError) as error:
-            raise InputError(f"'{self._name}' cannot be read after row {position}: {error}.") from error
+        except OSError as error:
+            raise InputError(f"'{self._name}' cannot be read after row {position}: {why(error)}.") from error
         if position == 0:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
 
@@ -161,10 +158,18 @@ class HubLoader:
             ) from error
 
     def _cached_commit(self, hub: Any) -> str | None:
-        folder = hub.file_download.repo_folder_name(repo_id=self._name, repo_type="dataset")
+        try:
+            folder = hub.file_download.repo_folder_name(repo_id=self._name, repo_type="dataset")
+        except ValueError:
+            return None  # the name is that of no dataset, which the hub's own answer says
         file = Path(hub.constants.HF_HUB_CACHE) / folder / "refs" / self._revision
         commit = file.read_text().strip() if file.is_file() else ""
         return commit if _COMMIT.fullmatch(commit) else None
+
+
+def _tables(rows: Any) -> Iterator[Any]:
+    with foreign_errors():
+        yield from rows.with_format("arrow").iter(batch_size=_BATCH)
 
 
 def _import(name: str) -> Any:

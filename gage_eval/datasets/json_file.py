@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, Source, open_bytes, record_text
+from gage_eval.datasets.base import Record, Source, open_bytes, record_text, text_param, why
 from gage_eval.errors import InputError
 from gage_eval.paths import MISSING, walk
 
@@ -28,7 +28,7 @@ class JsonLoader:
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         self._source = Source.of(params, base_dir, "json", _PARAMS)
-        self._records_path: str = params.get("records_path") or ""
+        self._records_path = text_param(params, "records_path", "json") or ""
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes in the order they are read, and where the records are in it."""
@@ -55,7 +55,7 @@ class JsonLoader:
             with open_bytes(file) as opened:
                 document = canonical.decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
         except (OSError, EOFError) as error:
-            raise InputError(f"'{name}' cannot be read: {error}.") from error
+            raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
         except ValueError as error:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
         found = walk(document, self._records_path) if self._records_path else document

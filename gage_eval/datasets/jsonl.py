@@ -7,7 +7,18 @@ from typing import Any
 
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import MAX_BYTES, Record, Source, content_hash, decode_line, find_files, open_bytes, stem
+from gage_eval.datasets.base import (
+    MAX_BYTES,
+    Record,
+    Source,
+    content_hash,
+    decode_line,
+    find_files,
+    open_bytes,
+    stem,
+    text_param,
+    why,
+)
 from gage_eval.errors import InputError
 
 _PARAMS = ("labels_path", "labels_field", "source_field")
@@ -32,9 +43,9 @@ class JsonlLoader:
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         self._source = Source.of(params, base_dir, "jsonl", _PARAMS)
-        self._labels_path: str | None = params.get("labels_path")
+        self._labels_path = text_param(params, "labels_path", "jsonl")
         self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
-        self._labels_field: str = params.get("labels_field") or "label"
+        self._labels_field = text_param(params, "labels_field", "jsonl") or "label"
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""
@@ -122,4 +133,4 @@ def _numbered_lines(files: Sequence[str]) -> Iterator[tuple[str, int, str]]:
                     if line:
                         yield path, number, decode_line(line)
             except (OSError, EOFError) as error:
-                raise InputError(f"'{Path(path).name}' cannot be read after line {number}: {error}.") from error
+                raise InputError(f"'{Path(path).name}' cannot be read after line {number}: {why(error)}.") from error

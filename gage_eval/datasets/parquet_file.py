@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, Source, open_stored, record_text
+from gage_eval.datasets.base import Record, Source, open_stored, record_text, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.sample_record import unreadable
@@ -65,7 +65,7 @@ class ParquetLoader:
                             position += 1
                             yield position, self._text(row, path, keep)
             except (OSError, pa.ArrowException) as error:
-                raise InputError(f"'{name}' cannot be read after row {position}: {error}.") from error
+                raise InputError(f"'{name}' cannot be read after row {position}: {why(error)}.") from error
         if position == 0:
             raise self._source.nothing()
 

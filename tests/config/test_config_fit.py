@@ -65,6 +65,10 @@ MINE = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
             {"datasets": [{**MINE, "params": {**MINE["params"], "content_root": "nowhere"}}]},  # type: ignore[dict-item]
             "datasets[0].params.content_root: there is no folder 'nowhere'.",
         ),
+        (
+            {"datasets": [{**MINE, "params": {**MINE["params"], "content_root": "~nobody-here/x"}}]},  # type: ignore[dict-item]
+            "datasets[0].params.content_root: there is no folder '~nobody-here/x'.",
+        ),
     ],
 )
 def test_it_is_a_problem_of_the_config(small: Small, refusal: Refusal, sections: dict[str, Any], problem: str) -> None:

@@ -156,6 +156,7 @@ def test_without_a_network_the_cache_knows_the_commit(hub: dict[str, Any], tmp_p
         "cannot tell which commit 'main' of 'org/set' is (no network.) "
         "Give revision the full commit hash to do without asking."
     )
+    assert refusal(tmp_path, hub="no name!").startswith("cannot tell which commit 'main' of 'no name!' is")
     refs = tmp_path / "cache" / "datasets--org--set" / "refs"
     refs.mkdir(parents=True)
     (refs / "main").write_text(COMMIT)

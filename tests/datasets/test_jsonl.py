@@ -86,6 +86,20 @@ def test_a_damaged_compressed_file_is_an_error_not_a_short_set(tmp_path: Path, d
     assert "'d.jsonl.gz' cannot be read after line" in message(tmp_path, path="d.jsonl.gz")
 
 
+@pytest.mark.parametrize("name", ["d.jsonl.xz", "d.jsonl.bz2", "d.jsonl.zst", "d.jsonl.gz"])
+def test_a_file_that_is_not_packed_as_its_name_says_is_refused(tmp_path: Path, name: str) -> None:
+    write(tmp_path, name, b'{"a": 1}\n' * 100)
+    assert message(tmp_path, path=name).startswith(f"'{name}' cannot be read after line 0: ")
+
+
+@pytest.mark.parametrize("place", range(60, 600, 60))
+def test_damage_anywhere_in_a_packed_file_is_said(tmp_path: Path, place: int) -> None:
+    packed = bytearray(gzip.compress(b"\n".join(b'{"a": %d}' % number for number in range(5000))))
+    packed[place : place + 8] = b"\xff" * 8
+    write(tmp_path, "d.jsonl.gz", bytes(packed))
+    assert "'d.jsonl.gz' cannot be read after line" in message(tmp_path, path="d.jsonl.gz")
+
+
 def test_records_are_streamed(tmp_path: Path) -> None:
     packed = gzip.compress(b"\n".join(b'{"a": %d}' % number for number in range(200_000)))
     write(tmp_path, "d.jsonl.gz", packed[: len(packed) // 2])
@@ -158,6 +172,10 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert message(tmp_path, path="data") == "'data' is a folder; name its files, as 'data/*.jsonl'."
     assert message(tmp_path, path="data/piqa_val.jsonl") == "'data/piqa_val.jsonl' holds no records."
     assert message(tmp_path) == "loader jsonl needs params.path, the file to read."
+    assert message(tmp_path, path="~nobody-here/x") == "'~nobody-here/x': there is no home folder '~nobody-here'."
+    assert message(tmp_path, path="x" * 300) == f"'{'x' * 300}' cannot be looked for: File name too long."
+    for name in ("labels_path", "labels_field"):
+        assert message(tmp_path, path="data/piqa_val.jsonl", **{name: 5}) == f"loader jsonl: {name} is a text, not 5."
     assert message(tmp_path, path="data/piqa_val.jsonl", label_path="x") == (
         "loader jsonl has no parameter 'label_path'. It takes: path, labels_path, labels_field, source_field. "
         "Did you mean 'labels_path'?"

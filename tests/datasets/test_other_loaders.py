@@ -73,6 +73,7 @@ def test_a_file_that_is_no_record_is_rejected_alone(tmp_path: Path) -> None:
     ("params", "text"),
     [
         ({"parser": "jsn"}, "loader files has no parser 'jsn'. Parsers: json, txt. Did you mean 'json'?"),
+        ({"text_field": ["x"]}, "loader files: text_field is a text, not ['x']."),
         ({"image": "img.jpg"}, "loader files: image is a path with {stem} in it, as img/{stem}.jpg."),
     ],
 )
@@ -136,6 +137,16 @@ def _local(folder: Path, data: bytes) -> str:
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if not self.path.startswith("/cut"):
+            super().do_GET()
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b'{"n": 1}\n')
+        self.close_connection = True
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, the name it is called with
         pass
 
@@ -161,6 +172,29 @@ def test_packed_files_are_read_over_http(tmp_path: Path, web: str) -> None:
         identity = build(tmp_path, "jsonl", path=name).identity()
         assert build(tmp_path, "jsonl", path=f"{web}/{name}").identity() == identity
     assert "/none.jsonl' cannot be read: 404, message" in refusal(tmp_path, "jsonl", path=f"{web}/none.jsonl")
+
+
+@pytest.mark.parametrize("loader", ["jsonl", "csv", "json"])
+def test_a_download_that_is_cut_off_is_an_error_and_never_a_short_set(tmp_path: Path, web: str, loader: str) -> None:
+    assert "cannot be read" in refusal(tmp_path, loader, path=f"{web}/cut.{loader}")
+    with pytest.raises(InputError, match="cannot be read"):
+        build(tmp_path, loader, path=f"{web}/cut.{loader}").identity()
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/d.jsonl", "s3://bucket/*.jsonl", "s3://bucket/d.jsonl.zst"])
+def test_whatever_a_file_system_raises_is_said_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    class NoCredentialsError(Exception):
+        pass
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise NoCredentialsError("Unable to locate\ncredentials.")
+
+    monkeypatch.setattr("fsspec.open", refuse)
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    verb = "listed" if "*" in address else "read"
+    assert refusal(tmp_path, "jsonl", path=address) == f"'{address}' cannot be {verb}: Unable to locate credentials."
 
 
 def test_naming_the_loaders_imports_nothing_heavy() -> None:

@@ -127,7 +127,9 @@ def test_damaged_tables_are_errors_and_never_short_sets(tmp_path: Path, loader: 
         ({"delimiter": ";;"}, "loader csv: delimiter is one character, not ';;'."),
         ({"encoding": "klingon"}, "loader csv: there is no encoding 'klingon'; try utf-8."),
         ({"collumns": ["a"]}, "It takes: path, columns, delimiter, encoding, source_field. Did you mean 'columns'?"),
-        ({"source_field": 3}, "loader csv: source_field is the name of a field, not 3."),
+        ({"source_field": 3}, "loader csv: source_field is a text, not 3."),
+        ({"encoding": "base64"}, "loader csv: there is no encoding 'base64'; try utf-8."),
+        ({"encoding": "a\0"}, "loader csv: there is no encoding 'a\\x00'; try utf-8."),
     ],
 )
 def test_what_is_wrong_with_a_csv_is_said(tmp_path: Path, params: dict[str, Any], text: str) -> None:
