@@ -134,6 +134,18 @@ class KeyedConfig(BackendConfig):
             raise ValueError("a key is never written into a config: use env:NAME or block:name")
         return value
 
+    @field_validator("base_url", check_fields=False)
+    @classmethod
+    def _plain_url(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        scheme, separator, rest = value.partition("://")
+        if scheme not in {"http", "https"} or not separator or not rest.strip("/"):
+            raise ValueError("base_url starts with http:// or https:// and names a host")
+        if "@" in rest.split("/", 1)[0]:
+            raise ValueError("base_url holds no user or password: use api_key: env:NAME")
+        return value.rstrip("/")
+
 
 class Backend(Protocol):
     """A model that answers requests.

@@ -1,4 +1,4 @@
-"""What a config names of a model: its files, by content, and the interpreter it runs in."""
+"""Backends that run a checkpoint: the fields they share, its files by content, the interpreter it runs in."""
 
 import os
 import re
@@ -7,13 +7,64 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from gage_eval.backends.base import BackendContext, ThinkingConfig
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError
 from gage_eval.hashing import file_digest
+from gage_eval.marks import identity, scheduling, semantic
 
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 # Not part of the model, whatever else lies in its folder.
 _ASIDE = frozenset({".md", ".png", ".jpg", ".gitattributes", ".gitignore", ".lock"})
+
+
+class CheckpointConfig(ThinkingConfig):
+    """Fields of a backend that runs a checkpoint in an engine of its own."""
+
+    model_path: str | None = identity("infer", None, description="The model's folder, or its name on the hub.")
+    revision: str | None = semantic("infer", None, description="Revision of a model on the hub.")
+    max_model_len: int | None = semantic("infer", None, ge=8, description="Tokens of prompt and answer together.")
+    lora_path: str | None = identity(
+        "infer", None, description="Folder of a LoRA adapter, put onto the model; transformers needs peft for it."
+    )
+    trust_remote_code: bool = semantic("infer", default=False, description="Run code that comes with the model.")
+    add_bos_token: bool = semantic(
+        "infer", default=False, description="Begin likelihood contexts with the tokenizer's special tokens."
+    )
+    prefix_token_id: int | None = semantic(
+        "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
+    )
+    python: str | None = scheduling(None, description="Interpreter that has the engine; by default this one.")
+    start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
+
+
+def model_identity(config: CheckpointConfig, context: BackendContext, type_: str) -> dict[str, JsonValue]:
+    """The checkpoint's identity, and the adapter's where there is one.
+
+    Raises:
+        InputError: one of them is not there.
+    """
+    found: dict[str, JsonValue] = {}
+    for name, path, revision in (("model", config.model_path, config.revision), ("lora", config.lora_path, None)):
+        if path is not None:
+            place = f"{type_}: config.{name}_path"
+            found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, place)
+    return found
+
+
+def located(path: str, context: BackendContext, place: str) -> str:
+    """A checkpoint as an engine is told of it: by its absolute path, or its name on the hub.
+
+    Raises:
+        InputError: it is neither there nor a hub's name; the message begins with `place`.
+    """
+    folder = find_checkpoint(path, context.base_dir, place)
+    return path if folder is None else os.path.abspath(folder)
+
+
+def adapter(config: CheckpointConfig, context: BackendContext, type_: str) -> str | None:
+    """The adapter as an engine is told of it, where there is one; raises as `located` does."""
+    return None if config.lora_path is None else located(config.lora_path, context, f"{type_}: config.lora_path")
 
 
 def find_checkpoint(model_path: str, base_dir: Path, place: str) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from gage_eval.backends.base import BackendContext, BaseBackend, ThinkingConfig, is_empty, skipped
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.media import holds_parts, with_media
-from gage_eval.backends.thinking import cut_at, split_thinking
+from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
@@ -43,20 +43,8 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
         worker = min(self._workers, key=lambda one: one.active)
         response = await worker.ask(asked, self.config.timeout)
         if response.answer:
-            self._take_thinking(response, request)
+            take_thinking(response, self.config, self._params(request).get("stop"))
         return response
-
-    def _take_thinking(self, response: Response, request: Request) -> None:
-        """Put thinking text apart from the answer; then cut at the stop strings, where that is ours to do."""
-        config, answer = self.config, response.answer or ""
-        if config.think_end in answer or config.think_start in answer:
-            thought = split_thinking(answer, config.think_start, config.think_end)
-            response.reasoning, answer = thought.reasoning, thought.answer
-            if not thought.closed:
-                response.status = "truncated"
-        if config.stop_after_thinking:
-            answer = cut_at(answer, self._params(request).get("stop"))
-        response.answer = answer
 
     async def close(self) -> None:
         """End the workers."""

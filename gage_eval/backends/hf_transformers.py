@@ -1,14 +1,13 @@
 """Hugging Face transformers in a process and interpreter of its own: text models, and models that see."""
 
-import os
 import re
 from pathlib import Path
 
 from pydantic import field_validator
 
 from gage_eval import registry
-from gage_eval.backends.base import BackendConfig, ThinkingConfig
-from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint, interpreter
+from gage_eval.backends.base import BackendConfig
+from gage_eval.backends.checkpoint import CheckpointConfig, adapter, interpreter, located, model_identity
 from gage_eval.backends.child import log_file, watched
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
@@ -17,22 +16,12 @@ from gage_eval.canonical import JsonValue
 from gage_eval.marks import identity, scheduling, semantic
 
 
-class TransformersConfig(ThinkingConfig):
+class TransformersConfig(CheckpointConfig):
     """A model run by transformers. Undeclared keys become arguments of from_pretrained."""
 
     model_path: str = identity("infer", min_length=1, description="The model's folder, or its name on the hub.")
-    revision: str | None = semantic("infer", None, description="Revision of a model on the hub.")
     dtype: str = semantic(
         "infer", "auto", pattern="auto|bfloat16|float16|float32", description="auto, bfloat16, float16 or float32."
-    )
-    max_model_len: int | None = semantic("infer", None, ge=8, description="Tokens of prompt and answer together.")
-    lora_path: str | None = identity("infer", None, description="Folder of a LoRA adapter; needs peft.")
-    trust_remote_code: bool = semantic("infer", default=False, description="Run code that comes with the model.")
-    add_bos_token: bool = semantic(
-        "infer", default=False, description="Begin likelihood contexts with the tokenizer's special tokens."
-    )
-    prefix_token_id: int | None = semantic(
-        "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
     )
     batch_size: int = scheduling(16, ge=1, le=4096, description="Requests computed together; halved out of memory.")
     max_concurrency: int = scheduling(
@@ -41,8 +30,6 @@ class TransformersConfig(ThinkingConfig):
     )  # fmt: skip
     device: str | None = scheduling(None, description="cpu, cuda, cuda:1, …; by default a GPU if there is one.")
     threads: int | None = scheduling(None, ge=1, description="CPU threads; by default what torch takes.")
-    python: str | None = scheduling(None, description="Interpreter that has torch; by default this one.")
-    start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
 
     @field_validator("device")
     @classmethod
@@ -65,16 +52,7 @@ class Transformers(EngineBackend[TransformersConfig]):
         Raises:
             InputError: one of them is not there.
         """
-        config, context = self.config, self.context
-        found = super().identity()
-        for name, path, revision in (
-            ("model", config.model_path, config.revision),
-            ("lora", config.lora_path, None),
-        ):
-            if path is not None:
-                place = f"{self.type}: config.{name}_path"
-                found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, place)
-        return found
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the worker and wait until the model is loaded.
@@ -83,15 +61,15 @@ class Transformers(EngineBackend[TransformersConfig]):
             InputError: the interpreter or the model is not there.
             EndpointFailed: the worker ended or did not come up; the message ends with its last words.
         """
-        config, base = self.config, self.context.base_dir
+        config, context = self.config, self.context
         worker = Worker(
             f"{self.type}' worker",
-            interpreter(config.python, base),
+            interpreter(config.python, context.base_dir),
             {
                 "engine": on_transformers.load.__module__,
                 "vision": "images" in self.capabilities,
-                "model": self._path(config.model_path, "model_path"),
-                "lora": None if config.lora_path is None else self._path(config.lora_path, "lora_path"),
+                "model": located(config.model_path, context, f"{self.type}: config.model_path"),
+                "lora": adapter(config, context, self.type),
                 "arguments": config.model_extra or {},
                 "prefix": config.prefix_token_id,
                 **config.model_dump(
@@ -101,15 +79,11 @@ class Transformers(EngineBackend[TransformersConfig]):
                     }
                 ),
             },
-            {**self.context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
+            {**context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
             log_file(log_folder, self.type),
         )  # fmt: skip
         self._workers.append(worker)
         await watched(worker.child, worker.ready(config.start_timeout))
-
-    def _path(self, path: str, field: str) -> str:
-        folder = find_checkpoint(path, self.context.base_dir, f"{self.type}: config.{field}")
-        return path if folder is None else os.path.abspath(folder)
 
 
 @registry.backends.register("vlm_transformers", version=1, config=TransformersConfig)

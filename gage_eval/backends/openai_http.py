@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends import echo_likelihood
@@ -19,7 +19,7 @@ from gage_eval.backends.base import (
     skipped,
 )
 from gage_eval.backends.media import holds_parts, with_media
-from gage_eval.backends.thinking import cut_at, split_thinking
+from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue, encode
 from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.engine.limiter import Limiter
@@ -61,16 +61,6 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
     )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
-
-    @field_validator("base_url")
-    @classmethod
-    def _plain_url(cls, value: str) -> str:
-        scheme, separator, rest = value.partition("://")
-        if scheme not in {"http", "https"} or not separator or not rest.strip("/"):
-            raise ValueError("base_url starts with http:// or https:// and names a host")
-        if "@" in rest.split("/", 1)[0]:
-            raise ValueError("base_url holds no user or password: use api_key: env:NAME")
-        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _no_reserved_parameters(self) -> "OpenAIHTTPConfig":
@@ -170,7 +160,8 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             body = _STREAMED + body[1:]
         response = await self._endpoint.call(path, body, read, stream=self.config.stream)
         if response.answer:
-            self._take_thinking(response, request)
+            stops = self.body(request).get("stop") if self.config.stop_after_thinking else None
+            take_thinking(response, self.config, stops)
         return response
 
     async def close(self) -> None:
@@ -184,21 +175,6 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if "max_new_tokens" in out:
             out[self.config.max_tokens_field] = out.pop("max_new_tokens")
         return out
-
-    def _take_thinking(self, response: Response, request: Request) -> None:
-        """Put thinking text apart from the answer; then cut at the stop strings, where that is ours to do."""
-        config = self.config
-        answer = response.answer or ""
-        if config.think_end in answer or config.think_start in answer:
-            thought = split_thinking(answer, config.think_start, config.think_end)
-            answer = thought.answer
-            if thought.reasoning is not None:
-                response.reasoning = "\n".join(filter(None, (response.reasoning, thought.reasoning)))
-            if not thought.closed:
-                response.status = "truncated"
-        if config.stop_after_thinking:
-            answer = cut_at(answer, self.body(request).get("stop"))
-        response.answer = answer
 
     def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A body as it is sent: stop strings that are ours to apply stay here."""

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from gage_eval.backends.base import ThinkingConfig
+from gage_eval.engine.types import Response
+
 
 @dataclass(frozen=True, slots=True)
 class Thought:
@@ -17,6 +20,25 @@ class Thought:
     reasoning: str | None
     answer: str
     closed: bool = True
+
+
+def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> None:
+    """Put thinking text apart from a response's answer; then cut at the stop strings, where that is ours to do.
+
+    Args:
+        response: thinking that never ends truncates it.
+        config: of the backend.
+        stops: of the request, as for `cut_at`.
+    """
+    answer = response.answer or ""
+    if config.think_end in answer or config.think_start in answer:
+        thought = split_thinking(answer, config.think_start, config.think_end)
+        answer = thought.answer
+        if thought.reasoning is not None:
+            response.reasoning = "\n".join(filter(None, (response.reasoning, thought.reasoning)))
+        if not thought.closed:
+            response.status = "truncated"
+    response.answer = cut_at(answer, stops) if config.stop_after_thinking else answer
 
 
 def split_thinking(text: str, start: str, end: str) -> Thought:

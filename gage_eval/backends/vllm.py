@@ -14,8 +14,8 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
-from gage_eval.backends.checkpoint import interpreter
-from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.checkpoint import adapter, find_checkpoint, interpreter, model_identity, prefix_token
+from gage_eval.backends.child import Child
 from gage_eval.backends.served import ServedClient
 from gage_eval.backends.vllm_engine import (
     MODEL_NAME,
@@ -25,8 +25,7 @@ from gage_eval.backends.vllm_engine import (
     engine_arguments,
     engine_env,
     in_parallel,
-    model_identity,
-    share_devices,
+    places,
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
 from gage_eval.canonical import JsonValue, canonical_text
@@ -104,10 +103,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         Raises:
             InputError: the checkpoint is not there.
         """
-        own = super().identity()
-        return (
-            own if self.config.base_url is not None else {**own, **model_identity(self.config, self.context, self.type)}
-        )
+        return {**super().identity(), **model_identity(self.config, self.context, self.type)}
 
     def _client(self) -> ServedClient:
         config = self.config
@@ -141,45 +137,38 @@ class VLLM(BaseBackend[VLLMConfig]):
             self._servers.append(await self._connected(config.base_url, key, None))
             return
         arguments = engine_arguments(config, self.context, self.type)
-        each = config.tensor_parallel_size * config.data_parallel_size
-        environments = share_devices(self.context.env, config.replicas, each)
-        names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
         await in_parallel(
-            self._start(arguments, environment, log_file(log_folder, name))
-            for environment, name in zip(environments, names, strict=True)
+            self._start(arguments, environment, log)
+            for environment, log in places(config, self.context, log_folder, self.type)
         )
 
     async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
-        python = interpreter(self.config.python, self.context.base_dir)
+        config = self.config
+        python = interpreter(config.python, self.context.base_dir)
+        lora = adapter(config, self.context, self.type)
+        adapters = {} if lora is None else {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"}
 
         def start(share: float) -> tuple[Child, Awaitable[_Server]]:
             port, key = _free_port(), secrets.token_urlsafe(24)
             own = {
                 "host": "127.0.0.1",
                 "port": port,
-                "served_model_name": "base" if self.config.lora_path else MODEL_NAME,
+                "served_model_name": "base" if lora else MODEL_NAME,
                 "gpu_memory_utilization": share,
                 # A line for each request would make the log grow with the dataset.
                 "disable_uvicorn_access_log": True,
-                **self._adapter(),
+                **adapters,
             }
             child = Child(
                 "vLLM's server",
                 [python, "-m", "vllm.entrypoints.openai.api_server", *_flags(arguments | own)],
-                env=engine_env(self.config, self.context, **environment, VLLM_API_KEY=key),
+                env=engine_env(config, self.context, **environment, VLLM_API_KEY=key),
                 log=log,
                 hidden=(key,),
             )
             return child, self._ready(child, f"http://127.0.0.1:{port}/v1", key)
 
-        self._servers.append(await down_the_ladder(self.config.gpu_memory_utilization, start, _log.warning))
-
-    def _adapter(self) -> dict[str, Any]:
-        if self.config.lora_path is None:
-            return {}
-        folder = self.context.base_dir / Path(self.config.lora_path).expanduser()
-        path = str(folder) if folder.exists() else self.config.lora_path
-        return {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={path}"}
+        self._servers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
 
     async def _ready(self, child: Child, base_url: str, key: str) -> _Server:
         import aiohttp
@@ -215,8 +204,6 @@ class VLLM(BaseBackend[VLLMConfig]):
 
     def _prefix(self) -> int | None:
         """BOS, else EOS, as the checkpoint's config names them; None where there is no such file."""
-        from gage_eval.backends.checkpoint import find_checkpoint, prefix_token
-
         folder = find_checkpoint(self.config.model_path or "", self.context.base_dir, "model_path")
         return prefix_token(folder) if folder is not None else None
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from pydantic import field_validator, model_validator
 
-from gage_eval.backends.base import BackendConfig, BackendContext, ThinkingConfig
-from gage_eval.backends.checkpoint import checkpoint_identity, find_checkpoint
-from gage_eval.backends.child import Child, watched
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.checkpoint import CheckpointConfig, find_checkpoint, located
+from gage_eval.backends.child import Child, log_file, watched
+from gage_eval.canonical import decode
 from gage_eval.errors import EndpointFailed, InputError
-from gage_eval.marks import identity, scheduling, semantic
+from gage_eval.marks import scheduling, semantic
 
 T = TypeVar("T")
 
@@ -34,22 +34,11 @@ _OURS = frozenset({
 })  # fmt: skip
 
 
-class VLLMEngineConfig(ThinkingConfig):
+class VLLMEngineConfig(CheckpointConfig):
     """A vLLM engine that is started for the run. Undeclared keys become arguments of the engine."""
 
-    model_path: str | None = identity("infer", None, description="The model's folder, or its name on the hub.")
-    revision: str | None = semantic("infer", None, description="Revision of a model on the hub.")
     dtype: str = semantic("infer", "auto", description="auto, bfloat16, float16 or float32.")
     quantization: str | None = semantic("infer", None, description="How the weights are quantised, as vLLM names it.")
-    max_model_len: int | None = semantic("infer", None, ge=8, description="Tokens of prompt and answer together.")
-    lora_path: str | None = identity("infer", None, description="Folder of a LoRA adapter, put onto the model.")
-    trust_remote_code: bool = semantic("infer", default=False, description="Run code that comes with the model.")
-    add_bos_token: bool = semantic(
-        "infer", default=False, description="Begin likelihood contexts with the tokenizer's special tokens."
-    )
-    prefix_token_id: int | None = semantic(
-        "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
-    )
     reasoning_effort: str | None = semantic(
         "infer", None, min_length=1, description="How much the model thinks; a variable of its chat template."
     )
@@ -68,9 +57,7 @@ class VLLMEngineConfig(ThinkingConfig):
         ge=16,
         description="Tokens of one prompt worked at once: bounds the memory of prompt log probabilities.",
     )
-    python: str | None = scheduling(None, description="Interpreter that has vLLM; by default this one.")
     env: dict[str, str] = scheduling({}, description="Environment variables of the engine.")
-    start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
     max_concurrency: int = scheduling(
         512, ge=1, le=65536, validation_alias=BackendConfig.model_fields["max_concurrency"].validation_alias,
         description="Requests in flight at once; the engine batches as many as fit.",
@@ -100,28 +87,13 @@ class VLLMEngineConfig(ThinkingConfig):
         return value
 
 
-def model_identity(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, JsonValue]:
-    """The checkpoint's identity and the adapter's.
-
-    Raises:
-        InputError: one of them is not there.
-    """
-    found: dict[str, JsonValue] = {
-        "model": checkpoint_identity(
-            config.model_path or "", config.revision, context.base_dir, context.env, f"{type_}: config.model_path"
-        )
-    }
-    if config.lora_path is not None:
-        place = f"{type_}: config.lora_path"
-        found["lora"] = checkpoint_identity(config.lora_path, None, context.base_dir, context.env, place)
-    return found
-
-
 def engine_arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
     """Arguments of the engine by vLLM's names, without its share of memory and adapters."""
-    folder = find_checkpoint(config.model_path or "", context.base_dir, f"{type_}: config.model_path")
+    assert config.model_path is not None, "a server that runs already takes no arguments"
+    place = f"{type_}: config.model_path"
+    folder = find_checkpoint(config.model_path, context.base_dir, place)
     arguments: dict[str, Any] = {
-        "model": str(folder) if folder is not None else config.model_path,
+        "model": located(config.model_path, context, place),
         "dtype": config.dtype,
         "tensor_parallel_size": config.tensor_parallel_size,
         "data_parallel_size": config.data_parallel_size,
@@ -209,6 +181,19 @@ def devices(env: Mapping[str, str]) -> list[str]:
         return [name.strip() for name in visible.split(",") if name.strip()]
     folder = Path("/proc/driver/nvidia/gpus")
     return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []
+
+
+def places(
+    config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
+) -> list[tuple[dict[str, str], Path | None]]:
+    """For each replica what its environment has beside the run's, and the file of its log.
+
+    Raises:
+        InputError: there are too few GPUs.
+    """
+    names = [type_ if config.replicas == 1 else f"{type_}-{number}" for number in range(config.replicas)]
+    own = share_devices(context.env, config.replicas, config.tensor_parallel_size * config.data_parallel_size)
+    return [(variables, log_file(log_folder, name)) for variables, name in zip(own, names, strict=True)]
 
 
 def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import model_validator
 
 from gage_eval import registry
-from gage_eval.backends.checkpoint import interpreter
-from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.checkpoint import adapter, interpreter, model_identity
+from gage_eval.backends.child import Child
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm_engine import (
@@ -18,8 +18,7 @@ from gage_eval.backends.vllm_engine import (
     engine_arguments,
     engine_env,
     in_parallel,
-    model_identity,
-    share_devices,
+    places,
 )
 from gage_eval.backends.worker import on_vllm
 from gage_eval.canonical import JsonValue
@@ -66,17 +65,15 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         """
         config = self.config
         arguments = engine_arguments(config, self.context, self.type)
-        each = config.tensor_parallel_size * config.data_parallel_size
-        environments = share_devices(self.context.env, config.replicas, each)
-        names = [self.type if config.replicas == 1 else f"{self.type}-{i}" for i in range(config.replicas)]
         await in_parallel(
-            self._start(arguments, environment, log_file(log_folder, name))
-            for environment, name in zip(environments, names, strict=True)
+            self._start(arguments, environment, log)
+            for environment, log in places(config, self.context, log_folder, self.type)
         )
 
     async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
         config = self.config
         python = interpreter(config.python, self.context.base_dir)
+        lora = adapter(config, self.context, self.type)
 
         def start(share: float) -> tuple[Child, Awaitable[Worker]]:
             worker = Worker(
@@ -85,7 +82,7 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
                 {
                     "engine": on_vllm.load.__module__,
                     "arguments": {**arguments, "gpu_memory_utilization": share},
-                    "lora": self._adapter(),
+                    "lora": lora,
                     "prefix": config.prefix_token_id,
                     "add_bos_token": config.add_bos_token,
                 },
@@ -95,9 +92,3 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
             return worker.child, worker.ready(config.start_timeout)
 
         self._workers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
-
-    def _adapter(self) -> str | None:
-        if self.config.lora_path is None:
-            return None
-        folder = self.context.base_dir / Path(self.config.lora_path).expanduser()
-        return str(folder) if folder.exists() else self.config.lora_path

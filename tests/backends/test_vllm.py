@@ -332,6 +332,8 @@ def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo
     [
         ({}, "set model_path"),
         ({"base_url": "http://h/v1"}, "set 'model'"),
+        ({"base_url": "localhost:8000/v1", "model": "m"}, "base_url starts with http:// or https://"),
+        ({"base_url": "http://me:secret@h/v1", "model": "m"}, "base_url holds no user or password"),
         ({"base_url": "http://h/v1", "model": "m", "model_path": "p"}, "'model_path' belongs to a server"),
         ({"base_url": "http://h/v1", "model": "m", "max_num_seqs": 3}, "a running server takes no arguments"),
         ({"model_path": "p", "model": "m"}, "'model' belongs to a running server"),
