@@ -5,6 +5,7 @@ import math
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gage_eval.canonical import JsonValue
@@ -22,6 +23,8 @@ MAX_RATIO = 200
 # Where Pillow begins to warn of a decompression bomb: 256 MiB of RGB.
 BOMB_PIXELS = 89_478_485
 _JPEG_QUALITY = 95
+# Pillow has Ghostscript, a program of its own, draw these: no data set may start one.
+_PROGRAMS = frozenset({"EPS"})
 # What decoders of damaged files raise.
 _BROKEN = (
     OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError,
@@ -122,7 +125,7 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=_formats()) as image:
             width, height = image.size
             if width * height > BOMB_PIXELS:
                 raise RecordRejected(f"the image has {width} x {height} pixels, more than {BOMB_PIXELS:,} in all.")
@@ -139,6 +142,15 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
         raise RecordRejected(f"the image has more than {BOMB_PIXELS:,} pixels.") from None
     except _BROKEN as error:
         raise RecordRejected(f"the image is broken ({' '.join(str(error).split())[:120]}).") from None
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """What Pillow reads, less the formats that it starts a program for."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in Image.ID if name not in _PROGRAMS)
 
 
 def as_png(image: "Image") -> bytes:

@@ -42,7 +42,7 @@ _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
 
 @stage(
     "preprocess",
-    version=4,
+    version=5,
     check=limit_on_rejects(
         "prepared",
         "prepare_rejects",

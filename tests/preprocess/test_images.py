@@ -34,6 +34,16 @@ def test_without_rules_every_image_is_kept_byte_for_byte() -> None:
         assert picture.media_type == f"image/{kind.lower()}"
 
 
+def test_no_image_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*args: object, **kwargs: object) -> None:
+        raise AssertionError("Ghostscript was started")
+
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", start)
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(a) print\n%%EOF\n"
+    with pytest.raises(RecordRejected, match="it is no image that can be read"):
+        prepared(drawing, ImageRules())
+
+
 # Of the published rule: round to the factor, then shrink with floor or grow with ceiling.
 @pytest.mark.parametrize(
     ("rules", "size", "fitted"),
