@@ -32,6 +32,7 @@ def read_parquet(source: Path | bytes, columns: Sequence[str] | None = None) -> 
     """
     opened = pa.BufferReader(source) if isinstance(source, bytes) else source
     with pq.ParquetFile(opened) as file:
-        table = file.read(columns=None if columns is None else list(columns))
+        # In this thread alone: a thread of Arrow's that lets go of Python's bytes while the interpreter ends aborts it.
+        table = file.read(columns=None if columns is None else list(columns), use_threads=False)
     table = table.replace_schema_metadata(None)
     return table if columns is None else table.select(list(columns))

@@ -1,5 +1,7 @@
 """Artifacts: equal content is one artifact, and no read believes what was not committed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +30,22 @@ def test_what_was_written_is_read_in_parts_and_whole(store: Store) -> None:
     assert again.read(2, ["text"]).column_names == ["text"]
     assert (again.rows, again.complete, again.schema.name) == (9, True, "rows")
     assert [part.content_hash for part in again.parts] == [content_hash(t) for t in again.tables()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in Linux's /proc")
+def test_reading_leaves_no_thread_behind_that_could_abort_the_end_of_the_process() -> None:
+    """A thread of Arrow's that frees Python's bytes while the interpreter ends takes the process with it."""
+    program = """
+import os
+import pyarrow as pa
+from gage_eval.store.parquet import parquet_bytes, read_parquet
+data = parquet_bytes(pa.table({"number": list(range(1000)), "text": ["x"] * 1000}))
+before = len(os.listdir("/proc/self/task"))
+read_parquet(data)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout == "0\n"
 
 
 def test_equal_content_has_one_id_whatever_the_order_and_chunking(store: Store) -> None:
