@@ -3,8 +3,8 @@
 import logging
 import os
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
+from gage_eval.config.secrets import scrub
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.runs import RunOptions, RunOutcome
@@ -29,7 +29,7 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
         problem = client.api_healthcheck()
     if problem is not None:
         raise InputError(
-            f"the Prefect API at {_shown(api_url)} does not answer ({type(problem).__name__}). Start it, unset "
+            f"the Prefect API at {scrub(api_url)} does not answer ({type(problem).__name__}). Start it, unset "
             "PREFECT_API_URL, or run with --inline."
         )
     from flows.runner import Watch, watching
@@ -54,10 +54,3 @@ def _configure(api_url: str) -> None:
     }.items():
         os.environ.setdefault(name, value)
     logging.getLogger("gage_eval").setLevel(logging.INFO)
-
-
-def _shown(url: str) -> str:
-    """The URL without credentials."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"

@@ -132,7 +132,7 @@ class Run:
         outputs = self._stored.outputs.get((task_id, stage))
         if outputs is None:
             raise InputError(
-                f"task '{task_id}' of run {self.run_id} has not come to {stage} (the run is {self.status}); "
+                f"task '{task_id}' of run {self.run_id} has not come to {stage} (the run is {self._stored.standing}); "
                 f"go on with it by {self._stored.folder.again}"
             )
         return outputs

@@ -69,8 +69,9 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
         print_json({"ok": not broken, "checks": [asdict(check) for check in checks], "settings": named})
     else:
         print_table(("what", "state", "finding"), [(check.what, check.state, check.said) for check in checks])
-        print()
-        print_table(("setting", "value", "from"), [(name, value or "–", source) for name, value, source in set_])
+        if set_:
+            print()
+            print_table(("setting", "value", "from"), [(name, value or "–", source) for name, value, source in set_])
     if broken:
         raise typer.Exit(1)
 

@@ -191,11 +191,12 @@ def _print_stages(stored: "StoredRun") -> None:
     tasks = list(stored.record["tasks"])
     known = [(task_id, stage) for task_id in tasks for stage in STAGES]
     states = sorted(stored.stages.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known))
-    under_way = stored.standing == "running"
     rows = []
     for _, state in states:
-        moving = under_way and state.state == "running"
-        stands = "stopped" if state.state == "running" and not moving else state.state
+        moving = state.state == "running" and stored.standing == "running"
+        # A kill leaves no word of the stage's end, and an interruption is no failure of it.
+        left = state.state == "running" or (state.state == "failed" and stored.status == "interrupted")
+        stands = "stopped" if left and not moving else state.state
         outputs = "  ".join(f"{name} {state.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in state.outputs)
         row = (state.stage, stands, _progress(state, moving=moving), outputs)
         rows.append((state.task_id, *row) if len(tasks) > 1 else row)

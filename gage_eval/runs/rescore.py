@@ -174,7 +174,7 @@ def _stored(stored: StoredRun, task_id: str, stage: Stage) -> StageResult:
     outputs = stored.outputs.get((task_id, stage))
     if outputs is None:
         raise InputError(
-            f"task '{task_id}' of run {stored.run_id} has not come to {stage} (the run is {stored.status}); go on "
+            f"task '{task_id}' of run {stored.run_id} has not come to {stage} (the run is {stored.standing}); go on "
             f"with it by {stored.folder.again}"
         )
     return StageResult(stage, task_id, "", outputs, cached=True)

@@ -99,7 +99,7 @@ class StoredRun:
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
             raise InputError(
-                f"run {self.run_id} has no summary (it is {self.status}); finish it by {self.folder.again}"
+                f"run {self.run_id} has no summary (it is {self.standing}); finish it by {self.folder.again}"
             )
         try:
             return Summary.model_validate(decode(data))

@@ -128,6 +128,20 @@ def test_a_run_without_a_sign_of_life_is_said_to_be_killed(gage: Gage, workspace
     assert gage("show", "--json").json[0]["status"] == "silent"
 
 
+@pytest.mark.parametrize(("status", "stands"), [("interrupted", "stopped"), ("failed", "failed")])
+def test_a_stage_of_an_interrupted_run_was_stopped_and_did_not_fail(
+    gage: Gage, workspace: Path, status: str, stands: str
+) -> None:
+    folder = workspace / ".gage" / "runs" / "busy"
+    under_way(folder, silent=timedelta(seconds=2))
+    record = orjson.loads((folder / "run.json").read_bytes())
+    (folder / "run.json").write_bytes(orjson.dumps({**record, "status": status}))
+    with (folder / "events.jsonl").open("ab") as events:
+        failed = {"type": "stage_failed", "task_id": "sums", "stage": "infer", "payload": {"error": "", "type": "E"}}
+        events.write(b"\n" + orjson.dumps(failed))
+    assert re.search(rf"^infer +{stands} +40/90", gage("show", "busy").out, re.MULTILINE)
+
+
 def test_a_killed_run_is_told_from_one_under_way_by_its_process(gage: Gage, workspace: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         folder = workspace / ".gage" / "runs" / "busy"
