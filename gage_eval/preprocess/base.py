@@ -65,8 +65,8 @@ def text_of(value: Any, field: str) -> str:
     raise RecordRejected(f"{field}: it must be a string, not {kind_of(value)}.")
 
 
-def build_messages(question: str, system_prompt: str | None) -> list[dict[str, Any]]:
-    """One user message, after the system's if there is one."""
+def build_messages(question: str | list[dict[str, Any]], system_prompt: str | None) -> list[dict[str, Any]]:
+    """One user message, of text or segments, after the system's if there is one."""
     user = {"role": "user", "content": question}
     return [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
 
@@ -122,13 +122,14 @@ class FieldMap:
     Args:
         fields: Sample path → record path, as ``{"data_tag.topic": "subject", "id": "meta.0.uid"}``. A target
             is a text field of the Sample, or a key of one of its objects.
+        id_field: record path of the id, which counts where ``fields`` gives none.
 
     Raises:
         InputError: a target is no such field.
     """
 
-    def __init__(self, fields: Mapping[str, str] | None) -> None:
-        self._targets: list[tuple[str, str, str]] = []
+    def __init__(self, fields: Mapping[str, str] | None, id_field: str | None = None) -> None:
+        self._targets: list[tuple[str, str, str]] = [("id", "", id_field)] if id_field else []
         for target, source in (fields or {}).items():
             top, _, key = target.partition(".")
             if not (top in _SAMPLE_OBJECTS and key) and not (top in _SAMPLE_TEXTS and not key):

@@ -14,6 +14,7 @@ from gage_eval.errors import InputError
 from gage_eval.preprocess.base import (
     FieldMap,
     Preprocessor,
+    build_messages,
     carry_over,
     choices_of,
     first_of,
@@ -64,7 +65,7 @@ def docvqa(
         raise InputError("content_field and image_field are one argument by two names; give one of them.")
     pages_field = content_field or image_field or "image"
     answer_fields = (answers_field,) if answers_field else _ANSWERS
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         asked = question if question is not None else text_of(read(record, question_field), question_field)
@@ -76,14 +77,10 @@ def docvqa(
         used = ("messages", "label", question_field, answers_key, pages_field, id_field)
         sample = carry_over(record, used)
         content = [*map(_image, pages), {"type": "text", "text": instructed(asked, instruction)}]
-        user = {"role": "user", "content": content}
-        sample["messages"] = [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
+        sample["messages"] = build_messages(content, system_prompt)
         sample["references"] = list(answers)
         sample["metadata"] = {**object_of(sample, "metadata"), "answers": answers, "image_url": pages[0]}
         sample["task_type"] = task_type
-        identifier = read(record, id_field)
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
         extra_fields.apply(record, sample)
         return sample
 
@@ -119,7 +116,7 @@ def mmmu(
         open_instruction: last line of one without.
         fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         text = text_of(read(record, question_field), question_field)
@@ -142,13 +139,9 @@ def mmmu(
             sample["references"] = [text_of(item, answer_field or "") for item in answers]
             lines, instruction = [text], open_instruction
         content = _with_images("\n".join([*lines, *([instruction] if instruction else [])]), record, image_prefix)
-        user = {"role": "user", "content": content}
-        sample["messages"] = [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
+        sample["messages"] = build_messages(content, system_prompt)
         sample["metadata"] = metadata
         sample["task_type"] = "multiple-choice" if options else "short-answer"
-        identifier = read(record, id_field)
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
         extra_fields.apply(record, sample)
         return sample
 

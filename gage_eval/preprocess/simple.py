@@ -36,7 +36,7 @@ def simple(
         fields: further fields of the Sample → fields of the record, as ``{"data_tag.topic": "subject"}``.
     """
     user_message = QuestionTemplate(template) if template is not None else None
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         question = read(record, question_field)
@@ -53,9 +53,6 @@ def simple(
         answers = answer if type(answer) is list else [] if answer is None else [answer]
         sample["references"] = [text_of(item, answer_field or "") for item in answers]
         sample["task_type"] = task_type
-        identifier = read(record, id_field)
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
         extra_fields.apply(record, sample)
         return sample
 
@@ -190,7 +187,7 @@ def mt_bench(
         task_type: the samples' task type.
         fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         turns = read(record, turns_field)
@@ -206,9 +203,7 @@ def mt_bench(
         sample.pop("label", None)
         sample["metadata"] = {**object_of(sample, "metadata"), "turns": True}
         sample["task_type"] = task_type
-        identifier, category = read(record, id_field), read(record, category_field)
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
+        category = read(record, category_field)
         if category is not None:
             sample["data_tag"] = {**object_of(sample, "data_tag"), "category": text_of(category, category_field)}
         extra_fields.apply(record, sample)

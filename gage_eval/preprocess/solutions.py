@@ -83,7 +83,7 @@ def math(
         instruction: last paragraph of the user message; null for none.
         fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         problem, answer, solution = (read(record, name) for name in (question_field, answer_field, solution_field))
@@ -100,9 +100,6 @@ def math(
         sample["messages"] = build_messages(instructed(text_of(problem, question_field), instruction), system_prompt)
         sample["references"] = [text_of(answer, answer_field)]
         sample["task_type"] = "short-answer"
-        identifier = read(record, id_field)
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
         if worked is not None:
             sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": worked}
         tags = {"subject": subject, "level": read(record, "level")}
@@ -230,14 +227,14 @@ def humaneval(
         instruction: first paragraph of the user message; null sends the prompt alone.
         fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields)
+    extra_fields = FieldMap(fields, id_field)
 
     def to_sample(record: dict[str, Any]) -> dict[str, Any]:
         facts = {
             name: text_of(read(record, field), field)
             for name, field in (("prompt", prompt_field), ("entry_point", "entry_point"), ("test", "test"))
         }
-        solution, identifier = read(record, "canonical_solution"), read(record, id_field)
+        solution = read(record, "canonical_solution")
         used = (prompt_field, "entry_point", "test", "canonical_solution", id_field, "label", "messages")
         sample = carry_over(record, used)
         code = facts["prompt"]
@@ -246,8 +243,6 @@ def humaneval(
         sample["references"] = [] if solution is None else [text_of(solution, "canonical_solution")]
         sample["metadata"] = {**object_of(sample, "metadata"), **facts}
         sample["task_type"] = "code-generation"
-        if identifier is not None:
-            sample["id"] = text_of(identifier, id_field)
         extra_fields.apply(record, sample)
         return sample
 
