@@ -39,7 +39,7 @@ class TransformersConfig(CheckpointConfig):
         return value
 
 
-@registry.backends.register("transformers", version=1, config=TransformersConfig)
+@registry.backends.register("transformers", version=2, config=TransformersConfig)
 class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 

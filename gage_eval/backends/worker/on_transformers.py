@@ -90,7 +90,9 @@ class TransformersEngine:
         self._scoring = Scoring(tokenizer, self._owner, options, self._longest)
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self._pad = int(pad if pad is not None else 0)
-        self._takes = frozenset(inspect.signature(model.forward).parameters)
+        # An adapter takes anything and hands it on.
+        own = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._takes = frozenset(inspect.signature(own.forward).parameters)
         self._batcher: Batcher[Job, Any] = Batcher(self._compute, options["batch_size"], _is_out_of_memory)
 
     async def answer(self, asked: Asked) -> Answered:
