@@ -167,13 +167,11 @@ def _prm800k(text: str) -> str:
 
 
 def _plain_text(latex: str) -> str:
-    """LaTeX as text by pylatexenc, whose ways are part of the rule; as it is where that cannot read it."""
-    from pylatexenc.latexwalker import LatexWalkerError
-
+    """LaTeX as text by pylatexenc, whose ways are part of the rule; as it is where that fails, however it does."""
     latex = latex.replace("\\tfrac", "\\frac").replace("\\dfrac", "\\frac").replace("\\frac", " \\frac")
     try:
         text = str(_converter().latex_to_text(latex))
-    except (LatexWalkerError, RecursionError):
+    except Exception:  # noqa: BLE001  # KeyError and others: the published script goes on after any of them
         return latex
     for sign, word in _SIGNS.items():
         text = text.replace(sign, word)

@@ -22,6 +22,8 @@ _DEEPEST = 50
 _MOST_LETTERS = 2
 _DIGITS = 60
 _LARGEST_FACTORIAL = 1000
+# Of a larger exponent mpmath would compute as many digits as the exponent has bits, and more.
+_LARGEST_EXPONENT = 10_000
 _REFUSED = re.compile(r"\^\{|\^\(|\^[0-9]+\^|\^[0-9][0-9]")
 _TOKEN = re.compile(r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|(\*\*|[-+*/^()!])|(sqrt(?=\()|ln(?=\()|pi|[^\W\d_]))")
 # Real and complex, positive and negative: |x| is not x, and no identity holds at all by chance.
@@ -36,7 +38,7 @@ def equal_values(left: str, right: str) -> bool:
     """Whether two expressions are equal wherever they are defined.
 
     False also for what is no expression, has more than two letters that mean nothing, or a power this project's rule
-    (prm800k's) refuses to compute: a bracket, a tower, or two digits.
+    (prm800k's) refuses to compute: a bracket, a tower, or two digits; and an exponent or factorial that is too large.
     """
     text = f"({left})-({right})"
     letters = {sign for sign in text.replace("sqrt", "").replace("frac", "") if sign.isalpha()}
@@ -131,7 +133,7 @@ class _Reader:
             base = _factorial(base)
         if self._take("^", "**"):
             self._deeper()
-            base = _numbers().power(base, self._signed())
+            base = _power(base, self._signed())
             self._depth -= 1
         return base
 
@@ -164,6 +166,12 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise _NoExpression
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if abs(exponent) > _LARGEST_EXPONENT:
+        raise _NoExpression
+    return _numbers().power(base, exponent)
 
 
 def _factorial(value: Any) -> Any:

@@ -94,6 +94,28 @@ def test_a_reference_in_a_schema_is_never_fetched() -> None:
     assert status == "unscored"
 
 
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("[]", 1.0),
+        ("[1, true, 0, false, null]", 1.0),
+        ('[[1], [true], {"a": 1}, {"a": true}, [], {}]', 1.0),
+        ("[1, 1.0]", 0.0),
+        ('[{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]', 0.0),
+        ("[" + ",".join(f'{{"a": {number}}}' for number in range(20_000)) + "]", 1.0),
+    ],
+    ids=["empty", "constants", "nested", "numbers", "objects", "many"],
+)
+def test_items_that_must_be_unique_are_each_looked_at_once(answer: str, right: float) -> None:
+    assert one("json_schema", answer, schema={"uniqueItems": True}) == ("scored", {"score": right})
+
+
+def test_json_too_deep_for_its_schema_is_the_answers_fault() -> None:
+    tree = {"type": "array", "items": {"$ref": "#"}}
+    assert one("json_schema", "[" * 5 + "]" * 5, schema=tree) == ("scored", {"score": 1.0})
+    assert one("json_schema", "[" * 900 + "]" * 900, schema=tree) == ("unparsed", {"score": 0.0})
+
+
 def test_a_schema_that_is_none_is_refused() -> None:
     with pytest.raises(InputError, match="the schema is none, at"):
         one("json_schema", "{}", schema={"type": "thing"})

@@ -35,8 +35,19 @@ def one(name: str, answer: str | None, *references: str, **params: Any) -> dict[
 @pytest.mark.parametrize("name", TEXT_METRICS)
 @pytest.mark.parametrize(
     "answer",
-    ["", " \n", "\x00", "a" * MEGABYTE, "a " * (MEGABYTE // 2), "1" * MEGABYTE, "{" * MEGABYTE, "\\frac" * 100_000],
-    ids=["empty", "blank", "nul", "one word", "words", "digits", "brackets", "latex"],
+    [
+        "",
+        " \n",
+        "\x00",
+        "a" * MEGABYTE,
+        "a " * (MEGABYTE // 2),
+        "1" * MEGABYTE,
+        "{" * MEGABYTE,
+        "a.b." * 250_000,
+        "\\frac" * 100_000,
+        "\\sqrt" * 390,
+    ],
+    ids=["empty", "blank", "nul", "one word", "words", "digits", "brackets", "dots", "latex", "roots"],
 )
 def test_no_answer_breaks_a_text_metric_or_holds_it_up(name: str, answer: str) -> None:
     row = one(name, answer, "A" if name == "choice_set" else "a 1 b")
@@ -102,10 +113,25 @@ def test_ter_of_long_texts_does_without_shifts_and_says_so() -> None:
     assert 0 < row["values"]["ter"] <= 100
 
 
-def test_rouge_of_texts_too_long_for_its_table_is_unscored() -> None:
-    row = one("rouge", "a b " * 5000, "b a " * 5000)
+def test_ter_counts_the_words_it_makes_itself_to_tell_long_texts() -> None:
+    row = one("ter", "a.b." * 100, "b.a." * 100, normalized=True)
+    assert row["explanation"] == "too long for shifts: counted as edits of single words"
+
+
+@pytest.mark.parametrize("answer", ["a b " * 5000, "a.b." * 5000])
+def test_rouge_of_texts_too_long_for_its_table_is_unscored(answer: str) -> None:
+    row = one("rouge", answer, "b a " * 5000)
     assert row["status"] == "unscored"
     assert "more than" in row["explanation"]
+
+
+@pytest.mark.parametrize("head", ["2^-", "2^\\sqrt", "pi^-"])
+def test_a_tower_of_powers_is_refused_before_it_is_computed(head: str) -> None:
+    tower = "9^9"
+    for _ in range(9):
+        tower = f"({tower})^9"
+    assert not prm800k_equal(f"{head}({tower})", "1")
+    assert equal_values("2^-9", "1/512")
 
 
 def test_the_best_of_several_references_counts() -> None:

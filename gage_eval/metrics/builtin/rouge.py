@@ -1,11 +1,13 @@
 """ROUGE by the package rouge-score."""
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from gage_eval.metrics.base import Score, metric
 
+_WORD = re.compile(r"[a-z0-9]+")
 _KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 # The longest common subsequence fills a table of this many cells in about ten seconds.
 _MOST_CELLS = 25_000_000
@@ -15,7 +17,7 @@ _MOST_CELLS = 25_000_000
     "rouge",
     value=_KINDS,
     aggregate="mean",
-    version=1,
+    version=2,
     libraries=("rouge-score",),
 )
 def rouge(prediction: str, answers: Sequence[str], *, use_stemmer: bool = False) -> Score:
@@ -26,11 +28,15 @@ def rouge(prediction: str, answers: Sequence[str], *, use_stemmer: bool = False)
     """
     if not answers:
         return Score.unscored("there is no reference")
-    longest = max(len(answer.split()) for answer in answers)
-    if (cells := longest * len(prediction.split())) > _MOST_CELLS:
+    longest = max(_words(answer) for answer in answers)
+    if (cells := longest * _words(prediction)) > _MOST_CELLS:
         return Score.unscored(f"words of answer × words of reference are {cells:,}, more than {_MOST_CELLS:,}")
     found = _scorer(use_stemmer).score_multi(list(answers), prediction)
     return Score({kind: float(found[kind].fmeasure) for kind in _KINDS})
+
+
+def _words(text: str) -> int:
+    return sum(1 for _ in _WORD.finditer(text.lower()))
 
 
 @lru_cache(maxsize=2)

@@ -1,7 +1,8 @@
 """Answers that are to be JSON."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from gage_eval.canonical import JsonValue, canonical_text, decode
@@ -32,7 +33,7 @@ def json_valid(prediction: str, *, extract: bool = False) -> Score:
     "json_schema",
     value="score",
     aggregate="mean",
-    version=1,
+    version=2,
     fields={"sample_schema": "sample.metadata.json_schema"},
     libraries=("jsonschema",),
 )
@@ -47,7 +48,7 @@ def json_schema(
 
     The schema is the parameter ``schema``, else the sample's own. ``extract`` finds JSON in a fenced block or among
     words; without it the answer must be JSON alone. Nothing is fetched for a ``$ref``, formats are not checked, and
-    patterns have a time limit. An answer without JSON is unparsed.
+    patterns have a time limit. An answer without JSON, or nested too deep to be compared with the schema, is unparsed.
     """
     wanted = sample_schema if schema is None else schema
     if not isinstance(wanted, Mapping | bool):
@@ -56,7 +57,10 @@ def json_schema(
     found = find_json(prediction) if extract else _whole(prediction)
     if found is None:
         return Score.unparsed("the answer holds no JSON")
-    errors = [error for error, _ in zip(validator.iter_errors(found[0]), range(_MOST_ERRORS), strict=False)]
+    try:
+        errors = list(islice(validator.iter_errors(found[0]), _MOST_ERRORS))
+    except RecursionError:
+        return Score.unparsed("the answer's JSON is nested too deep")
     reasons = "; ".join(f"{error.json_path}: {error.message[:200]}" for error in errors)
     return Score(float(not errors), explanation=reasons or None)
 
@@ -81,7 +85,7 @@ def _validator(schema_text: str) -> Any:
     except SchemaError as error:
         raise InputError(f"json_schema: the schema is none, at {error.json_path}: {error.message}.") from error
     limited: Any = validators.extend(  # type: ignore[no-untyped-call]
-        base, {"pattern": _pattern, "patternProperties": _pattern_properties}
+        base, {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
     )
     registry: Registry[Any] = EMPTY_REGISTRY
     return limited(schema, registry=registry)
@@ -100,3 +104,20 @@ def _pattern_properties(validator: Any, schemas: Mapping[str, Any], instance: An
             for key, value in instance.items():
                 if patterns.search(pattern, key) is not None:
                     yield from validator.descend(value, subschema, path=key, schema_path=pattern)
+
+
+def _unique_items(_: Any, wanted: bool, instance: Any, __: Any) -> Iterator[Any]:
+    """As jsonschema's own, which compares every item with every other."""
+    from jsonschema import ValidationError
+
+    if wanted and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
+        yield ValidationError("the items are not all different")
+
+
+def _hashable(value: JsonValue) -> Hashable:
+    """A value that equals another's when both are the same JSON: 1 is 1.0 and not true."""
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(map(_hashable, value))
+    return (bool, value) if isinstance(value, bool) else value

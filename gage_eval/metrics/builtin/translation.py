@@ -67,7 +67,7 @@ def chrf(
     "ter",
     value="ter",
     aggregate="corpus_ter",
-    version=1,
+    version=2,
     libraries=("sacrebleu", "rapidfuzz"),
 )
 def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, case_sensitive: bool = False) -> Score:
@@ -80,9 +80,9 @@ def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, ca
     if not answers:
         return Score.unscored("there is no reference")
     scorer = _ter(normalized, case_sensitive)
-    size = len(prediction.split()) * max(len(answer.split()) for answer in answers)
-    if size > _MOST_FOR_SHIFTS:
-        edits, length = _without_shifts(scorer, prediction, answers)
+    given, *wanted = (scorer._preprocess_segment(text).split() for text in (prediction, *answers))
+    if len(given) * max(map(len, wanted)) > _MOST_FOR_SHIFTS:
+        edits, length = _without_shifts(given, wanted)
         note = "too long for shifts: counted as edits of single words"
     else:
         found = scorer.sentence_score(prediction, list(answers))
@@ -91,11 +91,9 @@ def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, ca
     return Score(rate, explanation=note, components={"ter": [edits, length]})
 
 
-def _without_shifts(scorer: Any, prediction: str, answers: Sequence[str]) -> tuple[float, float]:
+def _without_shifts(given: Sequence[str], wanted: Sequence[Sequence[str]]) -> tuple[float, float]:
     from rapidfuzz.distance import Levenshtein
 
-    given = scorer._preprocess_segment(prediction).split()
-    wanted = [scorer._preprocess_segment(answer).split() for answer in answers]
     edits = min(Levenshtein.distance(given, words) for words in wanted)
     return float(edits), sum(len(words) for words in wanted) / len(wanted)
 
