@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_json, decode, digest
+from gage_eval.canonical import JsonValue, canonical_json, decode, digest
 from gage_eval.errors import ArtifactDamaged
+from gage_eval.store.objects import is_digest
 from gage_eval.tables import ALL, TableSchema
 
 _FORMAT = 1
@@ -77,16 +78,24 @@ def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifac
         manifest = Manifest(
             value["table"],
             value["schema_version"],
-            tuple(PartInfo(**part) for part in value["parts"]),
+            tuple(map(_part, value["parts"])),
             value["complete"] is True,
-            dict(value["counts"]),
+            {name: int(count) for name, count in value["counts"].items()},
         )
         found = manifest.id
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(id, "manifest.json", f"is no manifest ({error})") from error
     if found != id:
         raise damaged(id, "manifest.json", f"describes another artifact, {found}")
     return manifest
+
+
+def _part(value: JsonValue) -> PartInfo:
+    part = PartInfo(**value)
+    numbers, digests = (part.index, part.rows, part.bytes), (part.content_hash, part.sha256)
+    if not all(type(number) is int and number >= 0 for number in numbers) or not all(map(is_digest, digests)):
+        raise ValueError(f"part {part.index} is no description of one")
+    return part
 
 
 def damaged(id: str, place: str, problem: str) -> ArtifactDamaged:  # noqa: A002

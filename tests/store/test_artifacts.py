@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gage_eval.canonical import JsonValue, canonical_json, decode
 from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Store, content_hash
 from gage_eval.tables import ALL, TableSchema
@@ -145,6 +146,20 @@ def test_a_missing_part_and_a_manifest_of_another_artifact_are_refused(local: St
         local.artifact(artifact.id)
     manifest.write_bytes(b"{")
     with pytest.raises(ArtifactDamaged, match="is no manifest"):
+        local.artifact(artifact.id)
+
+
+@pytest.mark.parametrize("wrong", [None, -1, "5", [], {}, True])
+@pytest.mark.parametrize("name", ["index", "rows", "bytes", "sha256", "content_hash"])
+def test_a_manifest_whose_parts_are_described_by_other_things_is_refused(
+    local: Store, name: str, wrong: JsonValue
+) -> None:
+    artifact = commit(local, rows(0, 5))
+    file = part_file(local, artifact.id).with_name("manifest.json")
+    manifest = decode(file.read_bytes())
+    manifest["parts"][0][name] = wrong
+    file.write_bytes(canonical_json(manifest))
+    with pytest.raises(ArtifactDamaged, match=r"manifest\.json is no manifest"):
         local.artifact(artifact.id)
 
 
