@@ -86,7 +86,7 @@ class Transformers(EngineBackend[TransformersConfig]):
         await watched(worker.child, worker.ready(config.start_timeout))
 
 
-@registry.backends.register("vlm_transformers", version=1, config=TransformersConfig)
+@registry.backends.register("vlm_transformers", version=2, config=TransformersConfig)
 class VLMTransformers(Transformers):
     """A model that sees, run by transformers: chat with images, completions, log-likelihoods of texts."""
 

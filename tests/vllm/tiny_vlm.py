@@ -10,6 +10,7 @@ from pathlib import Path
 
 def main() -> None:
     import torch
+    from tokenizers.processors import TemplateProcessing
     from transformers import (
         AutoTokenizer,
         CLIPImageProcessorPil,
@@ -24,6 +25,11 @@ def main() -> None:
     source, target = sys.argv[1], Path(sys.argv[2])
     tokenizer = AutoTokenizer.from_pretrained(source)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    # As Llama's and Gemma's do: each text begins with a token that the chat template writes as well.
+    begin = tokenizer.bos_token
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A", special_tokens=[(begin, tokenizer.bos_token_id)]
+    )
     vision = CLIPVisionConfig(
         hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2, image_size=28, patch_size=14
     )

@@ -167,8 +167,7 @@ class TransformersEngine:
 
         first = jobs[0]
         if first.images:
-            inputs = self._processor(text=[first.text], images=[list(first.images)], return_tensors="pt")
-            inputs = {name: value.to(self._model.device) for name, value in inputs.items()}
+            inputs = self._seen(first)
         else:
             inputs = self._padded([job.tokens for job in jobs])
             inputs.pop("position_ids", None)
@@ -191,6 +190,18 @@ class TransformersEngine:
         finish = "stop" if stopped is not None or at is not None else "length"
         count = len(own) + (stopped is not None)
         return answered(text if at is None else text[:at], finish, width if job.images else len(job.tokens), count)
+
+    def _seen(self, job: Job) -> dict[str, Tensor]:
+        """Model inputs of a prompt with images."""
+        begin = self._tokenizer.bos_token
+        # The token that a chat template began the text with is not put before it once more.
+        special = {"add_special_tokens": False} if begin and job.text.startswith(begin) else {}
+        inputs = self._processor(text=[job.text], images=[list(job.images)], return_tensors="pt", **special)
+        device, dtype = self._model.device, self._model.dtype
+        return {
+            name: value.to(device, dtype) if value.is_floating_point() else value.to(device)
+            for name, value in inputs.items()
+        }
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
         """Model inputs of some token rows, padded on the left."""
