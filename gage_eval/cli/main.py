@@ -4,6 +4,8 @@ Exit codes: 0 ok, 1 the run failed, 2 the input cannot be used, 3 a gate failed,
 """
 
 import importlib
+import io
+import os
 import signal
 import sys
 from typing import Annotated, NoReturn
@@ -41,10 +43,9 @@ _COMMANDS = ("runs", "score", "inspect", "plan", "show", "cache", "doctor", "ser
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    context.obj = {"debug": debug}
     if version:
         from gage_eval import __version__
 
@@ -60,10 +61,11 @@ def main(argv: list[str] | None = None) -> None:
     terminated: list[int] = []
     if argv is None:
         signal.signal(signal.SIGTERM, lambda number, frame: _stop(terminated, number))
+        _make_output_safe()
     try:
         for name in _COMMANDS:
             importlib.import_module(f"gage_eval.cli.{name}")
-        app(args=arguments, prog_name="gage")
+        app(args=[argument for argument in arguments if argument != "--debug"], prog_name="gage")
     except GageError as error:
         if "--debug" in arguments:
             raise
@@ -73,15 +75,22 @@ def main(argv: list[str] | None = None) -> None:
         print(readable(str(error)), file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            # The reader of our output went away; that is its right.
+            sys.exit(0)
         # Typer makes an exit of this code out of Ctrl-C.
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
         print("Interrupted. What was computed is kept.", file=sys.stderr)
         sys.exit(128 + terminated[0] if terminated else INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away; that is its right.
-        sys.stderr.close()
-        sys.exit(0)
+
+
+def _make_output_safe() -> None:
+    """Let no letter that the terminal's encoding lacks, and no closed standard output, end a command."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _stop(terminated: list[int], number: int) -> NoReturn:

@@ -121,10 +121,14 @@ class ConsoleObserver:
         if self._quiet:
             return
         with self._lock:
-            if self._progress is not None:
-                self._progress.console.print(line, markup=False, highlight=False)
-            else:
-                print(line, flush=True)
+            try:
+                if self._progress is not None:
+                    self._progress.console.print(line, markup=False, highlight=False)
+                else:
+                    print(line, flush=True)
+            except OSError:
+                # The reader went away, or a log's disk is full. The run goes on: its answers are worth more than lines.
+                self._quiet = True
 
 
 class _Lines(logging.Handler):
