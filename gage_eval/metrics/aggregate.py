@@ -189,9 +189,9 @@ class _Series:
         self._row_index.append(table.column("row_index").to_numpy())
         self._status.append(status)
         self._overridden.append(table.column("overrides").is_valid().to_numpy())
-        counted = np.flatnonzero(status != _UNSCORED)
-        entries = table.column("values").take(counted).combine_chunks()
-        parents = counted[pc.list_parent_indices(entries.cast(_ENTRIES)).to_numpy()]
+        counts = pc.not_equal(table.column("status"), _STATUSES[_UNSCORED])
+        entries = table.column("values").filter(counts).combine_chunks()
+        parents = np.flatnonzero(counts.to_numpy())[pc.list_parent_indices(entries.cast(_ENTRIES)).to_numpy()]
         flat_keys, items = entries.keys, entries.items.to_numpy()
         for key in pc.unique(flat_keys).to_pylist():
             mine = pc.equal(flat_keys, key).to_numpy(zero_copy_only=False)

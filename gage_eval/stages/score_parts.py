@@ -5,9 +5,8 @@ A process gets names: the store's URL, artifact ids, and what each metric was bo
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -68,6 +67,9 @@ def in_processes(
     Raises:
         InputError: what a metric refuses.
     """
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     recipes = [dict(metric.recipe) for metric in metrics]
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes))
     try:
