@@ -7,6 +7,10 @@ The command line prints ``str(error)`` and exits with ``error.exit_code``; a tra
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
+
+_MOST_KNOWN = 10_000
+_LONGEST_WORD = 200
 
 
 class GageError(Exception):
@@ -97,5 +101,6 @@ def closest(word: str, known: Iterable[str]) -> str:
     >>> closest("treshold", ["threshold", "lengths"])
     " Did you mean 'threshold'?"
     """
-    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    # Bounded: a folder or a dataset may hold millions of names, and each is compared letter by letter.
+    found = get_close_matches(word[:_LONGEST_WORD], islice(known, _MOST_KNOWN), n=1, cutoff=0.6)
     return f" Did you mean '{found[0]}'?" if found else ""

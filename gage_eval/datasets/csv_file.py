@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -130,7 +131,7 @@ def _header(cells: list[str], name: str) -> list[str]:
 
 
 def _distinct(names: list[str], where: str) -> list[str]:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{where} names '{twice}' twice; say columns: with a name for each.")
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise InputError(f"{where} names '{name}' twice; say columns: with a name for each.")
     return names

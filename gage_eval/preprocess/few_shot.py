@@ -244,8 +244,7 @@ class Pool:
             if name not in known:
                 there = "has no question or no answer" if name in self._ids else "is not there"
                 raise InputError(
-                    f"{self._where}.ids: sample '{name}' of dataset '{self._rules.pool}' {there}."
-                    f"{closest(name, list(known)[:10_000])}"
+                    f"{self._where}.ids: sample '{name}' of dataset '{self._rules.pool}' {there}.{closest(name, known)}"
                 )
         return [known[name] for name in ids]
 

@@ -144,6 +144,15 @@ def test_a_csv_without_rows_or_with_equal_names_is_refused(tmp_path: Path) -> No
     assert message(tmp_path, "csv", path="empty.csv") == "'empty.csv' holds no records."
 
 
+def test_a_header_of_very_many_columns_is_read_in_linear_time(tmp_path: Path) -> None:
+    count = 200_000
+    header, cells = (",".join(f"{letter}{n}" for n in range(count)) for letter in "nc")
+    (tmp_path / "d.csv").write_text(f"{header}\n{cells}\n")
+    # Quadratic work on so many names would outlast the test's time limit many times over.
+    (row,) = rows(tmp_path, "csv", path="d.csv")
+    assert (len(row), row["n199999"]) == (count, "c199999")
+
+
 def test_how_a_table_is_read_is_part_of_its_identity(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("a;b\n1;2\n")
     (tmp_path / "copy.csv").write_text("a;b\n1;2\n")
