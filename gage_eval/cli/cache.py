@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gage_eval.cli.inspect import AsJson
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store
 
 cache_app = typer.Typer(help="What the store holds.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
@@ -71,6 +70,8 @@ def verify(
 
     Exits with 1 when there is any.
     """
+    import shlex
+
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Places
@@ -87,7 +88,8 @@ def verify(
         elif remove:
             print(f"{len(findings):,} damaged, removed. The next run computes them again.")
         else:
-            print(f"{len(findings):,} damaged. Remove them: gage cache verify --remove")
+            there = "" if store is None else f" --store {shlex.quote(store)}"
+            print(f"{len(findings):,} damaged. Remove them: gage cache verify --remove{there}")
     if findings:
         raise typer.Exit(1)
 

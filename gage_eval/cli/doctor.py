@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
-from gage_eval.cli.inspect import AsJson
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import Store
+from gage_eval.cli.options import AsJson, Store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
 
 if TYPE_CHECKING:
     from gage_eval.config import LoadedConfig
     from gage_eval.errors import Problem
     from gage_eval.registry import Plugin
     from gage_eval.stages import Plan
-
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help="Path of a config file, or suite:NAME.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @app.command()

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.cli.inspect import AsJson, Config
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import Concurrency, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+from gage_eval.cli.options import AsJson, Concurrency, Config, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
 
 if TYPE_CHECKING:
     from gage_eval.planning import Forecast

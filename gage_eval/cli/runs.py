@@ -5,41 +5,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
+from gage_eval.cli.options import (
+    Concurrency,
+    Config,
+    Inline,
+    MaxSamples,
+    ModelPath,
+    OutputDir,
+    Prefect,
+    Refresh,
+    RunId,
+    SampleId,
+    Set,
+    Store,
+    SummaryAsJson,
+)
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
 
-Store = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="Where artifacts live: a folder or s3://bucket/prefix.")
-]
-OutputDir = Annotated[
-    str | None, typer.Option("--output-dir", metavar="URL", help="Where run folders live; <store>/runs by default.")
-]
-RunId = Annotated[str | None, typer.Option("--run-id", metavar="NAME", help="Name of the run; a fresh one by default.")]
-Concurrency = Annotated[int | None, typer.Option("--concurrency", metavar="N", min=1, help="Requests in flight.")]
-MaxSamples = Annotated[
-    int | None, typer.Option("--max-samples", metavar="N", min=1, help="At most this many rows of each task.")
-]
-SampleId = Annotated[
-    list[str] | None, typer.Option("--sample-id", metavar="ID", help="Only this sample; may be repeated.")
-]
-ModelPath = Annotated[
-    str | None, typer.Option("--model-path", metavar="PATH", help="Checkpoint, for engines that load one.")
-]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change the config; may be repeated.")
-]
-Refresh = Annotated[
-    list[str] | None, typer.Option("--refresh", metavar="STAGE", help="Compute a stage again; may be repeated.")
-]
-Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
-Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-
 
 @app.command()
 def run(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="Path of a config file.")],
+    config: Config,
     store: Store = None,
     run_id: RunId = None,
     output_dir: OutputDir = None,
@@ -51,7 +39,7 @@ def run(
     refresh: Refresh = None,
     inline: Inline = False,
     prefect: Prefect = False,
-    json: Json = False,
+    json: SummaryAsJson = False,
 ) -> None:
     """Run a config, with Prefect or in this process."""
     from gage_eval.runs import RunOptions
@@ -92,7 +80,7 @@ def suite(
     refresh: Refresh = None,
     inline: Inline = False,
     prefect: Prefect = False,
-    json: Json = False,
+    json: SummaryAsJson = False,
 ) -> None:
     """Run a built-in suite."""
     from gage_eval.runs import RunOptions
@@ -125,7 +113,7 @@ def resume(
     ] = False,
     inline: Inline = False,
     prefect: Prefect = False,
-    json: Json = False,
+    json: SummaryAsJson = False,
 ) -> None:
     """Go on with a run that was stopped or killed, or has failed rows."""
     from gage_eval.runs.resume import resumed

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import OutputDir, RunId, Store
+from gage_eval.cli.options import OutputDir, RunId, Store, SummaryAsJson
 
 
 @app.command()
@@ -24,7 +24,7 @@ def score(
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    json: SummaryAsJson = False,
 ) -> None:
     """Score a stored run with other metrics; no model is asked."""
     from gage_eval.cli.lean import be_lean

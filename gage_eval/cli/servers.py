@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson
 
 server_app = typer.Typer(help="A local Prefect server with its UI.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
@@ -33,14 +34,14 @@ def stop() -> None:
 
 
 @server_app.command("status")
-def status(json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
+def status(json: AsJson = False) -> None:
     """Say whether it is running."""
     from gage_eval import server
-    from gage_eval.canonical import canonical_text
+    from gage_eval.cli.output import print_json
 
     running = server.find()
     if json:
-        print(canonical_text({"running": running is not None, "url": running.ui_url if running else None}))
+        print_json({"running": running is not None, "url": running.ui_url if running else None})
     elif running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
     else:

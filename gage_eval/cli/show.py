@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.runs import OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.runs.stored import StageState, StoredRun
@@ -24,7 +24,7 @@ def show(
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many runs.")] = 20,
     store: Store = None,
     output_dir: OutputDir = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Look at runs, finished or under way, and at single samples."""
     from gage_eval.cli.output import print_json
