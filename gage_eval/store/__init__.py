@@ -160,6 +160,7 @@ class Store:
 
 
 def open_objects(url: str, *, read_only: bool = False) -> Objects:
+    """The primitives of a store; arguments and errors are those of `Store.open`."""
     scheme, found, _ = url.partition("://")
     if found and scheme == "s3":
         from gage_eval.store.s3 import S3Objects
@@ -173,12 +174,14 @@ def open_objects(url: str, *, read_only: bool = False) -> Objects:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
     root = local_folder(url)
     assert root is not None
-    if root.exists() and not root.is_dir():
-        raise InputError(f"store {url} is a file: give a folder.")
-    if read_only and not root.exists():
-        raise InputError(f"there is no store at {url}: run an evaluation first, or give another one with --store.")
     try:
         with explain_os_errors(url, ""):
+            if root.exists() and not root.is_dir():
+                raise InputError(f"store {url} is a file: give a folder.")
+            if read_only and not root.exists():
+                raise InputError(
+                    f"there is no store at {url}: run an evaluation first, or give another one with --store."
+                )
             root.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
         # So says /proc; elsewhere a folder above it was removed meanwhile.
@@ -190,7 +193,7 @@ def local_folder(url: str) -> Path | None:
     """The folder that a store's URL names, None when it names none.
 
     Raises:
-        InputError: a ``file://`` URL names another machine.
+        InputError: a ``file://`` URL names another machine, or ``~`` a home folder that is not there.
     """
     scheme, found, _ = url.partition("://")
     if found and scheme != "file":
@@ -198,4 +201,7 @@ def local_folder(url: str) -> Path | None:
     parts = urlsplit(url)
     if found and parts.netloc not in ("", "localhost"):
         raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
-    return Path(unquote(parts.path) if found else url).expanduser().absolute()
+    try:
+        return Path(unquote(parts.path) if found else url).expanduser().absolute()
+    except RuntimeError:
+        raise InputError(f"store '{url}': there is no home folder '{url.partition('/')[0]}'.") from None

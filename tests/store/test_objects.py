@@ -112,6 +112,10 @@ def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
             Store.open(machine)
     with pytest.raises(InputError, match="is empty"):
         Store.open("")
+    with pytest.raises(InputError, match="there is no home folder '~nobody-here'"):
+        Store.open("~nobody-here/store")
+    with pytest.raises(StoreError, match="File name too long"):
+        Store.open(str(tmp_path / ("x" * 300)))
     with pytest.raises(InputError, match="is a file: give a folder"):
         Store.open(str(tmp_path / "file"))
     with pytest.raises(InputError, match="is a file: give a folder"):
