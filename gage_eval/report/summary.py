@@ -118,7 +118,7 @@ class Timings(BaseModel):
     evaluation_s: float = Field(description="Stage auto_eval.")
     execution_runtime_s: float = Field(description="inference_s + evaluation_s.")
     total_runtime_s: float = Field(description="dataset_materialization_s + execution_runtime_s.")
-    wall_runtime_s: float = Field(description="From the start of the command to its end.")
+    wall_runtime_s: float = Field(description="From the start of the run to its end; the start of the process is not in it.")
     throughput_total_samples_per_s: float | None = Field(description="Samples / wall_runtime_s.")
     throughput_inference_samples_per_s: float | None = Field(
         description="Samples answered in this run / seconds of infer; null when all came from the cache."
@@ -299,7 +299,7 @@ def run_summary(
         name: the config's or suite's name.
         tasks: in the config's order.
         stages: the result of every stage of every task.
-        wall_s: seconds since the command began.
+        wall_s: seconds since the run began.
         groups: of tasks, in the config's order.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
@@ -329,7 +329,7 @@ def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall
     Args:
         stages: the result of every stage of every task.
         samples: samples by task id.
-        wall_s: seconds since the command began.
+        wall_s: seconds since the run began.
 
     Returns:
         A rate is None when its denominator is 0, or when nothing of its stage was computed in this run.
