@@ -118,7 +118,7 @@ class Timings(BaseModel):
     evaluation_s: float = Field(description="Stage auto_eval.")
     execution_runtime_s: float = Field(description="inference_s + evaluation_s.")
     total_runtime_s: float = Field(description="dataset_materialization_s + execution_runtime_s.")
-    wall_runtime_s: float = Field(description="From the start of the run to its end; the start of the process is not in it.")
+    wall_runtime_s: float = Field(description="From the start of the run to its end, without that of the process.")
     throughput_total_samples_per_s: float | None = Field(description="Samples / wall_runtime_s.")
     throughput_inference_samples_per_s: float | None = Field(
         description="Samples answered in this run / seconds of infer; null when all came from the cache."
