@@ -1,6 +1,5 @@
 """Columns in, columns out: reading what metrics need and writing the scores table without a dict a row."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,8 @@ _TELEMETRY = frozenset(RESPONSE_TELEMETRY.arrow.names) - _RESPONSE
 _JUDGMENT = frozenset(JUDGMENTS.arrow.names)
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
 _JSON = frozenset({"tool_calls", "logprobs", "parsed"})
+# Beyond it a mean has no standard error: the squares of differences are no floats.
+_LARGEST = 1e100
 
 
 def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
@@ -155,8 +156,8 @@ class ScoreRows:
         self._components: list[str | None] = []
 
     def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
-        """A plain number for the response at ``place``; one that is not finite is unscored."""
-        if not math.isfinite(value):
+        """A plain number for the response at ``place``; one that is not finite, or beyond 1e100, is unscored."""
+        if not _usable(value):
             self.add(place, name, Score.unscored(f"the metric gave {value}"), None)
             return
         self._keys.append(self._value_keys[0])
@@ -168,7 +169,7 @@ class ScoreRows:
         status, explanation = score.status, score.explanation
         if status != "unscored":
             values = self._values(score)
-            bad = next((key for key, value in values.items() if not math.isfinite(value)), None)
+            bad = next((key for key, value in values.items() if not _usable(value)), None)
             if bad is None:
                 self._keys.extend(values)
                 self._items.extend(values.values())
@@ -238,6 +239,10 @@ class ScoreRows:
         self._extracted.append(extracted)
         self._explanations.append(explanation)
         self._components.append(components)
+
+
+def _usable(value: float) -> bool:
+    return -_LARGEST <= value <= _LARGEST
 
 
 def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:

@@ -20,7 +20,7 @@ def clustered_stderr(
     clusters: Sequence[object] | npt.NDArray[np.int64],
     weights: Sequence[float] | npt.NDArray[np.float64] | None = None,
 ) -> float | None:
-    """√(C/(C−1) · Σ_c (Σ_{i∈c} w_i·(x_i−x̄))²) / Σw, of the (weighted) mean x̄.
+    """√(C/(C−1) · Σ_c (Σ_{i∈c} w_i·(x_i−x̄))²) / Σw, of the (weighted) mean x̄; values of weight 0 are none.
 
     Args:
         values: one value a sample.
@@ -44,7 +44,7 @@ def clustered_stderr(
 def weighted_mean_stderr(
     values: Sequence[float] | npt.NDArray[np.float64], weights: Sequence[float] | npt.NDArray[np.float64]
 ) -> MeanStderr:
-    """Σwx/Σw and its standard error √(n/(n−1) · Σ w²(x−x̄)²) / Σw.
+    """Σwx/Σw and its standard error √(n/(n−1) · Σ w²(x−x̄)²) / Σw; values of weight 0 are none.
 
     Returns:
         (None, None) when nothing has weight; no error for fewer than two values.
@@ -121,7 +121,8 @@ def _linearised(xs: Sequence[float], ws: Sequence[float], clusters: Iterable[obj
     mean = math.fsum(w * x for w, x in zip(ws, xs, strict=True)) / total
     parts: dict[object, list[float]] = {}
     for x, w, cluster in zip(xs, ws, clusters, strict=True):
-        parts.setdefault(cluster, []).append(w * (x - mean))
+        if w:
+            parts.setdefault(cluster, []).append(w * (x - mean))
     count = len(parts)
     if count < 2:
         return None

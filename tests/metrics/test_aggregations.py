@@ -147,6 +147,12 @@ def test_weights_weigh_and_make_the_weighted_mean_the_default() -> None:
     assert (row["aggregation"], row["value"], row["interval"]) == ("weighted_mean", 0.5, "t")
 
 
+def test_one_sample_with_weight_has_no_interval_whatever_the_others() -> None:
+    bound = bind("exact_match", weight_field="metadata.w")
+    (row,) = aggregated(bound, ["1", "0", "0"], [{"metadata": {"w": w}} for w in (3, 0, 0)])
+    assert (row["value"], row["stderr"], row["interval"], row["n"]) == (1.0, None, None, 3)
+
+
 @pytest.mark.parametrize(("weight", "shown"), [(None, "no"), (-1, "-1"), ("2", "'2'"), (True, "True")])
 def test_a_weight_that_is_none_is_an_error_that_names_the_sample(weight: Any, shown: str) -> None:
     bound = bind("exact_match", metric_id="right", weight_field="metadata.w")

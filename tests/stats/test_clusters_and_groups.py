@@ -83,6 +83,7 @@ def test_values_without_weight_do_not_count_and_bad_weights_are_refused() -> Non
     assert weighted_mean_stderr([1.0, 2.0], [0.0, 0.0]) == (None, None)
     assert weighted_mean_stderr([], []) == (None, None)
     assert weighted_mean_stderr([4.0], [2.0]) == (4.0, None)
+    assert weighted_mean_stderr([4.0, 9.0], [2.0, 0.0]) == (4.0, None)
     for bad in (-1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="weights are finite and not negative"):
             weighted_mean_stderr([1.0, 2.0], [1.0, bad])
@@ -138,3 +139,9 @@ def test_macro_degrees_of_freedom_lie_between_the_smallest_task_and_all_of_them(
     freedom = macro_freedom(sizes, stderrs)
     assert freedom is not None
     assert min(sizes) - 1 - 1e-9 <= freedom <= sum(sizes) - len(sizes) + 1e-6
+
+
+def test_a_value_of_weight_zero_is_none() -> None:
+    values, weights, clusters = [1.0, 4.0, 6.0, 100.0, 7.0], [1.0, 2.0, 1.0, 0.0, 0.0], ["a", "b", "b", "c", "a"]
+    assert weighted_mean_stderr(values, weights) == weighted_mean_stderr(values[:3], weights[:3])
+    assert clustered_stderr(values, clusters, weights) == clustered_stderr(values[:3], clusters[:3], weights[:3])

@@ -247,15 +247,18 @@ def mean_of(samples: Samples) -> Aggregate:
 
 
 def weighted_mean_of(samples: Samples) -> Aggregate:
-    """Σwx/Σw over samples with its standard error and Student's interval; every weight is 1 without weights."""
+    """Σwx/Σw over samples with its standard error and Student's interval; every weight is 1 without weights.
+
+    Samples of weight 0 say nothing: they add no degree of freedom.
+    """
     values, clusters = samples.values, samples.clusters
     weights = np.ones(len(values)) if samples.weights is None else samples.weights
     average, stderr = weighted_mean_stderr(values, weights)
     if average is None:
         return Aggregate(None, samples=0)
-    freedom = len(values) - 1
+    freedom = int(np.count_nonzero(weights)) - 1
     if clusters is not None:
-        stderr, freedom = clustered_stderr(values, clusters, weights), len(np.unique(clusters)) - 1
+        stderr, freedom = clustered_stderr(values, clusters, weights), len(np.unique(clusters[weights > 0])) - 1
     interval = t_interval(average, stderr, freedom)
     if interval is None:
         return Aggregate(average, stderr, samples=len(values))

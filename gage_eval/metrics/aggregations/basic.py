@@ -15,7 +15,7 @@ def mean(rows: Counted) -> Aggregate:
     return mean_of(rows.samples)
 
 
-@aggregation("weighted_mean", version=1, clusters=True, weights=True)
+@aggregation("weighted_mean", version=2, clusters=True, weights=True)
 def weighted_mean(rows: Counted) -> Aggregate:
     """Σwx/Σw with the metric's ``weight_field``; without one the mean."""
     return weighted_mean_of(rows.samples)

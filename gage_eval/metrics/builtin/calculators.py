@@ -17,6 +17,7 @@ from gage_eval.metrics.words import f1
 from gage_eval.paths import MISSING, walk
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+_FARTHEST = 10**100
 Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -24,7 +25,7 @@ Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
     "number",
     value=("{name}_within_tol", "{name}_exact", "{name}_abs_error"),
     aggregate="mean",
-    version=1,
+    version=2,
     normalized=True,
 )
 def number(
@@ -39,7 +40,8 @@ def number(
     """Whether the answer's last number is within the tolerance of the reference's, equals it, and how far it is off.
 
     Numbers are read as by `numeric_match`. The difference may be ``tolerance``, or ``relative_tolerance`` times the
-    reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance.
+    reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance; one that is off by
+    more than 1e100 has none either.
     """
     wanted, found = last_number(reference), last_number(prediction)
     if wanted is None:
@@ -50,14 +52,10 @@ def number(
     target = wanted.resolved(percent=percent)
     off = abs(found.resolved(percent=percent) - target)
     leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target))
-    return Score(
-        {
-            f"{name}_within_tol": float(off <= leeway),
-            f"{name}_exact": float(off == 0),
-            f"{name}_abs_error": float(off),
-        },
-        extracted=found.text,
-    )
+    values = {f"{name}_within_tol": float(off <= leeway), f"{name}_exact": float(off == 0)}
+    if off <= _FARTHEST:
+        values[f"{name}_abs_error"] = float(off)
+    return Score(values, extracted=found.text)
 
 
 @metric(

@@ -14,8 +14,8 @@ from gage_eval.metrics.text_utils import lowered
 
 _FIELDS = {"logprobs": "model_output.logprobs"}
 _SPACE = re.compile(r"\s+")
-# The largest x whose exponential is a float. A text's own perplexity is cut off there; the corpus's is not made of it.
-_MOST_NATS = 709.0
+# A text's own perplexity is cut off at e^230, as 1e100 is the most a score may be; the corpus's is not made of it.
+_MOST_NATS = 230.0
 
 
 @metric(
@@ -23,7 +23,7 @@ _MOST_NATS = 709.0
     value=("nll", "ppl"),
     chosen_by="metric_type",
     aggregate={"nll": "ratio", "ppl": "perplexity"},
-    version=1,
+    version=2,
     fields=_FIELDS,
 )
 def likelihood(
@@ -49,7 +49,7 @@ def likelihood(
     return Score(values, components=components)
 
 
-@metric("word_perplexity", value="word_perplexity", aggregate="perplexity", version=1, fields=_FIELDS)
+@metric("word_perplexity", value="word_perplexity", aggregate="perplexity", version=2, fields=_FIELDS)
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ words), words being what white space divides, as in the lm-eval harness.
 
@@ -58,7 +58,7 @@ def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     return _perplexity("word_perplexity", logprobs, len(_SPACE.split(reference)))
 
 
-@metric("byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=1, fields=_FIELDS)
+@metric("byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=2, fields=_FIELDS)
 def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ UTF-8 bytes) of the texts that were measured (see ``word_perplexity``)."""
     return _perplexity("byte_perplexity", logprobs, _bytes(reference))
