@@ -95,7 +95,7 @@ def list_calculator(
     return Score(dict(zip(keys, values, strict=True)))
 
 
-@metric("field_completeness", value="{name}", aggregate="mean", version=1)
+@metric("field_completeness", value="{name}", aggregate="mean", version=2)
 def field_completeness(
     prediction: str, *, fields: Annotated[Sequence[str], Field(min_length=1)], name: Name = "completeness"
 ) -> Score:

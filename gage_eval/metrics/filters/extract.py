@@ -22,7 +22,7 @@ def boxed(text: str) -> str | None:
     return None if found is None else boxed_content(found)
 
 
-@text_filter("json_field", version=1)
+@text_filter("json_field", version=2)
 def json_field(text: str, *, field: str) -> str | None:
     """A field of the JSON in the answer, by a dotted path (``result.items.0``); objects and lists stay JSON.
 
