@@ -40,6 +40,17 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
     return " · ".join(said + _named(counts, _WRONG))
 
 
+def of_task(task_id: str) -> tuple[str, str]:
+    """The task whose a stage is, and what of it, where that is not its own rows.
+
+    >>> of_task("mmlu"), of_task("mmlu:few_shot")
+    (('mmlu', ''), ('mmlu', 'few-shot examples'))
+    """
+    # No id of a config holds a colon.
+    task, _, part = task_id.partition(":")
+    return task, "few-shot examples" if part else ""
+
+
 def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) -> str:
     """What a stage under way says of itself: ``212 rows/s · 64 in flight · 3 retried``.
 

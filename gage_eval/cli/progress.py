@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from gage_eval.cli.figures import progress_text, result_text
+from gage_eval.cli.figures import of_task, progress_text, result_text
 from gage_eval.report.console import clean, counted, padded
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class ConsoleObserver:
         self._drop_bar(result.task_id, result.stage)
         state = "cached" if result.cached else f"{result.seconds:.1f} s"
         text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
-        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {text}".rstrip())
+        said = " · ".join(filter(None, (text, of_task(result.task_id)[1])))
+        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {said}".rstrip())
 
     def failed(self, task_id: str, stage: str, error: BaseException) -> None:
         self._drop_bar(task_id, stage)
@@ -109,7 +110,8 @@ class ConsoleObserver:
         self._say(clean(f"  {text}"))
 
     def _label(self, task_id: str, stage: str) -> str:
-        return f"{padded(clean(task_id) if self._width else '', self._width)}{stage:<11}"
+        task = clean(of_task(task_id)[0]) if self._width else ""
+        return f"{padded(task, self._width)}{stage:<11}"
 
     def _drop_bar(self, task_id: str, stage: str) -> None:
         with self._lock:

@@ -185,21 +185,29 @@ def _remarks(stored: "StoredRun") -> list[str]:
 
 
 def _print_stages(stored: "StoredRun") -> None:
+    from itertools import product
+
+    from gage_eval.cli.figures import of_task
     from gage_eval.cli.output import print_table
     from gage_eval.marks import STAGES
 
     tasks = list(stored.record["tasks"])
-    known = [(task_id, stage) for task_id in tasks for stage in STAGES]
-    states = sorted(stored.stages.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known))
+    order: dict[tuple[str, str], int] = {place: number for number, place in enumerate(product(tasks, STAGES))}
+
+    def position(state: "StageState") -> tuple[int, str]:
+        """Stages of a task that the config no longer has come last."""
+        task, part = of_task(state.task_id)
+        return order.get((task, state.stage), len(order)), part
+
     rows = []
-    for _, state in states:
+    for state in sorted(stored.stages.values(), key=position):
         moving = state.state == "running" and stored.standing == "running"
         # A kill leaves no word of the stage's end, and an interruption is no failure of it.
         left = state.state == "running" or (state.state == "failed" and stored.status == "interrupted")
         stands = "stopped" if left and not moving else state.state
         outputs = "  ".join(f"{name} {state.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in state.outputs)
         row = (state.stage, stands, _progress(state, moving=moving), outputs)
-        rows.append((state.task_id, *row) if len(tasks) > 1 else row)
+        rows.append((of_task(state.task_id)[0], *row) if len(tasks) > 1 else row)
     if rows:
         header = ("stage", "state", "came to", "artifact")
         print_table(("task", *header) if len(tasks) > 1 else header, rows)
@@ -207,9 +215,11 @@ def _print_stages(stored: "StoredRun") -> None:
 
 def _progress(state: "StageState", *, moving: bool) -> str:
     """Rows done, and what else is to be said about them."""
-    from gage_eval.cli.figures import progress_text, result_text
+    from gage_eval.cli.figures import of_task, progress_text, result_text
 
     if state.state in ("finished", "cached"):
-        return result_text(state.stage, state.figures)
-    done = f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}" if state.done else ""
-    return " · ".join(filter(None, (done, progress_text(state.figures, moving=moving))))
+        said = [result_text(state.stage, state.figures)]
+    else:
+        done = f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}" if state.done else ""
+        said = [done, progress_text(state.figures, moving=moving)]
+    return " · ".join(filter(None, (*said, of_task(state.task_id)[1])))

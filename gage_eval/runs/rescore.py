@@ -57,6 +57,7 @@ class Rescored:
         began = datetime.now(UTC)
         now = began.isoformat(timespec="seconds")
         tasks = [task.task_id for task in self.summary.tasks]
+        # The stages of a task's few-shot examples are under its name and a colon.
         kept = {place: result for place, result in before.items() if place.rpartition("/")[0].split(":")[0] in tasks}
         mine = {
             f"{task}/{stage}": {"key": result.key, "outputs": result.outputs, "cached": result.cached}

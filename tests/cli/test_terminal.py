@@ -11,7 +11,7 @@ from gage_eval.cli.figures import progress_text, result_text
 from gage_eval.cli.output import print_table
 from gage_eval.cli.progress import ConsoleObserver
 from tests.cli.conftest import Gage
-from tests.support.workspace import ROWS
+from tests.support.workspace import ROWS, write_config, write_rows
 
 
 def test_the_help_says_each_command_in_one_whole_line(gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +91,19 @@ def test_the_only_task_is_not_named_before_its_stages(gage: Gage) -> None:
     shown = gage("show", "first").out
     assert re.search(rf"^preprocess +finished +{ROWS} requests +prepared [0-9a-f]{{8}}$", shown, re.MULTILINE)
     assert "report  .gage/runs/first/report.html" in said
+
+
+def test_stages_of_few_shot_examples_say_so(gage: Gage, workspace: Path) -> None:
+    write_rows(workspace, 2, name="pool.jsonl", first=40)
+    datasets = [{"dataset_id": name, "params": {"path": f"{name}.jsonl"}} for name in ("rows", "pool")]
+    few = {"k": 1, "dataset_id": "pool"}
+    write_config(workspace, datasets=datasets, tasks=[{"task_id": "sums", "dataset_id": "rows", "few_shot": few}])
+    said = gage("run", "mine.yaml", "--inline", "--run-id", "first").out
+    assert re.search(r"^  load +[0-9.]+ s   2 rows · few-shot examples$", said, re.MULTILINE)
+    shown = gage("show", "first").out
+    stages = [line.split()[0] for line in shown.partition("stage ")[2].splitlines()[1:]]
+    assert stages[:5] == ["load", "load", "standardize", "standardize", "preprocess"]
+    assert re.search(r"^standardize +finished +2 rows · few-shot examples ", shown, re.MULTILINE)
 
 
 def test_runs_are_listed_as_they_are_shown(gage: Gage) -> None:
