@@ -2,6 +2,7 @@
 
 import mimetypes
 import re
+from functools import cache
 
 # Offset, first bytes there, type.
 _MAGIC = (
@@ -27,16 +28,14 @@ _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNKNOWN = "application/octet-stream"
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
 _OFFICE = "application/vnd.openxmlformats-officedocument"
-# Python's own table, for the machine's would make rows differ from one to another; and what its older versions lack.
-_BY_NAME = mimetypes.MimeTypes()
-for _ending, _known in {
+# What older versions of Python do not know.
+_OWN = {
     ".md": "text/markdown",
     ".rst": "text/x-rst",
     ".docx": f"{_OFFICE}.wordprocessingml.document",
     ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
     ".pptx": f"{_OFFICE}.presentationml.presentation",
-}.items():
-    _BY_NAME.add_type(_known, _ending)
+}
 
 
 def media_type(data: bytes, name: str = "") -> str:
@@ -53,7 +52,7 @@ def media_type(data: bytes, name: str = "") -> str:
     # Two letters alone could begin a text; four reserved bytes are zero.
     if data[:2] == b"BM" and data[6:10] == bytes(4):
         return "image/bmp"
-    named, packed = _BY_NAME.guess_type(name.partition("?")[0], strict=False)
+    named, packed = _by_name().guess_type(name.partition("?")[0], strict=False)
     if named is not None and packed is None:
         return named
     return "text/plain" if _is_text(data) else _UNKNOWN
@@ -62,6 +61,15 @@ def media_type(data: bytes, name: str = "") -> str:
 def is_media_type(value: object) -> bool:
     """Whether a value is a type such as ``text/csv``."""
     return isinstance(value, str) and _TYPE.fullmatch(value) is not None
+
+
+@cache
+def _by_name() -> mimetypes.MimeTypes:
+    """Python's own table, as each machine's is another, and what older versions of it lack."""
+    table = mimetypes.MimeTypes()
+    for ending, known in _OWN.items():
+        table.add_type(known, ending)
+    return table
 
 
 def _is_text(data: bytes) -> bool:
