@@ -14,6 +14,8 @@ from gage_eval.engine.limiter import Limiter
 
 T = TypeVar("T")
 
+_WAKE_EVERY_S = 0.5
+
 
 class Runtime:
     """Runs coroutines for callers in any thread, and keeps the backends they share.
@@ -211,7 +213,9 @@ class _Outcome(Generic[T]):
 
     def wait(self) -> None:
         """Until the task is done; how it ended is told by `result`."""
-        self._pending.acquire()
+        # Now and then awake: a signal that came just before a thread fell asleep is handled when it wakes.
+        while not self._pending.acquire(timeout=_WAKE_EVERY_S):
+            pass
 
     def result(self) -> T:
         """The result, or what the task raised; `concurrent.futures.CancelledError` when it was cancelled."""
