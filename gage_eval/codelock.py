@@ -46,7 +46,7 @@ SEMANTIC = frozenset(
 # keys, where a change shows by itself. A module in neither of the two fails a test.
 MOVING = frozenset(
     {
-        *("errors", "hashing", "marks", "registry", "store", "stages.base", "stages.specs"),
+        *("errors", "files", "hashing", "marks", "registry", "store", "stages.base", "stages.specs"),
         *("engine.adaptive", "engine.budget", "engine.http", "engine.job", "engine.limiter", "engine.pace"),
         *("engine.retry", "engine.runtime", "engine.wal"),
     }

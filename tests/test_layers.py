@@ -17,7 +17,9 @@ MAX_LINES = 500
 
 # Inner layers first. A module imports from its own layer and from those before it, lazily or not.
 LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({"errors", "canonical", "marks", "tables", "registry", "paths", "hashing", "packaged", "processes"}),
+    frozenset(
+        {"errors", "canonical", "marks", "tables", "registry", "paths", "files", "hashing", "packaged", "processes"}
+    ),
     frozenset({"sample", "sample_record", "sample_rules", "sample_table", "store", "stats"}),
     frozenset(
         {

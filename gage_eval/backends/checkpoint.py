@@ -10,6 +10,7 @@ from pathlib import Path
 from gage_eval.backends.base import BackendContext, ThinkingConfig
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
@@ -78,7 +79,7 @@ def find_checkpoint(model_path: str, base_dir: Path, place: str) -> Path | None:
     Raises:
         InputError: it is neither there nor a hub's name.
     """
-    path = base_dir / Path(model_path).expanduser()
+    path = local_path(model_path, base_dir)
     if path.exists():
         return path
     if _HUB.fullmatch(model_path) and not model_path.startswith("."):
@@ -142,7 +143,7 @@ def interpreter(python: str | None, base_dir: Path) -> str:
             raise InputError(f"python: no '{python}' on the PATH. Name the interpreter of an environment by its path.")
         return python
     # Not resolved: an environment's interpreter is a link, and the link is what makes it the environment's.
-    path = Path(os.path.abspath(base_dir / Path(python).expanduser()))
+    path = Path(os.path.abspath(local_path(python, base_dir)))
     if not path.is_file():
         raise InputError(f"python: no interpreter '{python}'. Name the one of the environment that has the engine.")
     return str(path)

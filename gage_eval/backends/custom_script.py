@@ -16,6 +16,7 @@ from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.engine.types import Request, Response, token_count, without_surrogates
 from gage_eval.errors import GageError, InputError, closest
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
 
@@ -68,7 +69,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         """
         kind, origin = self._class()
         if self.config.file_path is not None:
-            origin = file_digest(self.context.base_dir / Path(self.config.file_path).expanduser())
+            origin = file_digest(local_path(self.config.file_path, self.context.base_dir))
         return {**super().identity(), "code": origin, "version": int(getattr(kind, "version", 1))}
 
     async def open(self, log_folder: Path | None) -> None:
@@ -125,7 +126,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         config = self.config
         module = config.module_path
         if config.file_path is not None:
-            module = str(self.context.base_dir / Path(config.file_path).expanduser())
+            module = str(local_path(config.file_path, self.context.base_dir))
         try:
             kind, origin = registry.load_object(f"{module}:{config.class_name}")
         except GageError:

@@ -18,6 +18,7 @@ from gage_eval.backends.served import ServedClient
 from gage_eval.canonical import JsonValue
 from gage_eval.engine.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
@@ -124,7 +125,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
 
     def _file(self) -> Path:
         if self.config.model_path is not None:
-            file = self.context.base_dir / Path(self.config.model_path).expanduser()
+            file = local_path(self.config.model_path, self.context.base_dir)
             if not file.is_file():
                 raise InputError(f"llama_cpp: no file '{self.config.model_path}'. Set config.model_path.")
             return file

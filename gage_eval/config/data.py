@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gage_eval.config.check import ResolvedTask
 from gage_eval.config.models import DatasetSpec
-from gage_eval.datasets.base import local_path
+from gage_eval.files import local_path
 from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.images import ImageRules

@@ -9,8 +9,8 @@ from gage_eval.config.check import Checked, ResolvedTask
 from gage_eval.config.models import BackendSpec, PipelineConfig, RoleAdapterSpec
 from gage_eval.config.places import Found, Loc
 from gage_eval.config.plugins import find_plugin, loading
-from gage_eval.datasets.base import local_path
 from gage_eval.errors import InputError, closest
+from gage_eval.files import local_path
 
 # What role_adapters[].capabilities may say → the capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.sample_record import unreadable
 
@@ -141,18 +142,6 @@ def find_files(path: str, base_dir: Path) -> list[str]:
         return _find_local(path, full)
     except OSError as error:
         raise InputError(f"'{path}' cannot be looked for: {error.strerror}.") from error
-
-
-def local_path(path: str, base_dir: Path) -> Path:
-    """A path of a config: ``~`` is the home folder, and a relative one starts from the config's folder.
-
-    Raises:
-        InputError: there is no such home folder.
-    """
-    try:
-        return base_dir / Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
 
 
 def _find_local(path: str, full: Path) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, check_params, foreign_errors, local_path, record_text, text_param, why
+from gage_eval.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.sample_record import unreadable
 from gage_eval.store.media import Keep

@@ -12,6 +12,7 @@ from gage_eval.canonical import digest
 from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.templates import load_suite, suite_path
 from gage_eval.errors import InputError, closest
+from gage_eval.files import local_path
 from gage_eval.marks import STAGES, identity, scheduling, semantic
 
 SUITE_PREFIX = "suite:"
@@ -64,7 +65,7 @@ class RunOptions(BaseModel):
             kept["config"] = str(Path(self.config).resolve())
         for name in ("store", "output_dir"):
             if kept[name] is not None and "://" not in kept[name]:
-                kept[name] = str(Path(kept[name]).expanduser().absolute())
+                kept[name] = str(local_path(kept[name], Path()).absolute())
         return kept
 
     @property

@@ -358,6 +358,10 @@ def test_a_checkpoint_that_is_none_is_named_with_its_field(folder: Path, path: s
 
 
 def test_an_interpreter_that_is_not_there_is_named(folder: Path) -> None:
-    for python, said in (("./nothing", r"no interpreter '\./nothing'"), ("python9", "no 'python9' on the PATH")):
+    for python, said in (
+        ("./nothing", r"no interpreter '\./nothing'"),
+        ("python9", "no 'python9' on the PATH"),
+        ("~nobody-here/python", "there is no home folder '~nobody-here'"),
+    ):
         with Runtime() as runtime, pytest.raises(InputError, match=said):
             started(folder, runtime, python=python)
