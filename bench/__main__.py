@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from bench.cases import CASES, Case
-from bench.figures import commit, machine
+from bench.figures import commit, hardware, machine
 from bench.page import page, table
 from bench.process import HERE, BenchFailed
 
@@ -49,26 +49,26 @@ def main() -> int:
 
 
 def record(measured: list[dict[str, Any]]) -> None:
-    """Write results.json and the page: all figures are of one machine.
+    """Write results.json and the page: a record for each machine, the one that was measured last first.
 
-    Cases that were not measured stay when the machine is the same. Those of another machine give way to a run of at
-    least all that is not of a million rows; fewer are not recorded then.
+    Cases that were not measured stay. Those of this machine under other software give way to a run of at least all
+    cases that are not of a million rows; fewer are not recorded then.
     """
     here = machine()
-    standing = orjson.loads(RESULTS.read_bytes()) if RESULTS.exists() else {}
-    fresh = {case["name"]: case for case in measured}
-    if standing.get("cases") and standing.get("machine") != here:
-        if any(case.size != "full" and case.name not in fresh for case in CASES):
-            print("Not recorded: the record is another machine's, and single cases do not replace it.", file=sys.stderr)
-            return
-        cases = fresh
-    else:
-        cases = {case["name"]: case for case in standing.get("cases", ())} | fresh
-    results = {
-        "schema_version": 1,
-        "machine": here,
-        "cases": [cases[case.name] for case in CASES if case.name in cases],
-    }
+    standing = orjson.loads(RESULTS.read_bytes())["machines"] if RESULTS.exists() else []
+    others = [one for one in standing if hardware(one["machine"]) != hardware(here)]
+    own = next((one for one in standing if one not in others), {"machine": here, "cases": []})
+    cases = {case["name"]: case for case in measured}
+    if own["machine"] == here:
+        cases = {case["name"]: case for case in own["cases"]} | cases
+    elif any(case.size != "full" and case.name not in cases for case in CASES):
+        print(
+            "Not recorded: this machine's record is of other software, and single cases do not replace it.",
+            file=sys.stderr,
+        )
+        return
+    fresh = {"machine": here, "cases": [cases[case.name] for case in CASES if case.name in cases]}
+    results = {"schema_version": 2, "machines": [fresh, *others]}
     RESULTS.write_bytes(orjson.dumps(results, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     PAGE.write_text(page(results), encoding="utf-8")
 

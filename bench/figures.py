@@ -68,6 +68,11 @@ def machine() -> dict[str, Any]:
     }
 
 
+def hardware(facts: dict[str, Any]) -> dict[str, Any]:
+    """Those of a machine's facts that no installation changes."""
+    return {name: facts[name] for name in ("cores", "cpu", "memory_gib")}
+
+
 def commit() -> str:
     """The checkout's commit, ``+`` behind it when files differ from it; empty outside a checkout."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]

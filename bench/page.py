@@ -4,11 +4,12 @@ from typing import Any
 
 _HEAD = """# Benchmarks
 
-What a run costs, measured against the targets by `make bench` on this page's machine. The endpoint is the mock of
+What a run costs, measured against the targets by `make bench`, machine by machine. The endpoint is the mock of
 `bench/mock_endpoint.py` on loopback; the bare loop is `bench/bare_client.py`, which sends the same requests and does
 nothing else; the two take turns in one run. CPU seconds and peak memory are those of the whole process, from the
 command to the score table. Figures are medians; in brackets the smallest and the largest. A load average well above
 zero before a case means that others used the machine: its wall times are too long, CPU seconds and ratios suffer less.
+Targets in seconds are those of the machine they were set on; the bare loop's own figures tell how fast another one is.
 
 `make bench` measures anew and writes this page and `bench/results.json`; `make bench BENCH=quick` measures the short
 cases and writes neither; `make bench BENCH=full` adds the cases of a million rows.
@@ -17,21 +18,28 @@ cases and writes neither; `make bench BENCH=full` adds the cases of a million ro
 
 def page(results: dict[str, Any]) -> str:
     """docs/benchmarks.md."""
-    machine = results["machine"]
+    lines = [_HEAD.rstrip()]
+    for one in results["machines"]:
+        lines += _of_machine(one["machine"], one["cases"])
+    return "\n".join(lines) + "\n"
+
+
+def _of_machine(machine: dict[str, Any], cases: list[dict[str, Any]]) -> list[str]:
     packages = ", ".join(f"{name} {number}" for name, number in sorted(machine["packages"].items()))
     lines = [
-        _HEAD,
-        f"Machine: {machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, {machine['system']}. "
-        f"Python {machine['python']}, {packages}.",
+        "",
+        f"## {machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB",
+        "",
+        f"{machine['system']}, Python {machine['python']}, {packages}.",
     ]
-    for case in results["cases"]:
-        lines += ["", f"## {case['title']}", "", "| | measured | target | |", "|---|---|---|---|"]
+    for case in cases:
+        lines += ["", f"### {case['title']}", "", "| | measured | target | |", "|---|---|---|---|"]
         lines += [f"| {' | '.join(cells(figure))} |" for figure in case["figures"]]
         lines += [
             "",
             f"{_times(case)}, {case['date']}, commit {case['commit']}, load average before {case['load_before']:g}.",
         ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def table(case: dict[str, Any]) -> str:
