@@ -2,12 +2,16 @@
 
 import logging
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines differ: an example that is slow on a busy one is no defect.
 settings.register_profile("gage-eval", deadline=None)

@@ -345,8 +345,14 @@ class Generate:
         """Start the commit at once, so that it is waited for even when the step ends before the task does."""
         commit = asyncio.get_running_loop().run_in_executor(None, self._commit_chunk, chunk)
         self._commits.add(commit)
-        commit.add_done_callback(self._commits.discard)
+        commit.add_done_callback(self._committed)
         return self._finished(chunk, commit)
+
+    def _committed(self, commit: asyncio.Future[None]) -> None:
+        self._commits.discard(commit)
+        if not commit.cancelled():
+            # Raised where it is waited for; nobody does once the step has failed otherwise.
+            commit.exception()
 
     async def _finished(self, chunk: Chunk, commit: asyncio.Future[None]) -> None:
         await asyncio.shield(commit)

@@ -21,8 +21,8 @@ _TELEMETRY = frozenset(RESPONSE_TELEMETRY.arrow.names) - _RESPONSE
 _JUDGMENT = frozenset(JUDGMENTS.arrow.names)
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
 _JSON = frozenset({"tool_calls", "logprobs", "parsed"})
-# Beyond it a mean has no standard error: the squares of differences are no floats.
-_LARGEST = 1e100
+# Beyond it the interval around a mean of two could end in infinity.
+_LARGEST = 1e305
 
 
 def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
@@ -156,7 +156,7 @@ class ScoreRows:
         self._components: list[str | None] = []
 
     def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
-        """A plain number for the response at ``place``; one that is not finite, or beyond 1e100, is unscored."""
+        """A plain number for the response at ``place``; one that is not finite, or beyond 1e305, is unscored."""
         if not _usable(value):
             self.add(place, name, Score.unscored(f"the metric gave {value}"), None)
             return

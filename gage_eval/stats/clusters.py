@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.stats.intervals import Interval, MeanStderr, floats, t_quantile, wilson_interval
+from gage_eval.stats.intervals import Interval, MeanStderr, floats, rescaled, scale_of, t_quantile, wilson_interval
 
 
 def clustered_stderr(
@@ -38,7 +38,10 @@ def clustered_stderr(
         raise ValueError(f"{len(xs)} values and {len(ids)} cluster ids")
     if any(cluster is None or cluster != cluster for cluster in ids):
         raise ValueError("a cluster id is missing")
-    return _linearised(xs, _weights(weights, len(xs)), ids)
+    scale, ws = scale_of(np.array(xs)), _weights(weights, len(xs))
+    if scale != 1:
+        return rescaled(MeanStderr(None, _linearised([x / scale for x in xs], ws, ids)), scale).stderr
+    return _linearised(xs, ws, ids)
 
 
 def weighted_mean_stderr(
@@ -57,6 +60,8 @@ def weighted_mean_stderr(
     total = math.fsum(ws)
     if not total:
         return MeanStderr(None, None)
+    if (scale := scale_of(np.array(xs))) != 1:
+        return rescaled(weighted_mean_stderr([x / scale for x in xs], ws), scale)
     mean = math.fsum(w * x for w, x in zip(ws, xs, strict=True)) / total
     return MeanStderr(mean, _linearised(xs, ws, range(len(xs))))
 
@@ -79,6 +84,8 @@ def ratio_stderr(
     above, below = np.asarray(tops, np.float64), np.asarray(bottoms, np.float64)
     if len(above) != len(below):
         raise ValueError(f"{len(above)} numerators and {len(below)} denominators")
+    if (scale := scale_of(above)) != 1:
+        return rescaled(ratio_stderr(above / scale, below), scale)
     total, n = math.fsum(floats(below)), len(below)
     if not total > 0:
         return MeanStderr(None, None)

@@ -20,6 +20,8 @@ Z_95 = 1.959963984540054
 
 _MANY = 2000  # degrees of freedom
 _FLOATS = 65_536
+# Sums of squares of smaller values are floats.
+_LARGE = 1e100
 
 
 class Interval(NamedTuple):
@@ -46,6 +48,8 @@ def mean_stderr(values: Iterable[float] | npt.NDArray[np.float64]) -> MeanStderr
         (None, None) for no value, (x, None) for one: a single value has no known spread, which is not 0.
     """
     xs = values if isinstance(values, np.ndarray) else np.array(list(values), np.float64)
+    if (scale := scale_of(xs)) != 1:
+        return rescaled(mean_stderr(xs / scale), scale)
     n = len(xs)
     if n == 0:
         return MeanStderr(None, None)
@@ -54,6 +58,18 @@ def mean_stderr(values: Iterable[float] | npt.NDArray[np.float64]) -> MeanStderr
         return MeanStderr(mean, None)
     variance = math.fsum((x - mean) ** 2 for x in floats(xs)) / (n - 1)
     return MeanStderr(mean, math.sqrt(variance / n))
+
+
+def scale_of(values: npt.NDArray[np.float64]) -> float:
+    """What to divide values by so that sums of their squares are floats: 1, or for huge ones a power of two."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return 1.0 if largest < _LARGE else 2.0 ** (math.frexp(largest)[1] - 1)
+
+
+def rescaled(found: MeanStderr, scale: float) -> MeanStderr:
+    """The mean and error of values from those of the values divided by ``scale``; None for what is no float."""
+    mean, stderr = (None if number is None or math.isinf(number * scale) else number * scale for number in found)
+    return MeanStderr(mean, stderr)
 
 
 def floats(values: npt.NDArray[np.float64]) -> Iterator[float]:
@@ -94,12 +110,13 @@ def t_interval(mean: float, stderr: float | None, df: float, *, confidence: floa
     """x̄ ± t · stderr with the quantile of Student's t for ``df`` degrees of freedom.
 
     Returns:
-        None where there is no standard error or no degree of freedom (n < 2).
+        None where there is no standard error or no degree of freedom (n < 2), or a bound is no float.
     """
     if stderr is None or df < 1:
         return None
     half = t_quantile((1 + confidence) / 2, df) * stderr
-    return Interval(mean - half, mean + half)
+    bounds = Interval(mean - half, mean + half)
+    return bounds if all(map(math.isfinite, bounds)) else None
 
 
 @lru_cache(maxsize=1024)

@@ -143,7 +143,7 @@ def test_an_answer_without_a_number_is_wrong_and_has_no_distance() -> None:
     assert one("number", "5", "many")[0] == "unscored"
 
 
-@pytest.mark.parametrize("answer", ["1e200", "-1e4000"])
+@pytest.mark.parametrize("answer", ["1e306", "-1e4000"])
 def test_an_answer_too_far_off_for_a_mean_of_distances_is_wrong_all_the_same(answer: str) -> None:
     assert one("number", answer, "5") == ("scored", {"value_within_tol": 0.0, "value_exact": 0.0})
 

@@ -30,6 +30,20 @@ def test_a_cluster_to_each_value_is_no_clustering(values: list[float]) -> None:
     assert clustered_stderr(values, range(len(values))) == pytest.approx(plain, rel=1e-9, abs=1e-12)
 
 
+@given(st.lists(st.floats(min_value=1, max_value=1e3), min_size=2, max_size=40), st.sampled_from([400, 700, 1000]))
+def test_values_whose_squares_are_no_floats_have_a_mean_and_an_error(values: list[float], power: int) -> None:
+    huge = [value * 2.0**power for value in values]
+    weights, clusters = [1.0 + place for place in range(len(values))], [place // 2 for place in range(len(values))]
+    for plain, scaled in (
+        (mean_stderr(values), mean_stderr(huge)),
+        (weighted_mean_stderr(values, weights), weighted_mean_stderr(huge, weights)),
+        (ratio_stderr(values, weights), ratio_stderr(huge, weights)),
+        ((None, clustered_stderr(values, clusters, weights)), (None, clustered_stderr(huge, clusters, weights))),
+    ):
+        for one, other in zip(plain, scaled, strict=True):
+            assert other == (None if one is None else pytest.approx(one * 2.0**power, rel=1e-12))
+
+
 @given(VALUES, st.integers(min_value=2, max_value=9))
 def test_repeating_every_value_in_its_cluster_adds_no_certainty(values: list[float], times: int) -> None:
     clusters = [place for place in range(len(values)) for _ in range(times)]

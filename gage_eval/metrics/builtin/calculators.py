@@ -17,7 +17,7 @@ from gage_eval.metrics.words import f1
 from gage_eval.paths import MISSING, walk
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
-_FARTHEST = 10**100
+_FARTHEST = 10**305
 Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -41,7 +41,7 @@ def number(
 
     Numbers are read as by `numeric_match`. The difference may be ``tolerance``, or ``relative_tolerance`` times the
     reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance; one that is off by
-    more than 1e100 has none either.
+    more than 1e305 has none either.
     """
     wanted, found = last_number(reference), last_number(prediction)
     if wanted is None:

@@ -14,8 +14,8 @@ from gage_eval.metrics.text_utils import lowered
 
 _FIELDS = {"logprobs": "model_output.logprobs"}
 _SPACE = re.compile(r"\s+")
-# A text's own perplexity is cut off at e^230, as 1e100 is the most a score may be; the corpus's is not made of it.
-_MOST_NATS = 230.0
+# A text's own perplexity is cut off at e^700, as 1e305 is the most a score may be; the corpus's is not made of it.
+_MOST_NATS = 700.0
 
 
 @metric(
