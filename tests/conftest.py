@@ -3,9 +3,11 @@
 import logging
 import os
 import signal
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -50,11 +52,26 @@ def shared() -> Path:
 def s3_server() -> Iterator[str]:
     """Address of an S3 server."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = pytest.importorskip("moto.server", reason="needs moto[server]").ThreadedMotoServer(port=0)
+    moto = pytest.importorskip("moto.server", reason="needs moto[server]")
+    _put_one_after_the_other()
+    server = moto.ThreadedMotoServer(port=0)
     server.start()
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+def _put_one_after_the_other() -> None:
+    """S3 decides about If-None-Match and writes in one step; this server's threads could come in between."""
+    from moto.s3.responses import S3Response
+
+    turn, put = threading.Lock(), S3Response.put_object
+
+    def put_object(response: S3Response) -> Any:
+        with turn:
+            return put(response)
+
+    S3Response.put_object = put_object
 
 
 @pytest.fixture

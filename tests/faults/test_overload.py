@@ -1,5 +1,6 @@
 """An endpoint that takes 16 at a time, met with 256: no row is lost, and little time."""
 
+import re
 import time
 from pathlib import Path
 
@@ -51,9 +52,9 @@ def test_an_endpoint_that_dies_for_good_ends_the_run_and_keeps_its_answers(tmp_p
         (
             "429",
             {"max_elapsed_s": 1},
-            "refuses all requests: for 1 s every attempt came to nothing (429",
+            r"refuses all requests: for \d+ s every attempt came to nothing \(429",
         ),
-        ("500", {"give_up_after": 1}, "fails: for 1 s every attempt came to nothing (500"),
+        ("500", {"give_up_after": 1}, r"fails: for \d+ s every attempt came to nothing \(500"),
     ],
 )
 def test_an_endpoint_that_answers_nothing_ends_the_run_in_place_of_each_row(
@@ -64,7 +65,7 @@ def test_an_endpoint_that_answers_nothing_ends_the_run_in_place_of_each_row(
         write_config(tmp_path, endpoint.url, rows=ROWS, backend={"max_attempts": 1000, "max_concurrency": 8, **backend})
         ended = gage("run", "sums.yaml", "--run-id", "vain")
     assert ended.code == 1
-    assert sentence in ended.sentence
+    assert re.search(sentence, ended.sentence)
     assert ended.sentence.endswith("Once that is mended: gage resume vain")
     with mock_endpoint(port=port) as endpoint:
         assert gage("resume", "vain").code == 0
