@@ -133,6 +133,11 @@ class Registry(Generic[T]):
         shown = f"Known: {', '.join(known)}" if len(known) <= _FEW else f"gage list {self.kind} shows all {len(known)}"
         raise InputError(f"no {self.singular} '{name}'. {shown}.{closest(name, known)}")
 
+    def loaded(self, name: str) -> Plugin[T] | None:
+        """The plug-in of that name when it is built in, or was used before: nothing installed is searched for it."""
+        self._fill()
+        return self._plugins.get(name)
+
     def names(self) -> list[str]:
         """All known names, sorted; entry points are listed without importing them."""
         self._fill()

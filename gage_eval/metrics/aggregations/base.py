@@ -201,6 +201,8 @@ def find_aggregation(name: str) -> Aggregation:
     Raises:
         InputError: there is none.
     """
+    if "{" not in name and (plain := aggregations.loaded(name)) is not None:
+        return Aggregation(name, plain)
     known = aggregations.names()
     for pattern in known:
         head, brace, rest = pattern.partition("{")
