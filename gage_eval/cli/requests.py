@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from gage_eval.stages import Env, TaskSpecs
     from gage_eval.stages.render import RoleSource
 
-_STAGES: "tuple[Stage, ...]" = ("support", "infer", "judge")
-
 
 @dataclass(frozen=True)
 class Shown:
@@ -86,6 +84,7 @@ def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> 
 
 def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
     from gage_eval import stages
+    from gage_eval.marks import STAGES
     from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
     from gage_eval.stages.render import RoleSource
 
@@ -95,7 +94,7 @@ def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
 
     samples, prepared = stages.prepare(task, call)
     outputs = {"standardize": samples.outputs, "preprocess": prepared.outputs}
-    for stage in _STAGES:
+    for stage in STAGES:
         if not asks_a_model(stage, task):
             continue
         inputs = inputs_of(stage, task, outputs)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from gage_eval.stages import TaskSpecs
     from gage_eval.store import Artifact, Store
 
-_STAGES: "tuple[Stage, ...]" = ("support", "infer", "judge")
-
 _FIGURES = frozenset(
     {"error_kind", "finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "attempts", "source"}
 )
@@ -92,8 +90,10 @@ def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> 
 
 def _gather(store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: str, part: int) -> dict[str, Any]:
     """Everything the run has of a sample."""
+    from gage_eval.marks import STAGES
+
     stages = {stage: outputs for (task_id, stage), outputs in stored.outputs.items() if task_id == task.task_id}
-    calls = [call for stage in _STAGES for call in _calls(store, stage, task, stages, part, sample_id)]
+    calls = [call for stage in STAGES for call in _calls(store, stage, task, stages, part, sample_id)]
     return {
         "run_id": stored.run_id,
         "task_id": task.task_id,
@@ -115,17 +115,16 @@ def _calls(
     """What a stage sent for a sample and what came back, replicate by replicate."""
     import pyarrow.compute as pc
 
-    from gage_eval.planning import inputs_of, rendered, standing, who_is_asked
+    from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
     from gage_eval.stages.generation import telemetry_of
     from gage_eval.stages.render import RoleSource
 
-    inputs = inputs_of(stage, task, stages)
-    specs = () if inputs is None else who_is_asked(store, stage, task, inputs)
-    if inputs is None or not specs:
+    inputs = inputs_of(stage, task, stages) if asks_a_model(stage, task) else None
+    if inputs is None:
         return
     # A stage that stopped for too many errors told no result; what it got is in the store all the same.
     outputs = stages.setdefault(stage, standing(store, stage, task, inputs, incomplete=True) or {})
-    for spec in specs:
+    for spec in who_is_asked(store, stage, task, inputs):
         answers = _rows(store, outputs.get(spec.output), part, sample_id)
         timings = _rows(store, outputs.get(telemetry_of(spec.output)), part, sample_id)
         source = RoleSource.of(spec, store, inputs)

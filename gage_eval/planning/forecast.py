@@ -149,7 +149,7 @@ def asks_a_model(stage: Stage, task: TaskSpecs) -> bool:
 def who_is_asked(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> tuple[GenerateSpec, ...]:
     """Who is asked in a stage with these inputs: nobody in most stages, several where samples name their judge."""
     if stage == "judge":
-        return task.judge.asked(store.artifact(inputs["samples"])) if task.judge.generate else ()
+        return task.judge.asked(store.artifact(inputs["samples"]))
     spec = {"support": task.support, "infer": task.infer}.get(stage)
     return () if spec is None else (spec,)
 

@@ -43,8 +43,11 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         run.commit(JUDGMENTS)
         return
     verdicts = _ask(run, spec)
+    samples = run.input("samples")
     for part in run.input("prepared").parts:
-        refused = _refused(run.input("samples").read(part.index, columns=["row_index", COLUMN]), spec.generate)
+        refused = {}
+        if samples.counts.get(COLUMN):
+            refused = _refused(samples.read(part.index, columns=["row_index", COLUMN]), spec.generate)
         answers = pa.concat_tables(by_one.read(part.index) for by_one in verdicts)
         if len(verdicts) > 1:
             answers = answers.sort_by([("row_index", "ascending"), ("replicate", "ascending")])

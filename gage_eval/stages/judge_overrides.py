@@ -9,7 +9,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import closest
@@ -58,7 +58,17 @@ def judge_override(config: JsonValue, prompts: Iterable[str], adapters: Iterable
     return JudgeOverride(**given)
 
 
-def named_for_judges(configs: Iterable[str | None], setting: Literal["adapter_id", "prompt_id"]) -> set[str]:
-    """The judges or prompts that samples name; ``configs`` are their ``eval_config`` as JSON."""
-    judges = [decode(text).get("judge") for text in configs if text is not None]
-    return {str(judge[setting]) for judge in judges if isinstance(judge, Mapping) and judge.get(setting)}
+@dataclass(frozen=True)
+class NamedForJudges:
+    """Ids of the judges and of the prompts that samples name."""
+
+    adapters: frozenset[str] = frozenset()
+    prompts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, configs: Iterable[str | None]) -> "NamedForJudges":
+        """What these ``eval_config`` (JSON) name."""
+        given = [decode(text).get("judge") for text in configs if text is not None]
+        judges = [judge for judge in given if isinstance(judge, Mapping)]
+        adapters, prompts = (frozenset(str(judge[name]) for judge in judges if judge.get(name)) for name in _REFERENCES)
+        return cls(adapters, prompts)

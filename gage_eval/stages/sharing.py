@@ -152,9 +152,10 @@ def _plain(prompt: PromptBinding) -> dict[str, Any]:
 
 
 def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> GenerateSpec:
-    given = {**step.requests, "judges": tuple(step.requests.get("judges", ()))}
+    given = dict(step.requests)
     try:
         prompt, class_path, prompts = given.pop("prompt"), given.pop("class_path"), given.pop("prompts")
+        judges = tuple(given.pop("judges"))
         return GenerateSpec(
             task_id=step.task_id,
             backend_type=session.engine.type,
@@ -162,6 +163,7 @@ def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> 
             context=context,
             prompt=PromptBinding(**prompt) if prompt else None,
             prompts={name: PromptBinding(**other) for name, other in prompts.items()},
+            judges=judges,
             hooks=RoleHooks(class_path, context.base_dir) if class_path else None,
             **given,
         )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -24,7 +24,7 @@ from gage_eval.preprocess.callables import MediaCallable, TextCallable
 from gage_eval.preprocess.few_shot import FewShotRules
 from gage_eval.preprocess.media import MediaRules, files_identity, media_in
 from gage_eval.stages.hooks import RoleHooks
-from gage_eval.stages.judge_overrides import named_for_judges
+from gage_eval.stages.judge_overrides import NamedForJudges
 from gage_eval.store import Artifact, Store
 
 RENDER_VERSION = 1
@@ -284,8 +284,10 @@ class JudgeSpec:
 
     def asked(self, samples: Artifact) -> tuple[GenerateSpec, ...]:
         """The judge, and of the others those that samples name."""
-        named = _named(samples, "adapter_id")
-        return tuple(judge for judge in self.every if not judge.on_demand or judge.adapter_id in named)
+        return self._asked(_named_for_judges(samples) if self.others else NamedForJudges())
+
+    def _asked(self, named: NamedForJudges) -> tuple[GenerateSpec, ...]:
+        return tuple(judge for judge in self.every if not judge.on_demand or judge.adapter_id in named.adapters)
 
     def material(self) -> JsonValue:
         if self.generate is None:
@@ -296,17 +298,17 @@ class JudgeSpec:
         """The judges and prompts that samples name; None where they name none."""
         if self.generate is None:
             return None
-        samples = store.artifact(inputs["samples"])
-        named = sorted(_named(samples, "prompt_id"))
+        named = _named_for_judges(store.artifact(inputs["samples"]))
+        prompts = sorted(named.prompts)
         material: dict[str, JsonValue] = {}
-        if named:
-            material["prompts"] = _prompts(self.generate, named)
+        if prompts:
+            material["prompts"] = _prompts(self.generate, prompts)
         others = {
-            judge.adapter_id: {"generate": judge.material(), "prompts": _prompts(judge, named)}
-            for judge in self.asked(samples)
+            judge.adapter_id: {"generate": judge.material(), "prompts": _prompts(judge, prompts)}
+            for judge in self._asked(named)
             if judge.on_demand
         }
-        unknown = _named(samples, "adapter_id") - set(self.generate.judges)
+        unknown = named.adapters - set(self.generate.judges)
         if others or unknown:
             material["judges"] = {**others, **dict.fromkeys(sorted(unknown))}
         return material or None
@@ -356,9 +358,8 @@ class ScoreSpec:
         return sorted(unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)) or None
 
 
-def _named(samples: Artifact, setting: Literal["adapter_id", "prompt_id"]) -> set[str]:
-    """The judges or prompts that samples name for themselves."""
-    return set[str]().union(*(named_for_judges(texts, setting) for texts in _eval_configs(samples)))
+def _named_for_judges(samples: Artifact) -> NamedForJudges:
+    return NamedForJudges.of(text for texts in _eval_configs(samples) for text in texts)
 
 
 def _prompts(judge: GenerateSpec, names: Iterable[str]) -> JsonValue:

@@ -38,8 +38,8 @@ def clustered_stderr(
         raise ValueError(f"{len(xs)} values and {len(ids)} cluster ids")
     if any(cluster is None or cluster != cluster for cluster in ids):
         raise ValueError("a cluster id is missing")
-    scale, ws = scale_of(np.array(xs)), _weights(weights, len(xs))
-    if scale != 1:
+    ws = _weights(weights, len(xs))
+    if (scale := scale_of(np.asarray(values, np.float64))) != 1:
         return rescaled(MeanStderr(None, _linearised([x / scale for x in xs], ws, ids)), scale).stderr
     return _linearised(xs, ws, ids)
 
@@ -60,7 +60,7 @@ def weighted_mean_stderr(
     total = math.fsum(ws)
     if not total:
         return MeanStderr(None, None)
-    if (scale := scale_of(np.array(xs))) != 1:
+    if (scale := scale_of(np.asarray(values, np.float64))) != 1:
         return rescaled(weighted_mean_stderr([x / scale for x in xs], ws), scale)
     mean = math.fsum(w * x for w, x in zip(ws, xs, strict=True)) / total
     return MeanStderr(mean, _linearised(xs, ws, range(len(xs))))

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, StoreError
+from gage_eval.files import local_path
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
 from gage_eval.store.claims import Claims, NoClaims, open_claims
@@ -202,6 +203,6 @@ def local_folder(url: str) -> Path | None:
     if found and parts.netloc not in ("", "localhost"):
         raise InputError(f"'{url}' names a machine: write file:///folder, with three slashes, or the folder itself.")
     try:
-        return Path(unquote(parts.path) if found else url).expanduser().absolute()
-    except RuntimeError:
-        raise InputError(f"store '{url}': there is no home folder '{url.partition('/')[0]}'.") from None
+        return local_path(unquote(parts.path) if found else url, Path()).absolute()
+    except InputError as error:
+        raise InputError(f"store {error}") from None
