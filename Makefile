@@ -50,7 +50,7 @@ format: install-dev ## put the code into the one style
 	$(BIN)/ruff format .
 
 lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
-	$(BIN)/python -m gage_eval.codelock $(ARGS)
+	$(BIN)/python -m tools.codelock $(ARGS)
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)

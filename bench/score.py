@@ -15,10 +15,10 @@ import pyarrow as pa
 from gage_eval.cli.lean import be_lean
 from gage_eval.metrics import bind
 from gage_eval.observability.observer import Observers
-from gage_eval.sample_table import samples_to_table
+from gage_eval.planning.specs import ScoreSpec
+from gage_eval.sample.table import samples_to_table
 from gage_eval.stages import Env, StageResult, auto_eval
 from gage_eval.stages.load import PART_ROWS
-from gage_eval.stages.specs import ScoreSpec
 from gage_eval.store import Store
 from gage_eval.tables import RESPONSES, SAMPLES
 

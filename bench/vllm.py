@@ -28,10 +28,10 @@ from bench.page import cells, table
 from bench.process import HERE, BenchFailed
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.canonical import digest
+from gage_eval.client.types import Request
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Request
 from gage_eval.stats import mean_stderr, t_interval
 from gage_eval.store import Store
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES

@@ -20,10 +20,10 @@ from gage_eval.observability.observer import Observer
 from gage_eval.report.console import artifact_rows
 from gage_eval.runs import RunFolder, RunOptions, RunOutcome, RunSession
 from gage_eval.runs.names import new_name, slug
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import TASKS_AT_ONCE
-from gage_eval.stages import StageResult, TaskSpecs, run_dag
+from gage_eval.stages import StageResult, TaskPlan, run_dag
 from tasks import STAGE_TASKS, active
 
 Future = PrefectFuture[StageResult]
@@ -105,7 +105,7 @@ def _named(options: RunOptions) -> RunOptions:
 
 def _record(options: RunOptions, run_id: str) -> dict[str, Any] | None:
     try:
-        return RunFolder.open(Places.at(options.store, options.output_dir), run_id).record()
+        return RunFolder.open(Locations.at(options.store, options.output_dir), run_id).record()
     except InputError:
         return None
 
@@ -117,7 +117,7 @@ def _run_tasks(session: RunSession) -> None:
     """
     futures: list[Future] = []
 
-    def call(stage: Stage, task: TaskSpecs, /, **inputs: Future | None) -> Future:
+    def call(stage: Stage, task: TaskPlan, /, **inputs: Future | None) -> Future:
         future: Future = STAGE_TASKS[stage].submit(run=session.run_id, task_id=task.task_id, inputs=inputs)
         futures.append(future)
         return future

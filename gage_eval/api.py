@@ -18,7 +18,7 @@ import pyarrow as pa
 from gage_eval.errors import InputError, closest
 from gage_eval.report.summary import Summary
 from gage_eval.runs.export import EXPORT_STAGES, EXPORTED, TaskResults, sample_tables
-from gage_eval.runs.options import Places, RunOptions
+from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 
@@ -188,7 +188,7 @@ def run(
     from gage_eval.cli.launch import launch_run
 
     outcome = launch_run(options, inline=inline, quiet=not progress)
-    return Run(StoredRun(outcome.folder), Store.open(Places.at(store, output_dir).store))
+    return Run(StoredRun(outcome.folder), Store.open(Locations.at(store, output_dir).store))
 
 
 def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:
@@ -197,8 +197,8 @@ def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = 
     Raises:
         InputError: there is none of that id.
     """
-    places = Places.at(store, output_dir)
-    return Run(StoredRun.open(places, run_id), Store.open(places.store, read_only=True))
+    locations = Locations.at(store, output_dir)
+    return Run(StoredRun.open(locations, run_id), Store.open(locations.store, read_only=True))
 
 
 def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:

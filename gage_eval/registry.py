@@ -253,7 +253,7 @@ def _where(obj: Any) -> str:
 
 
 loaders: Registry[Any] = Registry("loaders", "gage_eval.datasets")
-preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.preprocess")
+preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.standardize")
 backends: Registry[Any] = Registry("backends", "gage_eval.backends")
 metrics: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin")
 filters: Registry[Any] = Registry("filters", "gage_eval.metrics.filters")

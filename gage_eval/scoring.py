@@ -9,15 +9,15 @@ from pydantic import ValidationError
 
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.config.metrics import bound
-from gage_eval.config.models import MetricSpec
+from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import InputError
+from gage_eval.field_paths import MISSING, Path, walk
 from gage_eval.metrics.base import Status
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import in_form
-from gage_eval.paths import MISSING, Path, walk
-from gage_eval.sample_rules import normalise_sample
+from gage_eval.sample.rules import normalise_sample
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def score(
     return ScoreResult(row["values"], metadata, row["status"])
 
 
-def metric_spec(metric: str | Mapping[str, Any]) -> MetricSpec:
+def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
     """A metric from any form a config or a command line may give it.
 
     Raises:
@@ -97,9 +97,9 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricSpec:
         except (yaml.YAMLError, RecursionError) as error:
             raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
     try:
-        return MetricSpec.model_validate(given)
+        return MetricConfig.model_validate(given)
     except ValidationError as error:
-        found = plain_words(error, given, MetricSpec)
+        found = plain_words(error, given, MetricConfig)
         raise InputError(f"metric {metric!r}: {' '.join(item.message for item in found)}") from error
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gage_eval.canonical import canonical_json, decode
-from gage_eval.engine.health import answers
+from gage_eval.client.health import answers
 from gage_eval.errors import GageError, InputError
 from gage_eval.processes import alive, born
 

@@ -12,9 +12,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, field
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.limiter import Limiter
-from gage_eval.engine.retry import RetryPolicy
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.retry import RetryPolicy
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage, scheduling, semantic, semantic_values
 

@@ -14,7 +14,7 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.engine.types import Request, Response, token_count, without_surrogates
+from gage_eval.client.types import Request, Response, token_count, without_surrogates
 from gage_eval.errors import GageError, InputError, closest
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BaseBackend, is_empty, last_text, skipped
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 from gage_eval.marks import scheduling, semantic
 
 

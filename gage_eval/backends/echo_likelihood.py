@@ -7,8 +7,8 @@ from typing import Any
 
 from gage_eval.backends.worker.likelihood import by_context, entry, split
 from gage_eval.canonical import encode
-from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.types import Request, Response, token_count
+from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.client.types import Request, Response, token_count
 from gage_eval.errors import EndpointFailed
 
 

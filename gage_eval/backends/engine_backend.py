@@ -9,7 +9,7 @@ from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 
 ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)

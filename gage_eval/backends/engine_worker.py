@@ -14,8 +14,8 @@ from gage_eval.backends import worker
 from gage_eval.backends.child import Child
 from gage_eval.backends.worker.serve import LINE_BYTES
 from gage_eval.canonical import encode
-from gage_eval.engine.http import Malformed, parse_json
-from gage_eval.engine.types import Response
+from gage_eval.client.http import Malformed, parse_json
+from gage_eval.client.types import Response
 from gage_eval.errors import EndpointFailed
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.child import Child, log_file
 from gage_eval.backends.served import ServedClient
 from gage_eval.canonical import JsonValue
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
-from gage_eval.engine.http import data_url
-from gage_eval.engine.types import Request
+from gage_eval.client.http import data_url
+from gage_eval.client.types import Request
 from gage_eval.errors import InputError
 
 _MEDIA = "media://"

@@ -21,10 +21,10 @@ from gage_eval.backends.base import (
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue, encode
-from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.limiter import Limiter
-from gage_eval.engine.pace import Rates
-from gage_eval.engine.types import Request, Response, token_count
+from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.pace import Rates
+from gage_eval.client.types import Request, Response, token_count
 from gage_eval.errors import InputError
 from gage_eval.marks import scheduling, semantic
 

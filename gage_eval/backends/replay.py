@@ -14,7 +14,7 @@ from pydantic import model_validator
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.engine.types import Request, Response, without_surrogates
+from gage_eval.client.types import Request, Response, without_surrogates
 from gage_eval.errors import InputError, closest
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic

@@ -5,8 +5,8 @@ from typing import Any
 
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
-from gage_eval.engine.http import HTTPEndpoint
-from gage_eval.engine.limiter import Limiter
+from gage_eval.client.http import HTTPEndpoint
+from gage_eval.client.limiter import Limiter
 
 _LIMITS = ("requests_per_minute", "tokens_per_minute", "give_up_after")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.backends.base import ThinkingConfig
-from gage_eval.engine.types import Response
+from gage_eval.client.types import Response
 
 
 @dataclass(frozen=True, slots=True)

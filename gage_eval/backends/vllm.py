@@ -29,9 +29,9 @@ from gage_eval.backends.vllm_engine import (
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
 from gage_eval.canonical import JsonValue, canonical_text
-from gage_eval.engine.http import HTTPEndpoint
-from gage_eval.engine.limiter import Limiter
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.http import HTTPEndpoint
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
 

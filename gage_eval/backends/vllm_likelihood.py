@@ -7,8 +7,8 @@ from typing import Any
 from gage_eval.backends.worker.chat import template_variables
 from gage_eval.backends.worker.likelihood import Scored, by_context, entry, place, split
 from gage_eval.canonical import encode
-from gage_eval.engine.http import HTTPEndpoint, Malformed, parse_json
-from gage_eval.engine.types import Response, token_count
+from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
+from gage_eval.client.types import Response, token_count
 
 # What is read of an answer, by path.
 _ANSWERS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {

@@ -22,10 +22,10 @@ def ls(store: Store = None, json: AsJson = False) -> None:
 
     from gage_eval.cli.output import print_json, print_table, size_text
     from gage_eval.report.console import counted
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.store import Store as ArtifactStore
 
-    listed = ArtifactStore.open(Places.at(store).store, read_only=True).ls()
+    listed = ArtifactStore.open(Locations.at(store).store, read_only=True).ls()
     if json:
         print_json(
             [
@@ -74,10 +74,10 @@ def verify(
 
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.store import Store as ArtifactStore
 
-    findings = ArtifactStore.open(Places.at(store).store, read_only=not remove).verify(remove=remove)
+    findings = ArtifactStore.open(Locations.at(store).store, read_only=not remove).verify(remove=remove)
     if json:
         print_json([{"path": finding.path, "problem": finding.problem} for finding in findings])
     else:
@@ -108,15 +108,15 @@ def gc(
     import time
 
     from gage_eval.cli.output import print_json, size_text
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.roots import find_roots
     from gage_eval.store import Store as ArtifactStore
 
     age = _seconds(min_age)
-    places = Places.at(store, output_dir)
-    ArtifactStore.open(places.store, read_only=True)  # refuses to make a store only to collect in it
-    opened = ArtifactStore.open(places.store)
-    roots = find_roots(opened, places)
+    locations = Locations.at(store, output_dir)
+    ArtifactStore.open(locations.store, read_only=True)  # refuses to make a store only to collect in it
+    opened = ArtifactStore.open(locations.store)
+    roots = find_roots(opened, locations)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
     report = opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age)
@@ -138,7 +138,7 @@ def gc(
     word = "would be removed" if dry_run else "removed"
     print(
         f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts stay "
-        f"({roots.runs:,} runs of {places.runs} looked at)."
+        f"({roots.runs:,} runs of {locations.runs} looked at)."
     )
 
 

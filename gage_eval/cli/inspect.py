@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def validate(config: Config, model_path: ModelPath = None, set_: Set = None, json: AsJson = False) -> None:
     """Check a config; say all its mistakes at once."""
     from gage_eval.cli.output import print_json
-    from gage_eval.config.plan import make_plan, model_name
     from gage_eval.errors import ConfigError, InputError
+    from gage_eval.planning.plan import make_plan, model_name
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions, load
 
@@ -262,9 +262,9 @@ def _schema(name: str) -> str:
 
         return json_schema().decode().rstrip()
     if name == "sample":
-        from gage_eval import sample
+        from gage_eval.sample.model import json_schema as sample_schema
 
-        return json.dumps(sample.json_schema(), indent=2, ensure_ascii=False)
+        return json.dumps(sample_schema(), indent=2, ensure_ascii=False)
     from gage_eval.config.schema import config_schema
 
     return json.dumps(config_schema(), indent=2, ensure_ascii=False)

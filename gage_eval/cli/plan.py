@@ -23,9 +23,9 @@ def plan(
 ) -> None:
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
-    from gage_eval.config.plan import Surroundings, make_plan
     from gage_eval.planning import forecast, uses_of
-    from gage_eval.runs.options import Places, RunOptions, load
+    from gage_eval.planning.plan import Surroundings, make_plan
+    from gage_eval.runs.options import Locations, RunOptions, load
     from gage_eval.runs.stored import stored_runs
     from gage_eval.settings import load_settings
     from gage_eval.store import Store as ArtifactStore
@@ -41,13 +41,13 @@ def plan(
         overrides=tuple(set_ or ()),
     )
     loaded = load(options)
-    places = Places.at(store, output_dir)
-    artifacts = ArtifactStore.open(places.store)
+    locations = Locations.at(store, output_dir)
+    artifacts = ArtifactStore.open(locations.store)
     planned = make_plan(loaded, Surroundings(media=artifacts.media.get, sample_ids=options.sample_ids))
     found = forecast(
         artifacts,
         planned,
-        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(places)),
+        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(locations)),
         concurrency=concurrency or load_settings().concurrency,
     )
     if json:

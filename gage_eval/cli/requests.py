@@ -11,9 +11,9 @@ from gage_eval.report.console import clean
 if TYPE_CHECKING:
     from gage_eval.marks import Stage
     from gage_eval.planning import Rendered
+    from gage_eval.planning.render import RoleSource
     from gage_eval.runs import RunOptions
-    from gage_eval.stages import Env, TaskSpecs
-    from gage_eval.stages.render import RoleSource
+    from gage_eval.stages import Env, TaskPlan
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> 
         InputError: the config cannot be used, or has no such task.
     """
     from gage_eval import stages
-    from gage_eval.config.plan import Surroundings, make_plan
     from gage_eval.errors import InputError, closest
     from gage_eval.observability.observer import Observers
-    from gage_eval.runs.options import Places, load
+    from gage_eval.planning.plan import Surroundings, make_plan
+    from gage_eval.runs.options import Locations, load
     from gage_eval.store import Store
 
     loaded = load(options)
-    store = Store.open(Places.at(options.store).store)
+    store = Store.open(Locations.at(options.store).store)
     plan = make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
     names = [task.task_id for task in plan.tasks]
     if task_id is not None and task_id not in names:
@@ -82,13 +82,13 @@ def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> 
     return preview
 
 
-def _add(preview: Preview, env: "Env", task: "TaskSpecs", count: int) -> None:
+def _add(preview: Preview, env: "Env", task: "TaskPlan", count: int) -> None:
     from gage_eval import stages
     from gage_eval.marks import STAGES
     from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
-    from gage_eval.stages.render import RoleSource
+    from gage_eval.planning.render import RoleSource
 
-    def call(stage: "Stage", of: "TaskSpecs", /, **inputs: "stages.StageResult | None") -> "stages.StageResult":
+    def call(stage: "Stage", of: "TaskPlan", /, **inputs: "stages.StageResult | None") -> "stages.StageResult":
         result: stages.StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
         return result
 

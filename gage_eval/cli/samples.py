@@ -10,7 +10,7 @@ from gage_eval.report.console import clean
 if TYPE_CHECKING:
     from gage_eval.marks import Stage
     from gage_eval.runs.stored import StoredRun
-    from gage_eval.stages import TaskSpecs
+    from gage_eval.stages import TaskPlan
     from gage_eval.store import Artifact, Store
 
 _FIGURES = frozenset(
@@ -26,7 +26,7 @@ def show_sample(
     Raises:
         InputError: no such task or sample, or the run has not come to its requests.
     """
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.store import Store
 
     tasks = list(stored.record["tasks"])
@@ -34,7 +34,7 @@ def show_sample(
         raise InputError(
             f"run {stored.run_id} has no task '{task_id}'. Tasks: {', '.join(tasks)}.{closest(task_id, tasks)}"
         )
-    artifacts = Store.open(Places.at(store, output_dir).store, read_only=True)
+    artifacts = Store.open(Locations.at(store, output_dir).store, read_only=True)
     plan = _plan(stored, artifacts)
     found = [
         _gather(artifacts, stored, plan.task(name), sample_id, part)
@@ -56,7 +56,7 @@ def _plan(stored: "StoredRun", store: "Store") -> Any:
     from dataclasses import replace
 
     from gage_eval.config.load import parse_config
-    from gage_eval.config.plan import Surroundings, make_plan
+    from gage_eval.planning.plan import Surroundings, make_plan
     from gage_eval.runs.options import RunOptions
     from gage_eval.settings import fold, load_settings
 
@@ -88,7 +88,7 @@ def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> 
     return None
 
 
-def _gather(store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: str, part: int) -> dict[str, Any]:
+def _gather(store: "Store", stored: "StoredRun", task: "TaskPlan", sample_id: str, part: int) -> dict[str, Any]:
     """Everything the run has of a sample."""
     from gage_eval.marks import STAGES
 
@@ -107,7 +107,7 @@ def _gather(store: "Store", stored: "StoredRun", task: "TaskSpecs", sample_id: s
 def _calls(
     store: "Store",
     stage: "Stage",
-    task: "TaskSpecs",
+    task: "TaskPlan",
     stages: dict[str, dict[str, str]],
     part: int,
     sample_id: str,
@@ -116,8 +116,8 @@ def _calls(
     import pyarrow.compute as pc
 
     from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
+    from gage_eval.planning.render import RoleSource
     from gage_eval.stages.generation import telemetry_of
-    from gage_eval.stages.render import RoleSource
 
     inputs = inputs_of(stage, task, stages) if asks_a_model(stage, task) else None
     if inputs is None:
@@ -153,7 +153,7 @@ def _rows(store: "Store", artifact_id: str | None, part: int, sample_id: str) ->
 def _sample(store: "Store", stages: dict[str, dict[str, str]], part: int, sample_id: str) -> dict[str, Any]:
     import pyarrow.compute as pc
 
-    from gage_eval.sample_table import rows_of
+    from gage_eval.sample.table import rows_of
 
     table = store.artifact(stages["standardize"]["samples"]).read(part)
     return rows_of(table.filter(pc.equal(table["id"], sample_id)))[0]

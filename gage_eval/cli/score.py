@@ -31,7 +31,7 @@ def score(
     from gage_eval.cli.output import shown_place
     from gage_eval.errors import InputError
     from gage_eval.report.console import print_scores
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore
     from gage_eval.runs.stored import StoredRun
     from gage_eval.scoring import metric_spec
@@ -41,10 +41,10 @@ def score(
     if run_id is not None and not save:
         raise InputError("--run-id names the run that --save keeps; add --save.")
     be_lean()
-    places = Places.at(store, output_dir)
+    locations = Locations.at(store, output_dir)
     found = rescore(
-        StoredRun.open(places, run),
-        ArtifactStore.open(places.store),
+        StoredRun.open(locations, run),
+        ArtifactStore.open(locations.store),
         [metric_spec(text) for text in metric],
         tasks=task or (),
         processes=load_settings().autoeval_workers or 1,

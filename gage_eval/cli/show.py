@@ -29,7 +29,7 @@ def show(
     """Look at runs, finished or under way, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
 
     if run_id is None:
@@ -43,7 +43,7 @@ def show(
         return
     if task is not None and sample is None:
         raise InputError(f"--task names the task of a sample: gage show {run_id} --sample ID --task {task}")
-    stored = StoredRun.open(Places.at(store, output_dir), run_id)
+    stored = StoredRun.open(Locations.at(store, output_dir), run_id)
     if sample is not None:
         from gage_eval.cli.samples import show_sample
 
@@ -58,10 +58,10 @@ def run_rows(store: str | None, output_dir: str | None, limit: int | None = None
     """The runs as records, newest first: run, name, status, started, tasks, headline score."""
     from itertools import islice
 
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import stored_runs
 
-    return [_row(stored) for stored in islice(stored_runs(Places.at(store, output_dir)), limit)]
+    return [_row(stored) for stored in islice(stored_runs(Locations.at(store, output_dir)), limit)]
 
 
 def _row(stored: "StoredRun") -> dict[str, Any]:
@@ -100,10 +100,10 @@ def _headline(stored: "StoredRun") -> str | None:
 def print_runs(rows: list[dict[str, Any]], store: str | None, output_dir: str | None) -> None:
     """Print `run_rows` as a table."""
     from gage_eval.cli.output import print_table
-    from gage_eval.runs.options import Places
+    from gage_eval.runs.options import Locations
 
     if not rows:
-        print(f"no runs in {Places.at(store, output_dir).runs}. Start one: gage run CONFIG, or gage suite demo")
+        print(f"no runs in {Locations.at(store, output_dir).runs}. Start one: gage run CONFIG, or gage suite demo")
     else:
         print_table(
             ("run", "name", "status", "started", "tasks", "score"),

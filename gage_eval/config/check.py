@@ -18,22 +18,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gage_eval.config.models import (
-    BackendSpec,
-    DatasetSpec,
-    MetricSpec,
+    BackendEntry,
+    ConfigModel,
+    DatasetConfig,
+    MetricConfig,
     PipelineConfig,
-    PromptSpec,
-    RoleAdapterSpec,
+    PromptConfig,
+    RoleAdapterConfig,
     RoleType,
-    Spec,
+    StepConfig,
     StepName,
-    StepSpec,
-    StepsSpec,
-    TaskSpec,
+    StepsConfig,
+    TaskConfig,
 )
-from gage_eval.config.places import Found, Loc, path_text, unknown
+from gage_eval.config.problems import ConfigProblem, Loc, path_text, unknown
 from gage_eval.config.resources import with_gpus, with_pool
-from gage_eval.contract.profile import (
+from gage_eval.errors import ConfigError, InputError, Problem
+from gage_eval.scorecards.profile import (
     ScoringProfile,
     compares,
     load_profile,
@@ -41,9 +42,8 @@ from gage_eval.contract.profile import (
     no_preset,
     resolve_metrics,
 )
-from gage_eval.errors import ConfigError, InputError, Problem
 
-S = TypeVar("S", bound=Spec)
+S = TypeVar("S", bound=ConfigModel)
 
 ROLE_OF_STEP: dict[StepName, RoleType] = {
     "support": "support",
@@ -67,9 +67,9 @@ class ResolvedRole:
         prompt: its prompt, None when it sends the sample's own messages.
     """
 
-    adapter: RoleAdapterSpec
-    backend: BackendSpec
-    prompt: PromptSpec | None
+    adapter: RoleAdapterConfig
+    backend: BackendEntry
+    prompt: PromptConfig | None
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ class ResolvedTask:
     ``other_judges`` are the config's judges beside the task's, which its samples may name.
     """
 
-    task: TaskSpec
-    dataset: DatasetSpec
+    task: TaskConfig
+    dataset: DatasetConfig
     # Where few-shot examples come from, None for the sample itself.
-    examples: DatasetSpec | None
+    examples: DatasetConfig | None
     dut: ResolvedRole
     judge: ResolvedRole | None
     support: ResolvedRole | None
     other_judges: tuple[ResolvedRole, ...]
-    metrics: tuple[MetricSpec, ...]
-    steps: tuple[StepSpec, ...]
+    metrics: tuple[MetricConfig, ...]
+    steps: tuple[StepConfig, ...]
     # How its answers are scored, None for a task without an answer type.
     profile: ScoringProfile | None = None
 
@@ -107,12 +107,12 @@ def expand(config: PipelineConfig) -> PipelineConfig:
     update: dict[str, object] = {}
     if not config.tasks:
         update["tasks"] = [
-            TaskSpec(task_id=dataset.dataset_id, dataset_id=dataset.dataset_id) for dataset in config.datasets
+            TaskConfig(task_id=dataset.dataset_id, dataset_id=dataset.dataset_id) for dataset in config.datasets
         ]
     if not config.role_adapters:
         ids = [backend.backend_id for backend in config.backends]
         update["role_adapters"] = [
-            RoleAdapterSpec(adapter_id="dut" if len(ids) == 1 else name, role_type="dut_model", backend_id=name)
+            RoleAdapterConfig(adapter_id="dut" if len(ids) == 1 else name, role_type="dut_model", backend_id=name)
             for name in dict.fromkeys(ids)
         ]
     return config.model_copy(update=update)
@@ -147,7 +147,7 @@ class Checked:
         tasks: those that could be brought together.
     """
 
-    found: Sequence[Found]
+    found: Sequence[ConfigProblem]
     warnings: Sequence[str]
     roles: Mapping[str, ResolvedRole | None]
     tasks: Sequence[ResolvedTask]
@@ -164,7 +164,7 @@ def cross_check(config: PipelineConfig, base_dir: Path | None = None) -> Checked
 class _Resolver:
     config: PipelineConfig
     base_dir: Path | None = None
-    found: list[Found] = field(default_factory=list)
+    found: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def run(self) -> list[ResolvedTask]:
@@ -187,7 +187,7 @@ class _Resolver:
         return [task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None]
 
     def _add(self, loc: Loc, message: str) -> None:
-        found = Found(loc, message)
+        found = ConfigProblem(loc, message)
         if found not in self.found:
             self.found.append(found)
 
@@ -203,7 +203,7 @@ class _Resolver:
                 out[name] = spec
         return out
 
-    def _groups(self, tasks: Mapping[str, TaskSpec]) -> None:
+    def _groups(self, tasks: Mapping[str, TaskConfig]) -> None:
         self._by_id(("groups",), self.config.groups, lambda spec: spec.group_id)
         for index, group in enumerate(self.config.groups):
             for place, name in enumerate(group.tasks):
@@ -217,7 +217,7 @@ class _Resolver:
                 if name not in known:
                     self._add(("groups", index, "metrics", place), unknown("metric", name, dict.fromkeys(known)))
 
-    def _role(self, index: int, adapter: RoleAdapterSpec) -> ResolvedRole | None:
+    def _role(self, index: int, adapter: RoleAdapterConfig) -> ResolvedRole | None:
         loc: Loc = ("role_adapters", index)
         backend = self._backend(loc, adapter)
         prompt = None
@@ -229,7 +229,7 @@ class _Resolver:
         return None if backend is None else self._with_resources(loc, adapter, backend, prompt)
 
     def _with_resources(
-        self, loc: Loc, adapter: RoleAdapterSpec, backend: BackendSpec, prompt: PromptSpec | None
+        self, loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, prompt: PromptConfig | None
     ) -> ResolvedRole:
         """The role with what its GPUs come to; those of all adapters of the backend count."""
         only = backend.backend_id if len(self.backends) == 1 else None
@@ -245,7 +245,7 @@ class _Resolver:
             self._add((*loc, "resource_requirement", "gpus"), str(error))
         return ResolvedRole(adapter, backend, prompt)
 
-    def _backend(self, loc: Loc, adapter: RoleAdapterSpec) -> BackendSpec | None:
+    def _backend(self, loc: Loc, adapter: RoleAdapterConfig) -> BackendEntry | None:
         if adapter.backend is not None:
             if adapter.backend_id is not None:
                 self.warnings.append(
@@ -253,7 +253,7 @@ class _Resolver:
                     f"the inline backend counts, '{adapter.backend_id}' is not used."
                 )
             inline = adapter.backend
-            return BackendSpec(backend_id=adapter.adapter_id, type=inline.type, config=inline.config)
+            return BackendEntry(backend_id=adapter.adapter_id, type=inline.type, config=inline.config)
         if adapter.backend_id is not None:
             if adapter.backend_id not in self.backends:
                 self._add((*loc, "backend_id"), unknown("backend", adapter.backend_id, self.backends))
@@ -263,7 +263,7 @@ class _Resolver:
         self._add(loc, f"adapter '{adapter.adapter_id}' needs a 'backend_id' ({_names(self.backends)}).")
         return None
 
-    def _task(self, index: int, task: TaskSpec) -> ResolvedTask | None:
+    def _task(self, index: int, task: TaskConfig) -> ResolvedTask | None:
         loc: Loc = ("tasks", index)
         dataset = self.datasets.get(task.dataset_id)
         if dataset is None:
@@ -274,7 +274,7 @@ class _Resolver:
         self._parse_schema((*loc, "parse_schema"), task)
         steps_loc, steps = self._steps(loc, task)
         roles: dict[StepName, ResolvedRole | None] = {}
-        filled: list[StepSpec] = []
+        filled: list[StepConfig] = []
         for place, step in enumerate(steps):
             if step.step not in ROLE_OF_STEP:
                 filled.append(step)
@@ -303,7 +303,7 @@ class _Resolver:
         every = (role for role in self.roles.values() if role is not None and role.adapter.role_type == "judge_model")
         return tuple(role for role in every if role is not judge)
 
-    def _examples(self, loc: Loc, task: TaskSpec) -> DatasetSpec | None:
+    def _examples(self, loc: Loc, task: TaskConfig) -> DatasetConfig | None:
         few_shot = task.few_shot
         if few_shot is None:
             return None
@@ -314,12 +314,12 @@ class _Resolver:
             self._add((*loc, "dataset_id"), unknown("dataset", name, self.datasets))
         return None if name is None else self.datasets.get(name)
 
-    def _steps(self, loc: Loc, task: TaskSpec) -> tuple[Loc, Sequence[StepSpec]]:
+    def _steps(self, loc: Loc, task: TaskConfig) -> tuple[Loc, Sequence[StepConfig]]:
         """Where the steps of a task stand, and the steps."""
         if task.steps is not None:
             return (*loc, "steps"), task.steps
         for section in ("custom", "builtin"):
-            shared: StepsSpec | None = getattr(self.config, section)
+            shared: StepsConfig | None = getattr(self.config, section)
             if shared is not None:
                 return (section, "steps"), shared.steps
         declared = {adapter.role_type for adapter in self.config.role_adapters}
@@ -328,9 +328,9 @@ class _Resolver:
             names.insert(1, "judge")
         if "support" in declared:
             names.insert(0, "support")
-        return loc, [StepSpec(step=name) for name in names]
+        return loc, [StepConfig(step=name) for name in names]
 
-    def _bind(self, task_loc: Loc, step_loc: Loc, task: TaskSpec, step: StepSpec) -> str | None:
+    def _bind(self, task_loc: Loc, step_loc: Loc, task: TaskConfig, step: StepConfig) -> str | None:
         """The id of the adapter that does a step, None when that cannot be told (and has been said)."""
         role = ROLE_OF_STEP[step.step]
         key = _BINDING_FIELD[step.step]
@@ -363,7 +363,7 @@ class _Resolver:
             self._add(("backends",), "a config needs a model: add one under 'backends'.")
         return None
 
-    def _metrics(self, loc: Loc, task: TaskSpec, profile: ScoringProfile | None) -> tuple[MetricSpec, ...]:
+    def _metrics(self, loc: Loc, task: TaskConfig, profile: ScoringProfile | None) -> tuple[MetricConfig, ...]:
         place = (*loc, "metric_overrides")
         overrides = self._by_id(place, task.metric_overrides, lambda spec: spec.metric_id)
         if overrides and task.metrics_mode == "replace":
@@ -376,18 +376,18 @@ class _Resolver:
         return tuple(merged.values())
 
     def _with_preset(
-        self, loc: Loc, task: TaskSpec, answer_type: str, profile: ScoringProfile, own: dict[str, MetricSpec]
-    ) -> dict[str, MetricSpec]:
+        self, loc: Loc, task: TaskConfig, answer_type: str, profile: ScoringProfile, own: dict[str, MetricConfig]
+    ) -> dict[str, MetricConfig]:
         """The preset's metrics and the task's, by id; of two of one id the task's counts."""
         if profile.get_preset(answer_type) is None:
             what = "the task's own metrics count" if own else "the task has no metrics of its own either"
             self.warnings.append(f"{path_text((*loc, 'answer_type'))}: {no_preset(answer_type, profile)}; {what}.")
             return own
         chosen = resolve_metrics(answer_type, list(own.values()), profile, mode=task.metrics_mode)
-        specs = [rule if isinstance(rule, MetricSpec) else _of_preset(rule, task) for rule in chosen]
+        specs = [rule if isinstance(rule, MetricConfig) else _of_preset(rule, task) for rule in chosen]
         return {spec.metric_id: spec for spec in specs}
 
-    def _profile(self, loc: Loc, task: TaskSpec) -> ScoringProfile | None:
+    def _profile(self, loc: Loc, task: TaskConfig) -> ScoringProfile | None:
         if task.answer_type is None:
             if task.scoring_profile is not None:
                 self._add(
@@ -400,14 +400,14 @@ class _Resolver:
             self._add((*loc, "scoring_profile"), str(error))
             return None
 
-    def _parse_schema(self, loc: Loc, task: TaskSpec) -> None:
+    def _parse_schema(self, loc: Loc, task: TaskConfig) -> None:
         names = [item.field.casefold() for item in task.parse_schema]
         for place, name in enumerate(names):
             if name in names[:place]:
                 self._add((*loc, place, "field"), f"the field '{task.parse_schema[place].field}' is there twice.")
 
 
-def _of_preset(rule: Mapping[str, Any], task: TaskSpec) -> MetricSpec:
+def _of_preset(rule: Mapping[str, Any], task: TaskConfig) -> MetricConfig:
     """A preset's metric; where the task parses its answers it compares the first field, unless it says otherwise."""
     entry = metric_entry(rule)
     params = entry["params"]
@@ -417,7 +417,7 @@ def _of_preset(rule: Mapping[str, Any], task: TaskSpec) -> MetricSpec:
         and not {"prediction_field", "pred_field"} & params.keys()
     ):
         entry["params"] = {**params, "prediction_field": task.parse_schema[0].field}
-    return MetricSpec.model_validate(entry)
+    return MetricConfig.model_validate(entry)
 
 
 def _names(names: Iterable[str]) -> str:

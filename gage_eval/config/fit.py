@@ -6,9 +6,9 @@ from pathlib import Path
 from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.canonical import canonical_text
 from gage_eval.config.check import Checked, ResolvedTask
-from gage_eval.config.models import BackendSpec, PipelineConfig, RoleAdapterSpec
-from gage_eval.config.places import Found, Loc
+from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.plugins import find_plugin, loading
+from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 
@@ -25,7 +25,7 @@ _CAPABILITIES: Mapping[str, str] = {
 }
 
 
-def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Iterator[Found]:
+def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Iterator[ConfigProblem]:
     """What does not fit.
 
     Args:
@@ -36,7 +36,7 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
     for index, dataset in enumerate(config.datasets):
         root = dataset.params.content_root
         if root is not None and not _is_folder(root, base_dir):
-            yield Found(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
+            yield ConfigProblem(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
     yield from _prompts(config)
     for index, adapter in enumerate(config.role_adapters):
         loc: Loc = ("role_adapters", index)
@@ -62,7 +62,7 @@ def _is_folder(path: str, base_dir: Path) -> bool:
         return False  # nobody's home, or too long a name
 
 
-def _prompts(config: PipelineConfig) -> Iterator[Found]:
+def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
     """Templates whose syntax is wrong."""
     from gage_eval.prompts import PromptRenderer
 
@@ -72,10 +72,10 @@ def _prompts(config: PipelineConfig) -> Iterator[Found]:
         try:
             PromptRenderer(template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
         except InputError as error:
-            yield Found(("prompts", index), str(error))
+            yield ConfigProblem(("prompts", index), str(error))
 
 
-def _can(backend: BackendSpec, base_dir: Path) -> frozenset[str] | None:
+def _can(backend: BackendEntry, base_dir: Path) -> frozenset[str] | None:
     """What a backend with its config can do; None where it does not say, or cannot be built."""
     try:
         find_plugin("backends", backend.type)
@@ -84,39 +84,43 @@ def _can(backend: BackendSpec, base_dir: Path) -> frozenset[str] | None:
         return None  # said where it is named
 
 
-def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[Found]:
+def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProblem]:
     """A kind of requests that the model's backend cannot answer."""
     backend, mode = task.dut.backend, task.task.mode
     has = _can(backend, base_dir)
     if has is not None and mode not in has:
         can = ", ".join(sorted(has))
-        yield Found(loc, f"backend '{backend.backend_id}' ({backend.type}) answers no {mode} requests. It can: {can}.")
+        yield ConfigProblem(
+            loc, f"backend '{backend.backend_id}' ({backend.type}) answers no {mode} requests. It can: {can}."
+        )
 
 
-def _capabilities(loc: Loc, adapter: RoleAdapterSpec, backend: BackendSpec, base_dir: Path) -> Iterator[Found]:
+def _capabilities(
+    loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, base_dir: Path
+) -> Iterator[ConfigProblem]:
     """What an adapter says it needs and its backend cannot do."""
     has = _can(backend, base_dir)
     for place, name in enumerate(adapter.capabilities):
         needed = _CAPABILITIES.get(name)
         if needed is None:
             known = ", ".join(_CAPABILITIES)
-            yield Found((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
+            yield ConfigProblem((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
         elif has is not None and needed not in has:
             can = ", ".join(sorted(has))
-            yield Found((*loc, place), f"backend '{backend.type}' lacks '{needed}'. It can: {can}.")
+            yield ConfigProblem((*loc, place), f"backend '{backend.type}' lacks '{needed}'. It can: {can}.")
 
 
-def _class_path(loc: Loc, path: str, base_dir: Path) -> Iterator[Found]:
-    from gage_eval.stages.hooks import RoleHooks
+def _class_path(loc: Loc, path: str, base_dir: Path) -> Iterator[ConfigProblem]:
+    from gage_eval.backends.role_hooks import RoleHooks
 
     try:
         with loading(path):
             RoleHooks(path, base_dir).identity()
     except InputError as error:
-        yield Found(loc, str(error))
+        yield ConfigProblem(loc, str(error))
 
 
-def _examples(loc: Loc, task: ResolvedTask) -> Iterator[Found]:
+def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
     """A prompt that would replace the messages, examples and all, without a look at them."""
     few_shot, prompt = task.task.few_shot, task.dut.prompt
     if few_shot is None or few_shot.k == 0 or prompt is None:
@@ -124,7 +128,7 @@ def _examples(loc: Loc, task: ResolvedTask) -> Iterator[Found]:
     template = prompt.template
     text = canonical_text(template if isinstance(template, str) else [message.content for message in template])
     if "history" not in text and "few_shot_examples" not in text:
-        yield Found(
+        yield ConfigProblem(
             loc,
             f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; let its template use "
             "'history', which holds them, or remove the prompt or few_shot.",

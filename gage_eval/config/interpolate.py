@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.config import yaml_lines
-from gage_eval.config.places import Found, Loc
+from gage_eval.config.problems import ConfigProblem, Loc
 
 _PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|\$\{")
 _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", re.DOTALL)
@@ -32,7 +32,7 @@ class Filled:
     value: Any = None
     lines: dict[Loc, int] = field(default_factory=dict)
     variables: dict[Loc, list[str]] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
+    found: list[ConfigProblem] = field(default_factory=list)
 
     def line(self, loc: Loc) -> int | None:
         """The line of a place, or of the nearest place around it."""
@@ -68,7 +68,7 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
             return "${"
         body = _BODY.match(match["body"] or "")
         if body is None:
-            out.found.append(Found(loc, _UNREADABLE.format(match[0])))
+            out.found.append(ConfigProblem(loc, _UNREADABLE.format(match[0])))
             return match[0]
         name, default = body["name"], body["default"]
         names.append(name)
@@ -76,10 +76,10 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
         if not value and default is not None:
             return str(default)
         if value is None:
-            out.found.append(Found(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
+            out.found.append(ConfigProblem(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
             return ""
         if not yaml_lines.is_unicode(value):
-            out.found.append(Found(loc, f"{name} holds bytes that are no UTF-8; set it to text."))
+            out.found.append(ConfigProblem(loc, f"{name} holds bytes that are no UTF-8; set it to text."))
             return match[0]
         return value
 

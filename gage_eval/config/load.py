@@ -20,9 +20,9 @@ from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import Filled, fill
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
-from gage_eval.config.places import Found, Loc, path_text
 from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
 from gage_eval.config.plugins import check_plugins
+from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, InputError, Problem, closest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -127,7 +127,7 @@ class _Report:
         self.warnings: list[str] = []
         self.add(filled.found)
 
-    def add(self, found: Iterable[Found], prefix: Loc = ()) -> None:
+    def add(self, found: Iterable[ConfigProblem], prefix: Loc = ()) -> None:
         said = list(self.places)
         for item in found:
             loc = (*prefix, *item.loc)
@@ -174,13 +174,15 @@ def _definition(filled: Filled, report: _Report) -> tuple[Loc, dict[str, Any]] |
     """Where the pipeline stands in the document, and the pipeline; None when there is none, which is said."""
     data = filled.value
     if not isinstance(data, dict):
-        report.add([Found((), "a config is a mapping of sections such as 'datasets' and 'backends'.")])
+        report.add([ConfigProblem((), "a config is a mapping of sections such as 'datasets' and 'backends'.")])
         return None
     if data.get("kind") != "BuiltinTemplate":
         return (), data
     definition = data.get("definition")
     if not isinstance(definition, dict):
-        report.add([Found(("definition",), "a BuiltinTemplate needs a 'definition', the mapping of a pipeline.")])
+        report.add(
+            [ConfigProblem(("definition",), "a BuiltinTemplate needs a 'definition', the mapping of a pipeline.")]
+        )
         return None
     metadata = data.get("metadata")
     if isinstance(metadata, dict) and "metadata" not in definition:

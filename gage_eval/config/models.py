@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Discriminator, StringConstraints, Ta
 
 from gage_eval.canonical import JsonValue
 from gage_eval.config.sugar import metric_form, rename_aliases
+from gage_eval.field_paths import compile_path
 from gage_eval.marks import identity, nested, scheduling, semantic
-from gage_eval.paths import compile_path
 
 API_VERSION = "gage/v1alpha1"
 
@@ -46,7 +46,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
 }
 
 
-class Spec(BaseModel):
+class ConfigModel(BaseModel):
     """Base of all config models: strict keys and types, immutable, with older spellings of keys accepted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=(), defer_build=True)
@@ -67,7 +67,7 @@ class Spec(BaseModel):
         return field is not None and not field.is_required() and field.default is not None
 
 
-class Metadata(Spec):
+class Metadata(ConfigModel):
     """What a config is called and what it is for; a run shows it, no stage reads it."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
@@ -79,7 +79,7 @@ class Metadata(Spec):
     owner: str | None = scheduling(None)
 
 
-class DatasetParams(Spec):
+class DatasetParams(ConfigModel):
     """Where the rows come from, which of them, and how they become samples. Other keys go to the loader."""
 
     model_config = ConfigDict(extra="allow")
@@ -116,7 +116,7 @@ class DatasetParams(Spec):
     on_reject: Literal["fail", "skip"] = scheduling("fail")
 
 
-class DatasetSpec(Spec):
+class DatasetConfig(ConfigModel):
     """A source of rows."""
 
     dataset_id: Id = semantic("report")
@@ -149,14 +149,14 @@ class DatasetSpec(Spec):
         )
 
 
-class InlineBackend(Spec):
+class InlineBackend(ConfigModel):
     """A backend written inside a role adapter."""
 
     type: str = semantic("infer", min_length=1)
     config: dict[str, JsonValue] = identity("infer", {})
 
 
-class BackendSpec(InlineBackend):
+class BackendEntry(InlineBackend):
     """A model behind an endpoint or engine.
 
     ``config`` is marked identity: what goes into keys is the model identity that the backend makes of it, by
@@ -166,14 +166,14 @@ class BackendSpec(InlineBackend):
     backend_id: Id = identity("infer")
 
 
-class ResourceRequirement(Spec):
+class ResourceRequirement(ConfigModel):
     """What an adapter may use at a time."""
 
     pool_size: int | None = scheduling(None, ge=1)
     gpus: int | None = scheduling(None, ge=0)
 
 
-class RoleAdapterSpec(Spec):
+class RoleAdapterConfig(ConfigModel):
     """A model in a role: the model under test, a judge, or a helper before inference."""
 
     ALIASES: ClassVar[Mapping[str, str]] = {"generation_params": "sampling_params"}
@@ -197,7 +197,7 @@ class RoleAdapterSpec(Spec):
         return _respell(data, "role_type", ROLE_SPELLINGS)
 
 
-class PromptMessage(Spec):
+class PromptMessage(ConfigModel):
     """One message of a prompt: its content is a template."""
 
     role: Literal["system", "user", "assistant"] = semantic("infer")
@@ -214,7 +214,7 @@ Template: TypeAlias = Annotated[
 ]
 
 
-class PromptSpec(Spec):
+class PromptConfig(ConfigModel):
     """A prompt template: one text (the user's message) or several messages."""
 
     prompt_id: Id = identity("infer")
@@ -225,7 +225,7 @@ class PromptSpec(Spec):
     description: str | None = scheduling(None)
 
 
-class MetricSpec(Spec):
+class MetricConfig(ConfigModel):
     """A number to compute, in its full form; the short forms are those of `gage_eval.config.sugar`."""
 
     # Names rows of the metrics table; the scores of the samples do not hold it.
@@ -247,7 +247,7 @@ class MetricSpec(Spec):
         return metric_form(data, cls.model_fields)
 
 
-class StepSpec(Spec):
+class StepConfig(ConfigModel):
     """A step of a task and the adapter that does it."""
 
     step: StepName = semantic("support")
@@ -259,13 +259,13 @@ class StepSpec(Spec):
         return _respell({"step": data} if isinstance(data, str) else data, "step", STEP_SPELLINGS)
 
 
-class StepsSpec(Spec):
+class StepsConfig(ConfigModel):
     """The steps of every task that names none."""
 
-    steps: list[StepSpec] = nested(min_length=1)
+    steps: list[StepConfig] = nested(min_length=1)
 
 
-class FewShotSpec(Spec):
+class FewShotConfig(ConfigModel):
     """Examples put before each sample: ``k`` of them, or those named by ``ids``.
 
     They come from another dataset, or without ``dataset_id`` from the sample's own ``few_shot_examples``.
@@ -306,7 +306,7 @@ class FewShotSpec(Spec):
         return value
 
 
-class ParseFieldSpec(Spec):
+class ParseFieldConfig(ConfigModel):
     """A field that is read out of answers, as ``model_output.parsed.<field>``."""
 
     field: str = semantic("auto_eval", pattern=r"^[^\W\d]\w*$", max_length=_LONGEST_ID)
@@ -322,7 +322,7 @@ class ParseFieldSpec(Spec):
         return self
 
 
-class TaskSpec(Spec):
+class TaskConfig(ConfigModel):
     """One dataset evaluated with one model."""
 
     ALIASES: ClassVar[Mapping[str, str]] = {
@@ -335,7 +335,7 @@ class TaskSpec(Spec):
     task_id: Id = semantic("report")
     dataset_id: str = identity("load")
     description: str | None = semantic("report", None)
-    steps: list[StepSpec] | None = nested(None, min_length=1)
+    steps: list[StepConfig] | None = nested(None, min_length=1)
     adapter_id: str | None = identity("infer", None)
     judge_adapter_id: str | None = identity("judge", None)
     support_adapter_id: str | None = identity("support", None)
@@ -344,23 +344,23 @@ class TaskSpec(Spec):
     shuffle_seed: int | None = semantic("load", None)
     sampling_params: dict[str, JsonValue] = semantic("preprocess", {})
     replicates: int = semantic("preprocess", 1, ge=1, le=10_000)
-    few_shot: FewShotSpec | None = nested(None)
+    few_shot: FewShotConfig | None = nested(None)
     mode: Literal["chat", "completion", "likelihood", "chat_likelihood"] = semantic("preprocess", "chat")
     # What likelihood compares, and what stands between a question and its answer where both are text.
     choices: Literal["content", "id"] = semantic("preprocess", "content")
     target_delimiter: str = semantic("preprocess", " ")
-    metric_overrides: list[MetricSpec] = nested([])
+    metric_overrides: list[MetricConfig] = nested([])
     metrics_mode: Literal["replace", "extend"] = semantic("auto_eval", "replace")
     # What kind of answer it is: scored by the preset that the profile (a name or a file) has for it.
     answer_type: str | None = semantic("auto_eval", None, min_length=1)
     scoring_profile: str | None = identity("auto_eval", None, min_length=1)
-    parse_schema: list[ParseFieldSpec] = nested([])
+    parse_schema: list[ParseFieldConfig] = nested([])
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
     # Of the rows with an answer, how many a metric may leave unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)
 
 
-class GroupSpec(Spec):
+class GroupConfig(ConfigModel):
     """Several tasks as one number, micro and macro; put together from the tasks' reports when a run is published."""
 
     group_id: Id = scheduling()
@@ -369,7 +369,7 @@ class GroupSpec(Spec):
     description: str | None = scheduling(None)
 
 
-class SinkSpec(Spec):
+class SinkConfig(ConfigModel):
     """A place that events are written to."""
 
     type: Literal["file", "http", "console"] = scheduling()
@@ -378,15 +378,15 @@ class SinkSpec(Spec):
     params: dict[str, JsonValue] = scheduling({})
 
 
-class ObservabilitySpec(Spec):
+class ObservabilityConfig(ConfigModel):
     """Events of a run and where they go."""
 
     enabled: bool = scheduling(default=True)
     level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = scheduling("INFO")
-    sinks: list[SinkSpec] = nested([])
+    sinks: list[SinkConfig] = nested([])
 
 
-class LimitsSpec(Spec):
+class LimitsConfig(ConfigModel):
     """What one run may take at most; then it stops, and can be resumed with as much again."""
 
     tokens: int | None = scheduling(None, ge=1)
@@ -394,23 +394,23 @@ class LimitsSpec(Spec):
     wall_s: float | None = scheduling(None, gt=0.0)
 
 
-class PipelineConfig(Spec):
+class PipelineConfig(ConfigModel):
     """A whole evaluation: data, models, prompts, metrics and the tasks that bring them together."""
 
     api_version: Literal["gage/v1alpha1"] = scheduling(API_VERSION)
     kind: Literal["PipelineConfig"] = scheduling("PipelineConfig")
     metadata: Metadata = nested(Metadata())
-    datasets: list[DatasetSpec] = nested([])
-    backends: list[BackendSpec] = nested([])
-    role_adapters: list[RoleAdapterSpec] = nested([])
-    prompts: list[PromptSpec] = nested([])
-    metrics: list[MetricSpec] = nested([])
-    builtin: StepsSpec | None = nested(None)
-    custom: StepsSpec | None = nested(None)
-    tasks: list[TaskSpec] = nested([])
-    groups: list[GroupSpec] = nested([])
-    limits: LimitsSpec = nested(LimitsSpec())
-    observability: ObservabilitySpec = nested(ObservabilitySpec())
+    datasets: list[DatasetConfig] = nested([])
+    backends: list[BackendEntry] = nested([])
+    role_adapters: list[RoleAdapterConfig] = nested([])
+    prompts: list[PromptConfig] = nested([])
+    metrics: list[MetricConfig] = nested([])
+    builtin: StepsConfig | None = nested(None)
+    custom: StepsConfig | None = nested(None)
+    tasks: list[TaskConfig] = nested([])
+    groups: list[GroupConfig] = nested([])
+    limits: LimitsConfig = nested(LimitsConfig())
+    observability: ObservabilityConfig = nested(ObservabilityConfig())
     export: list[Export] = scheduling([])
     # Sections of older configs; nothing reads them, so only empty ones are accepted.
     models: list[JsonValue] = scheduling([], max_length=0)

@@ -14,8 +14,8 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.config import yaml_lines
 from gage_eval.config.interpolate import fill
-from gage_eval.config.models import ROLE_SPELLINGS, MetricSpec
-from gage_eval.config.places import Loc, path_text
+from gage_eval.config.models import ROLE_SPELLINGS, MetricConfig
+from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.sugar import metric_form
 from gage_eval.errors import ConfigError, InputError, closest
 
@@ -119,7 +119,7 @@ def _ids(items: list[Any], loc: Loc) -> dict[str, int]:
         if field == "metric_id":
             # A short form that cannot be read is left for the check of the config to refuse.
             with contextlib.suppress(ValueError):
-                items[index] = metric_form(item, MetricSpec.model_fields)
+                items[index] = metric_form(item, MetricConfig.model_fields)
         elif field == "step" and isinstance(item, str):
             items[index] = {"step": item}
         name = items[index].get(field) if isinstance(items[index], dict) else None

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gage_eval.config import models
-from gage_eval.config.places import Found, Loc
+from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.secrets import is_secret_name, scrub
 from gage_eval.errors import closest
 
@@ -16,12 +16,12 @@ _UNION_TAGS = frozenset({"text", "messages"})
 _ALIAS_OF: dict[str, str] = {
     name: alias
     for spec in vars(models).values()
-    if isinstance(spec, type) and issubclass(spec, models.Spec)
+    if isinstance(spec, type) and issubclass(spec, models.ConfigModel)
     for alias, name in spec.ALIASES.items()
 }
 
 
-def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefix: Loc = ()) -> list[Found]:
+def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefix: Loc = ()) -> list[ConfigProblem]:
     """Every mistake of a validation as one sentence.
 
     Args:
@@ -36,13 +36,13 @@ def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefi
         place = as_written(loc, data)
         kind = str(item["type"])
         if kind == "missing":
-            out.append(Found((*prefix, *place[:-1]), f"'{place[-1]}' is missing."))
+            out.append(ConfigProblem((*prefix, *place[:-1]), f"'{place[-1]}' is missing."))
             continue
         if kind == "extra_forbidden":
-            out.append(Found((*prefix, *place), _unknown_key(str(loc[-1]), model_at(model, loc[:-1]))))
+            out.append(ConfigProblem((*prefix, *place), _unknown_key(str(loc[-1]), model_at(model, loc[:-1]))))
             continue
         shown = _shown(item["input"], (*prefix, *place))
-        out.append(Found((*prefix, *place), _message(kind, item.get("ctx", {}), shown, str(item["msg"]))))
+        out.append(ConfigProblem((*prefix, *place), _message(kind, item.get("ctx", {}), shown, str(item["msg"]))))
     return out
 
 

@@ -12,19 +12,19 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from gage_eval import registry
 from gage_eval.config.metrics import bound
 from gage_eval.config.models import (
-    BackendSpec,
-    DatasetSpec,
+    BackendEntry,
+    DatasetConfig,
     InlineBackend,
-    MetricSpec,
-    ParseFieldSpec,
+    MetricConfig,
+    ParseFieldConfig,
     PipelineConfig,
 )
-from gage_eval.config.places import Found, Loc, path_text
 from gage_eval.config.plain_words import plain_words
+from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import InputError, closest
 
 
-def check_plugins(config: PipelineConfig) -> tuple[list[Found], list[str]]:
+def check_plugins(config: PipelineConfig) -> tuple[list[ConfigProblem], list[str]]:
     """(problems, warnings) of everything a config names or sets in a plug-in."""
     checker = _Checker()
     for index, dataset in enumerate(config.datasets):
@@ -71,17 +71,17 @@ def loading(name: str) -> Iterator[None]:
 
 class _Checker:
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[ConfigProblem] = []
         self.warnings: list[str] = []
 
     def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
         try:
             return find_plugin(kind, name)
         except InputError as error:
-            self.found.append(Found(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error)))
             return None
 
-    def dataset(self, loc: Loc, dataset: DatasetSpec) -> None:
+    def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         loader = self.plugin("loaders", dataset.loader, (*loc, "loader"))
         if loader is not None:
             self._loader_params((*loc, "params"), dataset, loader)
@@ -105,7 +105,7 @@ class _Checker:
             model.model_validate(backend.config)
         except ValidationError as error:
             self.found += plain_words(error, backend.config, model, (*loc, "config"))
-        name = backend.backend_id if isinstance(backend, BackendSpec) else path_text(loc)
+        name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
         for key in backend.config:
             # Undeclared keys pass through to the model, so a slip is no error; it is rarely meant either.
             near = () if key in _names_of(model) else get_close_matches(key, _names_of(model), n=1, cutoff=0.85)
@@ -115,7 +115,7 @@ class _Checker:
                     f"Did you mean '{near[0]}'?"
                 )
 
-    def metric(self, loc: Loc, metric: MetricSpec, parsed: Sequence[ParseFieldSpec] = ()) -> None:
+    def metric(self, loc: Loc, metric: MetricConfig, parsed: Sequence[ParseFieldConfig] = ()) -> None:
         if self.plugin("metrics", metric.implementation, (*loc, "implementation")) is None:
             return
         try:
@@ -124,13 +124,13 @@ class _Checker:
             message = str(error)
             # The message quotes the parameter it is about, which is the more exact place.
             named = [key for key in metric.params if f"'{key}'" in message]
-            self.found.append(Found((*loc, "params", named[0]) if named else loc, message))
+            self.found.append(ConfigProblem((*loc, "params", named[0]) if named else loc, message))
 
     def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
         try:
             _check_callable(path, kwargs, inherited)
         except InputError as error:
-            self.found.append(Found(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error)))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
         from gage_eval.datasets import Filter
@@ -138,9 +138,9 @@ class _Checker:
         try:
             Filter(conditions)
         except InputError as error:
-            self.found.append(Found(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error)))
 
-    def _loader_params(self, loc: Loc, dataset: DatasetSpec, loader: registry.Plugin[Any]) -> None:
+    def _loader_params(self, loc: Loc, dataset: DatasetConfig, loader: registry.Plugin[Any]) -> None:
         declared = list(type(dataset.params).model_fields)
         own = loader.info.get("params")
         if own is not None:
@@ -149,22 +149,22 @@ class _Checker:
             if own is not None and key not in own:
                 known = [*own, *declared]
                 self.found.append(
-                    Found(
+                    ConfigProblem(
                         (*loc, key),
                         f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}",
                     )
                 )
             elif own is None and (near := get_close_matches(key, declared, n=1, cutoff=0.85)):
-                self.found.append(Found((*loc, key), f"unknown key '{key}'. Did you mean '{near[0]}'?"))
+                self.found.append(ConfigProblem((*loc, key), f"unknown key '{key}'. Did you mean '{near[0]}'?"))
 
-    def _hub(self, loc: Loc, dataset: DatasetSpec, known: Sequence[str]) -> None:
+    def _hub(self, loc: Loc, dataset: DatasetConfig, known: Sequence[str]) -> None:
         if dataset.hub is not None and "hub" not in known:
             message = f"loader '{dataset.loader}' reads no hub; remove 'loader' (hf_hub is the one) or 'hub'."
-            self.found.append(Found((*loc, "hub"), message))
+            self.found.append(ConfigProblem((*loc, "hub"), message))
         for key in dataset.hub_params:
             if key not in known:
                 message = f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}"
-                self.found.append(Found((*loc, "hub_params", key), message))
+                self.found.append(ConfigProblem((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
         try:
@@ -180,10 +180,10 @@ class _Checker:
             if key in named:
                 self._argument((*loc, key), value, plugin, key)
             elif not takes_all:
-                self.found.append(Found((*loc, key), _no_parameter(plugin.name, key, named)))
+                self.found.append(ConfigProblem((*loc, key), _no_parameter(plugin.name, key, named)))
         for key, parameter in named.items():
             if parameter.default is parameter.empty and key not in given:
-                self.found.append(Found(loc, f"{plugin.name} needs '{key}'."))
+                self.found.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:
@@ -194,11 +194,11 @@ class _Checker:
             return
         except ValidationError as error:
             found = plain_words(error, value, BaseModel)
-            self.found.append(Found(loc, found[0].message))
+            self.found.append(ConfigProblem(loc, found[0].message))
 
 
 def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
-    from gage_eval.preprocess.callables import TextCallable
+    from gage_eval.standardize.callables import TextCallable
 
     with loading(path):
         _ = TextCallable(path, kwargs, inherited).arguments

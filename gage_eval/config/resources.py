@@ -6,11 +6,11 @@ from gage_eval import registry
 from gage_eval.backends.base import KeyedConfig, parse_config
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.vllm_engine import VLLMEngineConfig
-from gage_eval.config.models import BackendSpec, RoleAdapterSpec
+from gage_eval.config.models import BackendEntry, RoleAdapterConfig
 from gage_eval.errors import InputError
 
 
-def with_gpus(backend: BackendSpec, adapters: Iterable[RoleAdapterSpec]) -> BackendSpec:
+def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> BackendEntry:
     """The backend with as many engines as fit on the GPUs that its adapters ask for.
 
     Adapters that share a backend share its engines: the largest number counts. Stated ``replicas`` stand.
@@ -38,7 +38,7 @@ def with_gpus(backend: BackendSpec, adapters: Iterable[RoleAdapterSpec]) -> Back
     return backend if stated else backend.model_copy(update={"config": {**backend.config, "replicas": replicas}})
 
 
-def with_pool(adapter: RoleAdapterSpec, backend: BackendSpec) -> RoleAdapterSpec:
+def with_pool(adapter: RoleAdapterConfig, backend: BackendEntry) -> RoleAdapterConfig:
     """The adapter with its pool: ``pool_size``, else one call a GPU where calls share no engine or endpoint."""
     needs = adapter.resource_requirement
     if not needs.gpus or needs.pool_size is not None or not _calls_share_nothing(backend):
@@ -47,7 +47,7 @@ def with_pool(adapter: RoleAdapterSpec, backend: BackendSpec) -> RoleAdapterSpec
     return adapter.model_copy(update={"resource_requirement": needs})
 
 
-def _calls_share_nothing(backend: BackendSpec) -> bool:
+def _calls_share_nothing(backend: BackendEntry) -> bool:
     """Whether each call is a computation of its own: nothing batches them, here or at an endpoint."""
     plugin = registry.backends.get(backend.type)
     at_endpoint = issubclass(plugin.info.get("config", object), KeyedConfig)

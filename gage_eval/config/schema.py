@@ -20,16 +20,16 @@ def config_schema() -> dict[str, Any]:
         properties = definition["properties"]
         for alias, field in spec.ALIASES.items():
             properties[alias] = {**properties[field], "deprecated": True}
-    definitions["DatasetSpec"]["required"].remove("loader")
-    definitions["MetricSpec"]["required"].remove("implementation")
-    definitions["StepSpec"]["properties"]["step"]["enum"] += list(models.STEP_SPELLINGS)
-    definitions["RoleAdapterSpec"]["properties"]["role_type"]["enum"] += list(models.ROLE_SPELLINGS)
-    definitions["Metric"] = {"anyOf": [{"$ref": "#/$defs/MetricSpec"}, *_METRIC_SUGAR]}
-    definitions["Step"] = {"anyOf": [{"$ref": "#/$defs/StepSpec"}, {"type": "string"}]}
+    definitions["DatasetConfig"]["required"].remove("loader")
+    definitions["MetricConfig"]["required"].remove("implementation")
+    definitions["StepConfig"]["properties"]["step"]["enum"] += list(models.STEP_SPELLINGS)
+    definitions["RoleAdapterConfig"]["properties"]["role_type"]["enum"] += list(models.ROLE_SPELLINGS)
+    definitions["Metric"] = {"anyOf": [{"$ref": "#/$defs/MetricConfig"}, *_METRIC_SUGAR]}
+    definitions["Step"] = {"anyOf": [{"$ref": "#/$defs/StepConfig"}, {"type": "string"}]}
     _refer(schema["properties"]["metrics"], "Metric")
-    _refer(definitions["TaskSpec"]["properties"]["metric_overrides"], "Metric")
-    _refer(definitions["StepsSpec"]["properties"]["steps"], "Step")
-    _refer(definitions["TaskSpec"]["properties"]["steps"]["anyOf"][0], "Step")
+    _refer(definitions["TaskConfig"]["properties"]["metric_overrides"], "Metric")
+    _refer(definitions["StepsConfig"]["properties"]["steps"], "Step")
+    _refer(definitions["TaskConfig"]["properties"]["steps"]["anyOf"][0], "Step")
     return schema
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from gage_eval.config.places import Found, Loc
+from gage_eval.config.problems import ConfigProblem, Loc
 
 MASK = "***"
 
@@ -64,7 +64,7 @@ def is_secret_name(name: str, *, connection: bool = False) -> bool:
     return _means_secret(plain) or (connection and _SECRET_ENDING.search(plain) is not None)
 
 
-def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[Found]:
+def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigProblem]:
     """Every place where a secret stands in a config, or would by interpolation.
 
     Args:
@@ -77,11 +77,11 @@ def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[Found]:
         hidden = [name for name in names if is_secret_name(name, connection=True)]
         if hidden or (secret and names):
             name = (hidden or names)[0]
-            found.append(Found(loc, (_WRITE_ENV if secret else _ENV_ELSEWHERE).format(name)))
+            found.append(ConfigProblem(loc, (_WRITE_ENV if secret else _ENV_ELSEWHERE).format(name)))
         elif secret and not is_reference(text):
-            found.append(Found(loc, _LITERAL))
+            found.append(ConfigProblem(loc, _LITERAL))
         elif not secret and isinstance(text, str) and _shapes(text) != text:
-            found.append(Found(loc, _IN_TEXT))
+            found.append(ConfigProblem(loc, _IN_TEXT))
     return found
 
 

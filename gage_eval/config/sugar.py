@@ -50,7 +50,7 @@ def metric_form(data: Any, fields: Collection[str]) -> Any:
         if isinstance(key, str) and key not in fields and (value is None or isinstance(value, Mapping)):
             return _full(key, value or {})
     if "type" in data and "type" not in fields and not {"metric_id", "implementation"} & data.keys():
-        from gage_eval.contract.profile import metric_entry
+        from gage_eval.scorecards.profile import metric_entry
 
         return metric_entry(data)
     if "metric_id" in data and "implementation" not in data:

@@ -15,7 +15,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
-from gage_eval.sample_record import unreadable
+from gage_eval.sample.record import unreadable
 
 Record: TypeAlias = tuple[int, str]
 """1-based line (or position) in the source, and the record's raw text."""

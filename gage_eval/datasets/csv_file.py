@@ -12,7 +12,7 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, why
 from gage_eval.errors import InputError
-from gage_eval.sample_record import unreadable
+from gage_eval.sample.record import unreadable
 
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")
 

@@ -8,7 +8,7 @@ from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem, text_param, why
 from gage_eval.errors import InputError, closest
-from gage_eval.sample_record import unreadable
+from gage_eval.sample.record import unreadable
 
 _PARAMS = ("parser", "image", "image_field", "text_field", "source_field")
 _PARSERS = ("json", "txt")

@@ -7,8 +7,8 @@ from gage_eval import canonical
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.datasets.base import Record
 from gage_eval.errors import InputError, closest
-from gage_eval.paths import MISSING, walk
-from gage_eval.sample_record import RecordRejected, kind_of, parse_record
+from gage_eval.field_paths import MISSING, walk
+from gage_eval.sample.record import RecordRejected, kind_of, parse_record
 
 _Test: TypeAlias = Callable[[Any], bool]
 _SHOWN = 12

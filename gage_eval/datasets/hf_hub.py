@@ -14,7 +14,7 @@ from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
-from gage_eval.sample_record import unreadable
+from gage_eval.sample.record import unreadable
 from gage_eval.store.media import Keep
 
 _PARAMS = ("hub", "split", "subset", "revision", "streaming")

@@ -8,7 +8,7 @@ from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, Source, open_bytes, record_text, text_param, why
 from gage_eval.errors import InputError
-from gage_eval.paths import MISSING, walk
+from gage_eval.field_paths import MISSING, walk
 
 _PARAMS = ("records_path", "source_field")
 

@@ -9,7 +9,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, Source, open_stored, record_text, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
-from gage_eval.sample_record import unreadable
+from gage_eval.sample.record import unreadable
 from gage_eval.store.media import Keep
 
 _PARAMS = ("columns", "source_field")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.canonical import decode, digest
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 
 N = TypeVar("N", int, float)
 

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.canonical import encode
+from gage_eval.client.limiter import CombinedLimiter
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.episodes import EPISODES, Outcome, as_call, episode_name, response_key
 from gage_eval.engine.job import Chunk, Item, Job, Tally, WorkGone, chunk_rows
-from gage_eval.engine.limiter import Both
 from gage_eval.engine.rows import chunk_tables, outcomes_in, outcomes_of
-from gage_eval.engine.types import Request, Response
 from gage_eval.engine.wal import LogIndex, LogWriter, index_logs
 from gage_eval.errors import BudgetSpent, GageError
 from gage_eval.store import Artifact, Store
@@ -68,7 +68,7 @@ class Generate:
         self._log: LogWriter
         self._logged: LogIndex
         limiter = job.backend.limiter
-        self._slot = limiter if job.pool is None else Both(job.pool, limiter)
+        self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
         # What the run's budget says once it has kept a row from being sent.
         self._spent: str | None = None
         limits = [job.backend.max_concurrency, self.tally.total or 1]

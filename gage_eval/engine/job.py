@@ -9,10 +9,10 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from gage_eval.backends.base import Backend
-from gage_eval.engine.budget import Budget, Price
+from gage_eval.client.budget import Budget, Price
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.types import Request
 from gage_eval.engine.episodes import Outcome
-from gage_eval.engine.limiter import Limiter
-from gage_eval.engine.types import Request
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
 

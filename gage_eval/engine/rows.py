@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.episodes import Outcome
-from gage_eval.engine.types import Request, Response
 from gage_eval.store import Store
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 

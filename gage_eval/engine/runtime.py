@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
 from gage_eval.canonical import digest
-from gage_eval.engine.budget import Budget
-from gage_eval.engine.limiter import Limiter
+from gage_eval.client.budget import Budget
+from gage_eval.client.limiter import Limiter
 
 T = TypeVar("T")
 

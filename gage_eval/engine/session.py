@@ -10,6 +10,7 @@ from typing import Any
 
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.errors import InputError
+from gage_eval.marks import Stage
 
 FORMAT = 1
 
@@ -54,7 +55,7 @@ class SessionStep:
     """
 
     task_id: str
-    stage: str
+    stage: Stage
     key: str
     asks: str
     work_key: str

@@ -12,17 +12,17 @@ import pyarrow as pa
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
+from gage_eval.field_paths import Path, compile_path
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
-from gage_eval.metrics.pipelines import FilterPipeline, Found, plain, read_pipelines
+from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, plain, read_pipelines
 from gage_eval.metrics.rows import Rows, ScoreRows, check_path, reads_parsed, reads_telemetry
-from gage_eval.paths import Path, compile_path
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
-Kept: TypeAlias = dict[str | None, dict[int, Found]]
+FilterResults: TypeAlias = dict[str | None, dict[int, FilterResult]]
 
 UNANSWERED = "the response is"
 """How the explanation of a row without an answer begins."""
@@ -221,7 +221,7 @@ class BoundMetric:
             grouping=self.grouping,
         )
 
-    def _score(self, out: ScoreRows, place: int, args: Sequence[Any], kept: Kept) -> None:
+    def _score(self, out: ScoreRows, place: int, args: Sequence[Any], kept: FilterResults) -> None:
         for pipeline in self.filters:
             extracted: str | None = None
             try:
@@ -252,7 +252,7 @@ class BoundMetric:
             else:
                 out.add(place, pipeline.name, _as_score(result), extracted)
 
-    def _kept(self, responses: pa.Table, statuses: Sequence[str], columns: Sequence[Sequence[Any]]) -> Kept:
+    def _kept(self, responses: pa.Table, statuses: Sequence[str], columns: Sequence[Sequence[Any]]) -> FilterResults:
         """What filters over replicates leave, by pipeline and place; answered replicates alone take part."""
         position = self.definition.filtered_field
         assert position is not None
@@ -260,7 +260,7 @@ class BoundMetric:
         for place, row_index in enumerate(responses.column("row_index").to_pylist()):
             if statuses[place] not in _UNANSWERED and columns[position][place] is not None:
                 places.setdefault(row_index, []).append(place)
-        kept: Kept = {}
+        kept: FilterResults = {}
         for pipeline in self.filters:
             if pipeline.per_sample:
                 kept[pipeline.name] = {}

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
+from gage_eval.field_paths import Path, compile_path
 from gage_eval.metrics.rows import Rows, check_path, pairs, places, reads_telemetry
 from gage_eval.metrics.text_utils import as_text
-from gage_eval.paths import Path, compile_path
 
 CLUSTER, WEIGHT, STATUS = "cluster", "weight", "response_status"
 

@@ -11,7 +11,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
 from gage_eval.metrics.base import define_filter
 
-Found: TypeAlias = str | Exception | None
+FilterResult: TypeAlias = str | Exception | None
 """What filters leave of a text: a text, None where nothing was found, or what they raised."""
 
 
@@ -51,7 +51,7 @@ class FilterPipeline:
             current = step.function(current, **step.params)
         return current
 
-    def of_sample(self, texts: Sequence[str]) -> dict[int, Found]:
+    def of_sample(self, texts: Sequence[str]) -> dict[int, FilterResult]:
         """What stays of the replicates of a sample, by place among them."""
         try:
             return dict(self._of_sample(texts))

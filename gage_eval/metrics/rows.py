@@ -8,11 +8,11 @@ import pyarrow as pa
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.field_paths import MISSING, Path, walk
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.text_utils import as_text
-from gage_eval.paths import MISSING, Path, walk
-from gage_eval.sample_table import rows_of
+from gage_eval.sample.table import rows_of
 from gage_eval.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SCORES
 
 _KEYS = ("row_index", "sample_id", "replicate")

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from gage_eval.canonical import JsonValue
 from gage_eval.marks import Stage
-from gage_eval.stages.specs import GenerateSpec, TaskSpecs
+from gage_eval.planning.specs import GenerateSpec, TaskPlan
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -64,7 +64,7 @@ def differing(old: JsonValue, new: JsonValue) -> list[Path]:
     return sorted((path for path in paths if path not in above), key=lambda path: path[:1] != ("inputs",))
 
 
-def in_config_words(stage: Stage, path: Path, task: TaskSpecs) -> str:
+def in_config_words(stage: Stage, path: Path, task: TaskPlan) -> str:
     """What people call a path of a stage's document: ``prompts.mc.template``.
 
     Args:
@@ -102,7 +102,7 @@ def _of_role(path: Path, spec: GenerateSpec | None) -> str:
     return _named(path, _OF_ROLE)
 
 
-def _of_metric(path: Path, task: TaskSpecs) -> str:
+def _of_metric(path: Path, task: TaskPlan) -> str:
     metrics = task.auto_eval.metrics
     if path and path[0].isdigit() and int(path[0]) < len(metrics):
         return f"metrics.{metrics[int(path[0])].metric_id}"

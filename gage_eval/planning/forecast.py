@@ -1,6 +1,6 @@
 """What a run would find and what it would compute, without computing it.
 
-The keys are those of the stages (`action_document`), the DAG is theirs (`run_dag`), and a request counts as answered
+Keys (`action_document`) and DAG (`run_dag`) are those the stages run by, and a request counts as answered
 when `Generate` would take its answer from a chunk, a log or another run.
 """
 
@@ -12,20 +12,17 @@ from typing import Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from gage_eval import stages
 from gage_eval.backends.base import is_empty
 from gage_eval.canonical import JsonValue, digest, encode, normalise
+from gage_eval.client.types import Request
 from gage_eval.engine.episodes import as_call, episode_name, response_key
-from gage_eval.engine.types import Request
 from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
-from gage_eval.observability.observer import Observers
+from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
-from gage_eval.stages import Env, Plan, TaskSpecs, run_dag
-from gage_eval.stages.auto_eval import scores_document
-from gage_eval.stages.base import StageRun, action_document, input_id
-from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec
+from gage_eval.planning.keys import action_document, input_id, scores_document
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec, Plan, TaskPlan
 from gage_eval.store import Action, Store
 
 State: TypeAlias = Literal["hit", "miss", "partial", "after"]
@@ -116,7 +113,7 @@ def rendered(spec: GenerateSpec, source: RoleSource, rows: pa.Table) -> list[Ren
     return out
 
 
-def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, str]]) -> dict[str, str] | None:
+def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, str]]) -> dict[str, str] | None:
     """Artifact ids of what a generate stage reads, as `run_dag` gives them.
 
     Args:
@@ -129,7 +126,7 @@ def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, 
     """
     sources: dict[str, Stage] = {}
 
-    def call(name: Stage, of: TaskSpecs, /, **inputs: Stage | None) -> Stage:
+    def call(name: Stage, of: TaskPlan, /, **inputs: Stage | None) -> Stage:
         if name == stage:
             sources.update({given: source for given, source in inputs.items() if source is not None})
         return name
@@ -141,12 +138,12 @@ def inputs_of(stage: Stage, task: TaskSpecs, outputs: Mapping[str, Mapping[str, 
         return None
 
 
-def asks_a_model(stage: Stage, task: TaskSpecs) -> bool:
+def asks_a_model(stage: Stage, task: TaskPlan) -> bool:
     """Whether a stage has requests."""
     return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
 
 
-def who_is_asked(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> tuple[GenerateSpec, ...]:
+def who_is_asked(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> tuple[GenerateSpec, ...]:
     """Who is asked in a stage with these inputs: nobody in most stages, several where samples name their judge."""
     if stage == "judge":
         return task.judge.asked(store.artifact(inputs["samples"]))
@@ -155,7 +152,7 @@ def who_is_asked(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[st
 
 
 def standing(
-    store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str], *, incomplete: bool = False
+    store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str], *, incomplete: bool = False
 ) -> dict[str, str] | None:
     """Artifact ids of a stage's outputs, when they are there.
 
@@ -169,9 +166,9 @@ def standing(
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
 
 
-def _document(store: Store, stage: Stage, task: TaskSpecs, inputs: Mapping[str, str]) -> JsonValue:
+def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> JsonValue:
     """What the stage's key is made of, in the form in which actions are stored."""
-    return normalise(action_document(stages.ALL[stage], getattr(task, stage), inputs, store))
+    return normalise(action_document(stage, getattr(task, stage), inputs, store))
 
 
 class _Planner:
@@ -184,14 +181,14 @@ class _Planner:
         self._actions: dict[str, list[Action]] = {}
         self._under_way = {wip.key for wip in store.wips()}
 
-    def call(self, stage: Stage, task: TaskSpecs, /, **inputs: Forecast | None) -> Forecast:
+    def call(self, stage: Stage, task: TaskPlan, /, **inputs: Forecast | None) -> Forecast:
         """A stage of the DAG: what would become of it."""
         found = self._forecast(stage, task, {name: given for name, given in inputs.items() if given is not None})
         if stage != "judge" or task.judge.generate is not None:
             self.forecasts.append(found)
         return found
 
-    def _forecast(self, stage: Stage, task: TaskSpecs, given: Mapping[str, Forecast]) -> Forecast:
+    def _forecast(self, stage: Stage, task: TaskPlan, given: Mapping[str, Forecast]) -> Forecast:
         waiting = next((before for before in given.values() if before.state != "hit"), None)
         if waiting is not None:
             first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
@@ -215,7 +212,7 @@ class _Planner:
     def _requests(
         self,
         missing: Forecast,
-        task: TaskSpecs,
+        task: TaskPlan,
         specs: Sequence[GenerateSpec],
         inputs: Mapping[str, str],
         document: JsonValue,
@@ -292,14 +289,12 @@ class _Planner:
 
     # --- scores
 
-    def _scores(self, missing: Forecast, task: TaskSpecs, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
+    def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
         """Each metric has scores of its own: which of them are there."""
-        env = Env(self._store, None, Observers(), run_id="plan")
-        run = StageRun(env, "auto_eval", task.task_id, missing.key or "", inputs, refreshing=False, previous=None)
         spec = task.auto_eval
-        named = spec.named(run.input("samples"))
+        named = spec.named(self._store.artifact(inputs["samples"]))
         documents = {
-            metric.metric_id: scores_document(run, metric, spec.overriding(metric, named)) for metric in spec.metrics
+            metric.metric_id: scores_document(metric, inputs, spec.overriding(metric, named)) for metric in spec.metrics
         }
         computed = tuple(
             metric_id
@@ -316,7 +311,7 @@ class _Planner:
 
     # --- reasons
 
-    def _why(self, missing: Forecast, task: TaskSpecs, document: JsonValue) -> str:
+    def _why(self, missing: Forecast, task: TaskPlan, document: JsonValue) -> str:
         """What differs from the closest earlier action: of a run of this task if there is one."""
         stage, key = missing.stage, missing.key or ""
         if self._used is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gage_eval.errors import InputError
-from gage_eval.sample_rules import ROLES
+from gage_eval.sample.rules import ROLES
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """Characters a rendered text may have."""

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval import __version__
-from gage_eval.contract.card import CardRule, ScoreCard, task_scores
+from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
 
 SUMMARY_VERSION = 1
 RESPONSE_STATUSES = ("ok", "truncated", "refused", "error", "skipped")

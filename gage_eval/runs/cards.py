@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.contract.answer import AnswerMeta, CanonicalAnswer
-from gage_eval.contract.card import CardRule, ScoreCard, score_key
+from gage_eval.field_paths import MISSING, resolve
 from gage_eval.metrics.bind import UNANSWERED
-from gage_eval.paths import MISSING, resolve
+from gage_eval.scorecards.answer import AnswerMeta, CanonicalAnswer
+from gage_eval.scorecards.card import CardRule, ScoreCard, score_key
 
 
 @dataclass(frozen=True)

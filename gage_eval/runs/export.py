@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.canonical import canonical_json, canonical_text, decode
-from gage_eval.contract.card import ScoreCard
 from gage_eval.runs.cards import Cards
 from gage_eval.runs.folder import RunFolder
-from gage_eval.sample_table import rows_of
+from gage_eval.sample.table import rows_of
+from gage_eval.scorecards.card import ScoreCard
 from gage_eval.store import Artifact, Store
 from gage_eval.tables import SAMPLES
 

@@ -15,7 +15,7 @@ from typing import Any
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.runs.names import checked, new_name
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.store import Objects, local_folder, open_objects
 
 _log = logging.getLogger(__name__)
@@ -33,19 +33,19 @@ class RunFolder:
 
     Attributes:
         run_id: the run's name.
-        places: where the folder and the run's artifacts are.
+        locations: where the folder and the run's artifacts are.
     """
 
-    def __init__(self, objects: Objects, places: Places, run_id: str) -> None:
+    def __init__(self, objects: Objects, locations: Locations, run_id: str) -> None:
         self.run_id = run_id
-        self.places = places
+        self.locations = locations
         self._objects = objects
         self._events: int | None = None
         self._spool: Path | None = None
         self._events_missing = False
 
     @classmethod
-    def create(cls, places: Places, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
+    def create(cls, locations: Locations, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
         """Make the folder of a new run and its run.json.
 
         Raises:
@@ -53,33 +53,35 @@ class RunFolder:
         """
         if run_id is not None:
             checked(run_id)
-        objects = open_objects(places.runs)
+        objects = open_objects(locations.runs)
         for _ in range(_NAME_TRIES if run_id is None else 1):
             name = run_id or new_name()
-            folder = cls(objects, places, name)
+            folder = cls(objects, locations, name)
             if objects.swap(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record}), expected=None):
                 return folder
         if run_id is None:
-            raise InputError(f"{places.runs} has no name left to give: choose one with --run-id.")
-        go_on = "" if "rescored" in record else f"Go on with it by {places.again(run_id)}, or choose "
-        raise InputError(f"a run '{run_id}' is there already in {places.runs}. {go_on or 'Choose '}another --run-id.")
+            raise InputError(f"{locations.runs} has no name left to give: choose one with --run-id.")
+        go_on = "" if "rescored" in record else f"Go on with it by {locations.again(run_id)}, or choose "
+        raise InputError(
+            f"a run '{run_id}' is there already in {locations.runs}. {go_on or 'Choose '}another --run-id."
+        )
 
     @classmethod
-    def open(cls, places: Places, run_id: str) -> "RunFolder":
+    def open(cls, locations: Locations, run_id: str) -> "RunFolder":
         """The folder of an existing run.
 
         Raises:
             InputError: there is none; the message names the closest.
         """
         checked(run_id)
-        root = places.runs
+        root = locations.runs
         if not is_there(root):
             raise InputError(
                 f"no run '{run_id}': there are no runs at {root}. Name where they are with --store or --output-dir, or "
                 "start one: gage run CONFIG"
             )
         objects = open_objects(root, read_only=not _writable(root))
-        folder = cls(objects, places, run_id)
+        folder = cls(objects, locations, run_id)
         if not objects.exists(f"{run_id}/{RUN_FILE}"):
             known = list_runs(root)
             here = f" Runs here: {', '.join(known[:8])}." if known else ""
@@ -89,7 +91,7 @@ class RunFolder:
     @property
     def again(self) -> str:
         """The command that goes on with the run."""
-        return self.places.again(self.run_id)
+        return self.locations.again(self.run_id)
 
     @property
     def url(self) -> str:

@@ -9,7 +9,7 @@ from gage_eval.observability.observer import Observer
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
-from gage_eval.stages import Call, StageResult, TaskSpecs, run_dag
+from gage_eval.stages import Call, StageResult, TaskPlan, run_dag
 
 
 def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
@@ -32,7 +32,7 @@ def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOu
 def inline_call(session: RunSession) -> Call[StageResult]:
     """Calls a stage right here."""
 
-    def call(stage: Stage, task: TaskSpecs, /, **inputs: StageResult | None) -> StageResult:
+    def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
         return result
 

@@ -59,7 +59,7 @@ class RunOptions(BaseModel):
             raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
 
     def recorded(self) -> dict[str, Any]:
-        """The options as run.json keeps them, places made absolute: a run is resumed from any folder."""
+        """The options as run.json keeps them, locations made absolute: a run is resumed from any folder."""
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
         if not self.config.startswith(SUITE_PREFIX):
             kept["config"] = str(Path(self.config).resolve())
@@ -79,14 +79,14 @@ class RunOptions(BaseModel):
 
 
 @dataclass(frozen=True)
-class Places:
+class Locations:
     """Where artifacts and run folders live. The command line beats the environment beats the default."""
 
     store: str
     runs: str
 
     @classmethod
-    def at(cls, store: str | None = None, output_dir: str | None = None) -> "Places":
+    def at(cls, store: str | None = None, output_dir: str | None = None) -> "Locations":
         from gage_eval.settings import load_settings
 
         settings = load_settings()
@@ -94,12 +94,12 @@ class Places:
         return cls(url, output_dir or settings.save_dir or f"{url.rstrip('/')}/runs")
 
     def again(self, run_id: str) -> str:
-        """The command that goes on with a run of these places, with the options that lead there from here."""
+        """The command that goes on with a run of these locations, with the options that lead there from here."""
         said = ["gage", "resume", run_id]
-        reached = Places.at()
+        reached = Locations.at()
         if self.store != reached.store:
             said += ["--store", self.store]
-            reached = Places.at(self.store)
+            reached = Locations.at(self.store)
         if self.runs != reached.runs:
             said += ["--output-dir", self.runs]
         return shlex.join(said)

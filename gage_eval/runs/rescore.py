@@ -9,17 +9,17 @@ from typing import Any
 from gage_eval import __version__, stages
 from gage_eval.canonical import decode
 from gage_eval.config.metrics import bound
-from gage_eval.config.models import MetricSpec
+from gage_eval.config.models import MetricConfig
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
+from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
-from gage_eval.stages.specs import ReportSpec, ScoreSpec
 from gage_eval.store import Store
 
 _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
@@ -37,7 +37,7 @@ class Rescored:
     """
 
     stored: StoredRun
-    metrics: Sequence[MetricSpec]
+    metrics: Sequence[MetricConfig]
     summary: Summary
     results: dict[tuple[str, str], StageResult] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Rescored:
             for (task, stage), result in self.results.items()
         }
         folder = RunFolder.create(
-            self.stored.folder.places,
+            self.stored.folder.locations,
             run_id,
             {
                 "schema_version": 1,
@@ -94,7 +94,7 @@ class Rescored:
 def rescore(
     stored: StoredRun,
     store: Store,
-    metrics: Sequence[MetricSpec],
+    metrics: Sequence[MetricConfig],
     *,
     tasks: Sequence[str] = (),
     processes: int = 1,

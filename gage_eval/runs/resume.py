@@ -2,7 +2,7 @@
 
 from gage_eval.errors import InputError
 from gage_eval.runs.folder import RUN_FILE, RunFolder
-from gage_eval.runs.options import Places, RunOptions
+from gage_eval.runs.options import Locations, RunOptions
 
 
 def resumed(
@@ -19,7 +19,7 @@ def resumed(
     Raises:
         InputError: there is no such run, or it cannot be gone on with.
     """
-    folder = RunFolder.open(Places.at(store, output_dir), run_id)
+    folder = RunFolder.open(Locations.at(store, output_dir), run_id)
     record = folder.record()
     if "rescored" in record:
         raise InputError(

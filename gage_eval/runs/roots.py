@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from gage_eval.errors import InputError, StoreError
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.runs.stored import StoredRun, stored_runs
 from gage_eval.store import Store
 from gage_eval.store.manifest import manifest_path
@@ -35,8 +35,8 @@ class Roots:
     since: float | None
 
 
-def find_roots(store: Store, places: Places) -> Roots:
-    """The artifacts that the runs of these places and the store's baselines need.
+def find_roots(store: Store, locations: Locations) -> Roots:
+    """The artifacts that the runs of these locations and the store's baselines need.
 
     Raises:
         StoreError: a run's record cannot be read, so that nobody knows what it needs.
@@ -46,7 +46,7 @@ def find_roots(store: Store, places: Places) -> Roots:
     under_way: list[str] = []
     began: list[float] = []
     count = 0
-    for stored in stored_runs(places):
+    for stored in stored_runs(locations):
         count += 1
         try:
             artifacts.update(_of_run(store, stored))

@@ -11,16 +11,16 @@ from types import TracebackType
 from typing import Any
 
 from gage_eval import __version__
-from gage_eval.config.plan import Surroundings, make_plan
-from gage_eval.engine.budget import Budget
+from gage_eval.client.budget import Budget
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.events import EventLog
 from gage_eval.observability.observer import Observer, Observers
+from gage_eval.planning.plan import Surroundings, make_plan
 from gage_eval.processes import born
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
-from gage_eval.runs.options import Places, RunOptions, load
+from gage_eval.runs.options import Locations, RunOptions, load
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
@@ -78,9 +78,9 @@ class RunSession:
     ) -> None:
         self.began = time.time()
         self.options = options
-        places = Places.at(options.store, options.output_dir)
+        locations = Locations.at(options.store, options.output_dir)
         self.loaded = load(options)
-        self.store = Store.open(places.store)
+        self.store = Store.open(locations.store)
         around = Surroundings(
             media=self.store.media.get,
             media_file=self.store.media.path,
@@ -88,7 +88,7 @@ class RunSession:
             sample_ids=options.sample_ids,
         )
         self.plan = make_plan(self.loaded, around)
-        self.folder = self._folder(places, process or {})
+        self.folder = self._folder(locations, process or {})
         self.results: dict[tuple[str, str], StageResult] = {}
         self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), _Collect(self), *observers])
         settings = load_settings()
@@ -129,7 +129,7 @@ class RunSession:
     def run_id(self) -> str:
         return self.folder.run_id
 
-    def _folder(self, places: Places, process: dict[str, Any]) -> RunFolder:
+    def _folder(self, locations: Locations, process: dict[str, Any]) -> RunFolder:
         options = self.options
         now = datetime.now(UTC).isoformat(timespec="seconds")
         # A resumed run records these anew: its config may have been edited since.
@@ -144,10 +144,10 @@ class RunSession:
         }
         if not options.resume:
             record = {"schema_version": 1, "created": now, "options": options.recorded(), **current}
-            return RunFolder.create(places, options.run_id, record)
+            return RunFolder.create(locations, options.run_id, record)
         if options.run_id is None:
             raise InputError("resume needs the id of a run.")
-        folder = RunFolder.open(places, options.run_id)
+        folder = RunFolder.open(locations, options.run_id)
         folder.update(resumed=now, **current)
         return folder
 

@@ -13,7 +13,7 @@ from gage_eval.errors import InputError
 from gage_eval.processes import alive
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.store import open_objects
 
 # A run under way says something every second while it asks; a large part of another stage may take longer.
@@ -50,13 +50,13 @@ class StoredRun:
         self.folder = folder
 
     @classmethod
-    def open(cls, places: Places, run_id: str) -> "StoredRun":
-        """A run of these places.
+    def open(cls, locations: Locations, run_id: str) -> "StoredRun":
+        """A run of these locations.
 
         Raises:
             InputError: there is none of that id.
         """
-        return cls(RunFolder.open(places, run_id))
+        return cls(RunFolder.open(locations, run_id))
 
     @property
     def run_id(self) -> str:
@@ -141,13 +141,13 @@ class StoredRun:
         return ((now or datetime.now(UTC)) - moment).total_seconds()
 
 
-def stored_runs(places: Places) -> Iterator[StoredRun]:
-    """The runs of these places, newest first; none when there is no such folder."""
-    if not is_there(places.runs):
+def stored_runs(locations: Locations) -> Iterator[StoredRun]:
+    """The runs of these locations, newest first; none when there is no such folder."""
+    if not is_there(locations.runs):
         return
-    objects = open_objects(places.runs, read_only=True)
-    for run_id in list_runs(places.runs):
-        yield StoredRun(RunFolder(objects, places, run_id))
+    objects = open_objects(locations.runs, read_only=True)
+    for run_id in list_runs(locations.runs):
+        yield StoredRun(RunFolder(objects, locations, run_id))
 
 
 def _tell(state: StageState, kind: str, payload: dict[str, Any]) -> None:

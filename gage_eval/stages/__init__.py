@@ -1,14 +1,14 @@
 """The seven stages and the one DAG they form."""
 
+from gage_eval.planning.dag import Call, prepare, run_dag
+from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.stages.auto_eval import auto_eval
 from gage_eval.stages.base import ALL, Env, StageResult
-from gage_eval.stages.dag import Call, prepare, run_dag
 from gage_eval.stages.infer import infer, support
 from gage_eval.stages.judge import judge
 from gage_eval.stages.load import load
 from gage_eval.stages.preprocess import preprocess
 from gage_eval.stages.report import report
-from gage_eval.stages.specs import Plan, TaskSpecs
 from gage_eval.stages.standardize import standardize
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Env",
     "Plan",
     "StageResult",
-    "TaskSpecs",
+    "TaskPlan",
     "auto_eval",
     "infer",
     "judge",

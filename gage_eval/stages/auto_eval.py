@@ -13,13 +13,12 @@ from gage_eval.canonical import JsonValue, digest
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.bind import UNANSWERED, missing
+from gage_eval.planning.keys import scores_document
+from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
-from gage_eval.stages.specs import ScoreSpec
 from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
-
-SCORES_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def _failed(scores: Artifact, metric: BoundMetric, filter_name: str | None) -> t
     return failed, answered, first
 
 
-@stage("auto_eval", version=3, check=_check)
+@stage("auto_eval", check=_check)
 def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 
@@ -133,7 +132,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     found: dict[int, Artifact] = {}
     asked: dict[int, _Asked] = {}
     for index, metric in enumerate(metrics):
-        document = scores_document(run, metric, spec.overriding(metric, named))
+        document = scores_document(metric, run.inputs, spec.overriding(metric, named))
         action = store.find_action("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
             found[index] = store.artifact(action.outputs["scores"])
@@ -153,29 +152,6 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
         found[index] = store.artifact(action.outputs["scores"])
     run.counts["computed_metrics"] = len(asked)
     return [found[index] for index in range(len(metrics))]
-
-
-def scores_document(run: StageRun, metric: BoundMetric, overriding: Collection[str] = ()) -> dict[str, JsonValue]:
-    """What the key of a metric's scores is made of.
-
-    ``overriding`` is that of the spec: the parameters themselves are in the samples, but whose they are depends on
-    what the metrics are called.
-    """
-    inputs = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
-    if metric.reads_judgments:
-        inputs["judgments"] = run.input_id("judgments")
-    if metric.reads_telemetry:
-        inputs["response_telemetry"] = run.input_id("response_telemetry")
-    document: dict[str, JsonValue] = {
-        "stage": "scores",
-        "version": SCORES_VERSION,
-        "metric": metric.identity()["scores"],
-        "inputs": inputs,
-    }
-    if overriding:
-        # Of two names of one metric its id counts before the implementation's.
-        document["overriding"] = {name: name == metric.metric_id for name in overriding}
-    return document
 
 
 def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:

@@ -13,40 +13,20 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from threading import Timer
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
+from gage_eval.planning.keys import StageSpec, action_document, input_id
 from gage_eval.store import Action, Artifact, ArtifactWriter, Store
 from gage_eval.tables import TableSchema
 
-
-class Spec(Protocol):
-    """What a stage is asked to do, resolved from the config."""
-
-    @property
-    def task_id(self) -> str: ...
-
-    def material(self) -> JsonValue:
-        """Everything of the spec that determines the stage's result: values, code and data identities."""
-
-
-@runtime_checkable
-class NamesFiles(Protocol):
-    """A spec of a stage that reads files which its inputs name."""
-
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """What those files hold; None for none. It goes into the key beside the spec."""
-
-
-SpecT = TypeVar("SpecT", bound=Spec)
+SpecT = TypeVar("SpecT", bound=StageSpec)
 
 # So long a lock is waited for in silence.
 _PATIENCE_S = 5.0
-# Inputs that are named for their use. All others carry the name of the output they take.
-_TAKES: Mapping[str, str] = {"few_shot": "samples"}
 
 
 @dataclass(frozen=True)
@@ -193,28 +173,27 @@ Body = Callable[[StageRun, SpecT], None]
 
 @dataclass(frozen=True)
 class StageInfo:
-    """Name and version of a stage and the function that computes it."""
+    """The name of a stage and the function that computes it."""
 
     name: Stage
-    version: int
     body: Callable[[StageRun, Any], None]
     check: Callable[[Env, Any, StageResult], None] | None = None
 
 
-ALL: dict[str, StageInfo] = {}
+ALL: dict[Stage, StageInfo] = {}
 
 
 def stage(
-    name: Stage, *, version: int, check: Callable[[Env, SpecT, StageResult], None] | None = None
+    name: Stage, *, check: Callable[[Env, SpecT, StageResult], None] | None = None
 ) -> Callable[[Body[SpecT]], StageFunction]:
     """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
 
-    Raise ``version`` whenever the same inputs give another output. ``check`` judges the committed result, a hit
+    ``check`` judges the committed result, a hit
     as well as a computed one: a limit the user sets decides whether the run goes on, never what was computed.
     """
 
     def decorate(body: Body[SpecT]) -> StageFunction:
-        info = StageInfo(name, version, body, check)
+        info = StageInfo(name, body, check)
         ALL[name] = info
 
         def call(env: Env, spec: SpecT, **inputs: StageResult | None) -> StageResult:
@@ -227,20 +206,7 @@ def stage(
     return decorate
 
 
-def action_document(info: StageInfo, spec: Spec, inputs: Mapping[str, str], store: Store) -> dict[str, JsonValue]:
-    """What the key of an action is made of."""
-    document = {"stage": info.name, "version": info.version, "spec": spec.material(), "inputs": dict(inputs)}
-    if isinstance(spec, NamesFiles) and (files := spec.files(store, inputs)) is not None:
-        document["files"] = files
-    return document
-
-
-def input_id(name: str, outputs: Mapping[str, str]) -> str:
-    """The artifact id that an input takes from the outputs of the stage before."""
-    return outputs[_TAKES.get(name, name)]
-
-
-def run_stage(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> StageResult:
+def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     """Hit the action of this stage, spec and inputs, or compute and commit it."""
     started = time.perf_counter()
     env.observer.started(spec.task_id, info.name)
@@ -257,8 +223,8 @@ def run_stage(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) 
     return result
 
 
-def _run(info: StageInfo, env: Env, spec: Spec, inputs: Mapping[str, str]) -> StageResult:
-    document = action_document(info, spec, inputs, env.store)
+def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
+    document = action_document(info.name, spec, inputs, env.store)
     key = digest(document)
     refreshing = (spec.task_id, info.name) in env.refresh
     while True:
@@ -293,7 +259,7 @@ def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]
         waiting.cancel()
 
 
-def _compute(info: StageInfo, spec: Spec, run: StageRun, document: JsonValue) -> StageResult:
+def _compute(info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValue) -> StageResult:
     try:
         info.body(run, spec)
     except BaseException:

@@ -1,12 +1,12 @@
 """support and infer: prepared rows → responses."""
 
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
-from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec
 
 
-@stage("support", version=3, check=check_errors)
+@stage("support", check=check_errors)
 def support(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the support model, whose answers later prompts may use.
 
@@ -17,7 +17,7 @@ def support(run: StageRun, spec: GenerateSpec) -> None:
     generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs))
 
 
-@stage("infer", version=2, check=check_errors)
+@stage("infer", check=check_errors)
 def infer(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the model under test.
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.metrics.filters.verdict import pairwise_verdict
+from gage_eval.planning.judge_overrides import COLUMN, judge_override
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec, JudgeSpec
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.generation import STATUSES, check_errors, generate
-from gage_eval.stages.judge_overrides import COLUMN, judge_override
-from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec, JudgeSpec
 from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
 
@@ -27,7 +27,7 @@ def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
         check_errors(env, spec.generate, result)
 
 
-@stage("judge", version=1, check=_check)
+@stage("judge", check=_check)
 def judge(run: StageRun, spec: JudgeSpec) -> None:
     """Ask the judge about every response, as the sample's ``eval_config`` may change it, and read its verdict.
 

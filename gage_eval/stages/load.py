@@ -6,15 +6,15 @@ import pyarrow as pa
 
 from gage_eval import registry
 from gage_eval.datasets import Filter, reservoir, select
+from gage_eval.planning.specs import LoadSpec
 from gage_eval.stages.base import StageRun, stage
-from gage_eval.stages.specs import LoadSpec
 from gage_eval.tables import RAW
 
 PART_ROWS = 4096
 PART_BYTES = 64 * 1024 * 1024
 
 
-@stage("load", version=1)
+@stage("load")
 def load(run: StageRun, spec: LoadSpec) -> None:
     """Read the records of a dataset as text, untouched.
 

@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError
-from gage_eval.preprocess.few_shot import (
-    Asking,
+from gage_eval.planning.specs import PreprocessSpec
+from gage_eval.prepare.few_shot import (
     Example,
+    FewShotQuery,
     FewShotRules,
     Pool,
     as_chat,
@@ -19,12 +20,11 @@ from gage_eval.preprocess.few_shot import (
     fingerprint,
     own_examples,
 )
-from gage_eval.preprocess.media import MediaReader, media_of
-from gage_eval.sample_record import RecordRejected
-from gage_eval.sample_table import messages_from_array, messages_to_array, rows_of
+from gage_eval.prepare.media import MediaReader, media_of
+from gage_eval.sample.record import RecordRejected
+from gage_eval.sample.table import messages_from_array, messages_to_array, rows_of
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
-from gage_eval.stages.specs import PreprocessSpec
 from gage_eval.tables import PREPARED, REJECTS
 
 _COLUMNS = [
@@ -42,7 +42,6 @@ _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
 
 @stage(
     "preprocess",
-    version=5,
     check=limit_on_rejects(
         "prepared",
         "prepare_rejects",
@@ -157,7 +156,7 @@ class Preparer:
             chosen = [*brought]
             self._media.read([*own, *(example.messages for row in brought for example in row)])
         else:
-            chosen = self._pool.choose(self._asking(samples, ids, own))
+            chosen = self._pool.choose(self._queries(samples, ids, own))
             self._media.read(own)
         options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
         unconditioned = samples["unconditioned_input"].to_pylist()
@@ -172,13 +171,15 @@ class Preparer:
                 out.append(error)
         return out
 
-    def _asking(self, samples: pa.Table, ids: Sequence[str], own: Sequence[list[dict[str, Any]]]) -> Iterator[Asking]:
+    def _asking(
+        self, samples: pa.Table, ids: Sequence[str], own: Sequence[list[dict[str, Any]]]
+    ) -> Iterator[FewShotQuery]:
         """The samples as their examples are chosen by."""
         rules = self._spec.few_shot
         assert rules is not None, "there is a pool"
         rows = rows_of(samples, sorted(rules.match_columns))
         for sample_id, messages, row in zip(ids, own, rows, strict=True):
-            yield Asking(sample_id, fingerprint(messages), rules.matched(row))
+            yield FewShotQuery(sample_id, fingerprint(messages), rules.matched(row))
 
     def _prompt(
         self,

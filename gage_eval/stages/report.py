@@ -4,13 +4,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.canonical import canonical_text
+from gage_eval.planning.specs import ReportSpec
 from gage_eval.report.summary import task_summary
 from gage_eval.stages.base import StageRun, stage
-from gage_eval.stages.specs import ReportSpec
 from gage_eval.tables import REPORT
 
 
-@stage("report", version=3)
+@stage("report")
 def report(run: StageRun, spec: ReportSpec) -> None:
     """Bring together what a task came to.
 

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
+from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import digest
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, WorkGone, chunk_rows
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
-from gage_eval.stages.base import ALL
+from gage_eval.marks import Stage
+from gage_eval.planning.keys import VERSIONS
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec, PromptBinding
 from gage_eval.stages.generation import price_of
-from gage_eval.stages.hooks import RoleHooks
-from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec, PromptBinding
 from gage_eval.store import Store
 
 
@@ -32,7 +33,7 @@ def step_of(
     store: Store,
     spec: GenerateSpec,
     *,
-    stage: str,
+    stage: Stage,
     key: str,
     work_key: str,
     inputs: Mapping[str, str],
@@ -126,9 +127,9 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     return engine.tally.sent
 
 
-def _asks(stage: str, spec: GenerateSpec) -> str:
+def _asks(stage: Stage, spec: GenerateSpec) -> str:
     """Digest of who is asked what, as this machine's software, plug-ins and model files have it."""
-    return digest([stage, ALL[stage].version, spec.material()])
+    return digest([stage, VERSIONS[stage], spec.material()])
 
 
 def _requests(spec: GenerateSpec) -> dict[str, Any]:

@@ -5,23 +5,22 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.errors import InputError
-from gage_eval.preprocess.callables import attach
-from gage_eval.preprocess.compose import build
-from gage_eval.preprocess.media import media_of, without_data, without_data_urls
-from gage_eval.sample_record import RecordRejected, content_id, parse_record
-from gage_eval.sample_rules import normalise_sample
-from gage_eval.sample_table import samples_to_table
+from gage_eval.planning.specs import StandardizeSpec
+from gage_eval.prepare.media import media_of, without_data, without_data_urls
+from gage_eval.sample.record import RecordRejected, content_id, parse_record
+from gage_eval.sample.rules import normalise_sample
+from gage_eval.sample.table import samples_to_table
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
-from gage_eval.stages.specs import StandardizeSpec
+from gage_eval.standardize.callables import attach
+from gage_eval.standardize.compose import build
 from gage_eval.store.media import Media, addresses_in
 from gage_eval.tables import REJECTS, SAMPLES
 
 
 @stage(
     "standardize",
-    version=4,
     check=limit_on_rejects(
         "samples", "rejects", wrong="records are no samples", none="none of its {total} records is a sample"
     ),

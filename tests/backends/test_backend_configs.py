@@ -24,7 +24,7 @@ def test_listing_backends_loads_no_client_and_no_engine(repo_root: Path) -> None
 
     code = (
         "import sys; from gage_eval import registry; registry.backends.names(); "
-        "import gage_eval.engine.http, gage_eval.engine.wal, gage_eval.engine.runtime; "
+        "import gage_eval.client.http, gage_eval.engine.wal, gage_eval.engine.runtime; "
         "print([m for m in ('aiohttp', 'uvloop', 'xllamacpp', 'prefect', 'pandas', 's3fs') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=repo_root, capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import pytest
 from support.calls import ask, chat
 
 from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Request, Response
 from gage_eval.errors import InputError
 
 SCRIPT = """

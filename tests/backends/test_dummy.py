@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gage_eval.backends.base import BackendContext, build_backend
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 
 

@@ -11,9 +11,9 @@ from support.endpoint import mock_endpoint
 from gage_eval.backends.base import Backend, BackendContext, build_backend
 from gage_eval.backends.openai_http import read_chat, read_completion
 from gage_eval.canonical import encode
-from gage_eval.engine.http import Malformed, data_url, parse_json
+from gage_eval.client.http import Malformed, data_url, parse_json
+from gage_eval.client.types import Request
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Request
 from gage_eval.errors import InputError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16

@@ -11,7 +11,7 @@ import pytest
 
 from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.backends.replay import Replay
-from gage_eval.engine.types import Request, Response
+from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 
 RECORDS = [{"id": "a", "answer": "1", "more": {"b.c": "x"}}, {"id": "b", "answer": "2", "more": {"b.c": "y"}}]

@@ -14,8 +14,8 @@ from support.engines import ends, engine_of, is_alive
 from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
 from gage_eval.backends.vllm import VLLM
 from gage_eval.canonical import encode
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"

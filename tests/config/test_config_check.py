@@ -236,7 +236,7 @@ class TestWhatIsRefused:
 
 
 def test_every_field_of_every_model_carries_a_mark() -> None:
-    specs = [spec for spec in vars(models).values() if isinstance(spec, type) and issubclass(spec, models.Spec)]
+    specs = [spec for spec in vars(models).values() if isinstance(spec, type) and issubclass(spec, models.ConfigModel)]
     assert len(specs) > 15
     for spec in specs:
         for name, mark, stage in walk_fields(spec):
@@ -258,7 +258,7 @@ def test_passed_through_loader_keys_are_semantic_for_load() -> None:
         "limit": 3,
         "preprocess": "default",
     }
-    dataset = models.DatasetSpec.model_validate({"dataset_id": "a", "params": params})
+    dataset = models.DatasetConfig.model_validate({"dataset_id": "a", "params": params})
     values = semantic_values(dataset, "load")
     assert values["params"]["labels_path"] == "b.lst"
     assert "path" not in values["params"]

@@ -14,7 +14,7 @@ FIELDS = sorted(
     {
         name
         for spec in vars(models).values()
-        if isinstance(spec, type) and issubclass(spec, models.Spec)
+        if isinstance(spec, type) and issubclass(spec, models.ConfigModel)
         for name in [*spec.model_fields, *spec.ALIASES]
     }
 )

@@ -20,28 +20,28 @@ def test_it_is_json_and_the_same_every_time() -> None:
 
 def test_keys_are_strict_but_for_loaders() -> None:
     assert config_schema()["additionalProperties"] is False
-    assert definition("TaskSpec")["additionalProperties"] is False
+    assert definition("TaskConfig")["additionalProperties"] is False
     assert definition("DatasetParams")["additionalProperties"] is True
 
 
 @pytest.mark.parametrize(
     ("spec", "key"),
-    [("TaskSpec", "epochs"), ("TaskSpec", "generation_params"), ("DatasetParams", "shuffle_seed")],
+    [("TaskConfig", "epochs"), ("TaskConfig", "generation_params"), ("DatasetParams", "shuffle_seed")],
 )
 def test_older_spellings_are_known_and_marked(spec: str, key: str) -> None:
     assert definition(spec)["properties"][key]["deprecated"] is True
 
 
 def test_what_has_a_default_is_not_required() -> None:
-    assert definition("DatasetSpec")["required"] == ["dataset_id"]
-    assert definition("MetricSpec")["required"] == ["metric_id"]
+    assert definition("DatasetConfig")["required"] == ["dataset_id"]
+    assert definition("MetricConfig")["required"] == ["metric_id"]
 
 
 def test_short_forms_are_described() -> None:
     schema = config_schema()
     assert schema["properties"]["metrics"]["items"] == {"$ref": "#/$defs/Metric"}
     assert {"type": "string"} in definition("Step")["anyOf"]
-    assert "infer" in definition("StepSpec")["properties"]["step"]["enum"]
+    assert "infer" in definition("StepConfig")["properties"]["step"]["enum"]
 
 
 def test_every_field_shows_its_mark() -> None:

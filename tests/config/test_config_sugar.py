@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.config.models import MetricSpec
+from gage_eval.config.models import MetricConfig
 from gage_eval.config.sugar import parse_call
 
 
@@ -27,7 +27,7 @@ from gage_eval.config.sugar import parse_call
     ],
 )  # fmt: skip
 def test_forms_of_a_metric(short: object, metric_id: str, implementation: str, params: dict[str, object]) -> None:
-    spec = MetricSpec.model_validate(short)
+    spec = MetricConfig.model_validate(short)
     assert (spec.metric_id, spec.implementation, spec.params) == (metric_id, implementation, params)
 
 

@@ -12,7 +12,8 @@ from gage_eval.config.check import resolve
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.templates import load_suite
 from gage_eval.metrics import bind
-from gage_eval.sample import normalise_sample, samples_to_table
+from gage_eval.sample.rules import normalise_sample
+from gage_eval.sample.table import samples_to_table
 from gage_eval.tables import RESPONSES
 
 Say = Callable[[dict[str, Any]], str]

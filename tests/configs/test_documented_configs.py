@@ -10,11 +10,11 @@ import yaml
 
 from gage_eval import stages
 from gage_eval.config.load import load_config
-from gage_eval.config.plan import make_plan
 from gage_eval.observability.observer import Observers
-from gage_eval.sample import messages_from_array
+from gage_eval.planning.plan import make_plan
+from gage_eval.planning.specs import TaskPlan
+from gage_eval.sample.table import messages_from_array
 from gage_eval.stages import Env
-from gage_eval.stages.specs import TaskSpecs
 from gage_eval.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def prepared(folder: Path, config: dict[str, Any]) -> list[str]:
     store = Store.open(str(folder / "store"))
     env = Env(store, None, Observers(), "the-run")
 
-    def samples(of: TaskSpecs) -> stages.StageResult:
+    def samples(of: TaskPlan) -> stages.StageResult:
         return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))
 
     ready = stages.preprocess(env, task.preprocess, samples=samples(task), few_shot=task.pool and samples(task.pool))

@@ -9,9 +9,9 @@ import yaml
 
 from gage_eval import registry, stages
 from gage_eval.config.load import load_config
-from gage_eval.config.plan import make_plan
 from gage_eval.observability.observer import Observers
-from gage_eval.sample import rows_of
+from gage_eval.planning.plan import make_plan
+from gage_eval.sample.table import rows_of
 from gage_eval.stages import Env
 from gage_eval.store import Store
 

@@ -13,7 +13,7 @@ import pytest
 
 from gage_eval.datasets.hf_hub import HubLoader
 from gage_eval.errors import InputError
-from gage_eval.sample import parse_record
+from gage_eval.sample.record import parse_record
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

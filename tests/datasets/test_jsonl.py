@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gage_eval.datasets.json_file import JsonLoader
 from gage_eval.datasets.jsonl import JsonlLoader
 from gage_eval.errors import InputError
-from gage_eval.sample import RecordRejected, parse_record
+from gage_eval.sample.record import RecordRejected, parse_record
 
 
 def write(folder: Path, name: str, data: bytes | str) -> Path:

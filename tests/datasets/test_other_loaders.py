@@ -17,7 +17,7 @@ import pytest
 from gage_eval import registry
 from gage_eval.datasets.base import stem
 from gage_eval.errors import InputError
-from gage_eval.sample import RecordRejected, parse_record
+from gage_eval.sample.record import RecordRejected, parse_record
 
 
 def build(folder: Path, loader: str, **params: Any) -> Any:

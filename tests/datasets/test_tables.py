@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gage_eval import registry
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import InputError
-from gage_eval.sample import RecordRejected, parse_record
+from gage_eval.sample.record import RecordRejected, parse_record
 
 
 def kept(data: bytes) -> str:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gage_eval.canonical import digest
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.generate import MAX_OPEN_CHUNKS, index_answers
 from gage_eval.engine.job import MIN_CHUNK_ROWS, WorkGone, chunk_rows
-from gage_eval.engine.types import Request, Response
 from gage_eval.engine.wal import LogWriter, read_logs
 from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
 from gage_eval.store import Store

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.engine.types import Response
+from gage_eval.client.types import Response
 from gage_eval.engine.wal import LogWriter, drop, index_logs, read_logs, segments
 from gage_eval.errors import StoreError
 

@@ -77,7 +77,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "parameters": [_at("parameters", {"a": 1}, refused=_NO_LONGER)],
     },
     "Metadata": _METADATA,
-    "DatasetSpec": {
+    "DatasetConfig": {
         "dataset_id": [Change({"datasets.0.dataset_id": "renamed", "tasks.0.dataset_id": "renamed"})],
         "loader": [_at("datasets.0.loader", "keys_plugins:OtherLoader")],
         "hub": [_at("datasets.0.hub", "org/set", refused="reads no hub")],
@@ -113,7 +113,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "max_reject_share": [_data("max_reject_share", 0.5)],
         "on_reject": [_data("on_reject", "skip")],
     },
-    "BackendSpec": {
+    "BackendEntry": {
         "backend_id": [
             Change({"backends.0.backend_id": "new", "role_adapters.0.backend_id": "new",
                     "role_adapters.1.backend_id": "new", "role_adapters.5.backend_id": "new",
@@ -137,7 +137,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "pool_size": [_at("role_adapters.0.resource_requirement.pool_size", 2)],
         "gpus": [_at("role_adapters.0.resource_requirement.gpus", 1)],
     },
-    "RoleAdapterSpec": {
+    "RoleAdapterConfig": {
         "adapter_id": [
             Change({"role_adapters.0.adapter_id": "new", "tasks.0.adapter_id": "new"}, same=True),
             _swapped("role_adapters", 0, 2, "adapter_id", ("dut", "dut_other")),
@@ -170,7 +170,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "role": [_at(f"{_TEMPLATE}.role", "assistant")],
         "content": [_at(f"{_TEMPLATE}.content", "What is it?")],
     },
-    "PromptSpec": {
+    "PromptConfig": {
         "prompt_id": [
             Change({"prompts.0.prompt_id": "new",
                     **{f"role_adapters.{n}.prompt_id": "new" for n in (0, 1, 2, 6, 7, 8)}}, same=True),
@@ -182,7 +182,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "params": [_at("prompts.0.params", {"tone": "Be long."})],
         "description": [_at("prompts.0.description", "Asks.")],
     },
-    "MetricSpec": {
+    "MetricConfig": {
         "metric_id": [_at("metrics.0.metric_id", "renamed")],
         "implementation": [_at("metrics.0.implementation", "contains")],
         "params": [_at("metrics.0.params", {"case_sensitive": True})],
@@ -203,20 +203,20 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "on_missing_field": [_at("metrics.0.on_missing_field", "error")],
         "description": [_at("metrics.0.description", "Right or wrong.")],
     },
-    "GroupSpec": {
+    "GroupConfig": {
         "group_id": [_at("groups", [{"group_id": "g", "tasks": [TASK]}])],
         "tasks": [_at("groups", [{"group_id": "g", "tasks": ["other"]}], refused="no task 'other'")],
         "metrics": [_at("groups", [{"group_id": "g", "tasks": [TASK], "metrics": ["right"]}])],
         "description": [_at("groups", [{"group_id": "g", "tasks": [TASK], "description": "All."}])],
     },
-    "StepSpec": {
+    "StepConfig": {
         "step": [_task("steps.3.step", "support", "one_helper")],
         "adapter_id": [
             _task("steps.0.adapter_id", "dut_twin", "steps", same=True),
             _task("steps.0.adapter_id", "dut_other", "steps"),
         ],
     },
-    "FewShotSpec": {
+    "FewShotConfig": {
         "k": [_few_shot(k=1)],
         "dataset_id": [_few_shot(dataset_id="main_other_twin", same=True), _few_shot(dataset_id="main")],
         "match": [_few_shot(match="topic")],
@@ -226,7 +226,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "form": [_few_shot(form="text")],
         "delimiter": [_few_shot(delimiter="\n")],
     },
-    "TaskSpec": {
+    "TaskConfig": {
         "task_id": [_task("task_id", f"{TASK}2")],
         "dataset_id": [_task("dataset_id", "main_twin", same=True, shown=True), _task("dataset_id", "main_other")],
         "description": [_task("description", "Sums of two.")],
@@ -257,21 +257,21 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "max_unscored_share": [_task("max_unscored_share", 0.5)],
         "max_error_share": [_task("max_error_share", 0.5)],
     },
-    "LimitsSpec": {
+    "LimitsConfig": {
         "tokens": [_at("limits.tokens", 1_000_000)],
         "cost": [_at("limits.cost", 100.0)],
         "wall_s": [_at("limits.wall_s", 600.0)],
     },
-    "ParseFieldSpec": {
+    "ParseFieldConfig": {
         "field": [_task("parse_schema.0.field", "sum", "typed")],
         "type": [_task("parse_schema.0", {"field": "answer", "type": "text"}, "typed")],
         "values": [_task("parse_schema.0.values", ["yes"], "typed")],
     },
-    "ObservabilitySpec": {
+    "ObservabilityConfig": {
         "enabled": [_at("observability.enabled", False)],  # noqa: FBT003
         "level": [_at("observability.level", "DEBUG")],
     },
-    "SinkSpec": {
+    "SinkConfig": {
         "type": [_sink(type="console")],
         "output_path": [_sink(output_path="events.jsonl")],
         "url": [_sink(type="http", url="http://127.0.0.1:9/events")],

@@ -6,10 +6,10 @@ from typing import Any
 
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.dummy import Dummy, DummyConfig
+from gage_eval.client.types import Request
 from gage_eval.datasets.jsonl import JsonlLoader
-from gage_eval.engine.types import Request
-from gage_eval.preprocess.base import Preprocessor
-from gage_eval.preprocess.default import default
+from gage_eval.standardize.base import Preprocessor
+from gage_eval.standardize.default import default
 
 
 class OtherLoader(JsonlLoader):

@@ -11,9 +11,9 @@ from five_rows import Change, Laboratory, computed, computed_metrics, stages_of
 from pydantic import BaseModel
 
 from gage_eval.canonical import JsonValue
-from gage_eval.config.plan import make_plan
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES, mark_of, walk_fields
+from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import load
 from gage_eval.settings import Settings

@@ -312,7 +312,7 @@ def test_an_adapters_id_counts_where_a_prompt_may_show_it(lab: Laboratory, monke
     assert computed(outcome)[:1] == ["infer"]
 
 
-# Places
+# Locations
 
 
 def outputs(outcome: RunOutcome) -> dict[str, dict[str, str]]:

@@ -26,7 +26,7 @@ def test_every_field_of_every_model_carries_a_mark(model: type[BaseModel]) -> No
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.__name__)
 def test_models_in_models_are_nested_so_that_their_own_marks_count(model: type[BaseModel]) -> None:
     # A prompt's messages are one value: the whole template goes into the key.
-    whole = {"PromptSpec.template"}
+    whole = {"PromptConfig.template"}
     for name, field in model.model_fields.items():
         holds_models = any(f"models.{other}" in str(field.annotation) for other in MODELS)
         if holds_models and f"{model.__name__}.{name}" not in whole:

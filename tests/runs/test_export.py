@@ -9,7 +9,7 @@ import pytest
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs import export as module
 from gage_eval.runs.export import EXPORTED, file_name
-from gage_eval.sample_table import rows_of
+from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
 from tests.support.workspace import ROWS, write_config, write_rows
 

@@ -9,7 +9,7 @@ import pytest
 from gage_eval.cli.main import main
 from gage_eval.errors import InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.runs.rescore import Rescored, rescore
 from gage_eval.runs.resume import resumed
 from gage_eval.runs.roots import find_roots
@@ -38,7 +38,7 @@ def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
 
 
 def again(*metrics: Any, run_id: str = "first", **options: Any) -> Rescored:
-    stored = StoredRun.open(Places.at("store"), run_id)
+    stored = StoredRun.open(Locations.at("store"), run_id)
     return rescore(stored, Store.open("store"), [metric_spec(metric) for metric in metrics], **options)
 
 
@@ -105,7 +105,7 @@ def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
     run(here)
     found = again("contains")
     folder = found.save("second")
-    kept = StoredRun.open(Places.at("store"), "second")
+    kept = StoredRun.open(Locations.at("store"), "second")
     assert kept.standing == "completed"
     assert kept.summary == found.summary
     assert kept.summary.run.run_id == "second"
@@ -115,7 +115,7 @@ def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
     }
     assert folder.read("report.html")
     ids = {*kept.outputs["sums", "auto_eval"].values(), *kept.outputs["sums", "infer"].values()}
-    assert ids <= find_roots(Store.open("store"), Places.at("store")).artifacts
+    assert ids <= find_roots(Store.open("store"), Locations.at("store")).artifacts
     assert values(again("exact_match", run_id="second")) == {"sums/exact_match": pytest.approx(1 / ROWS)}
     with pytest.raises(InputError, match="resume that one"):
         resumed("second", store="store")
@@ -131,7 +131,7 @@ def test_the_command_prints_the_table_or_json_and_saves(here: Path, capsys: pyte
     assert [path.name for path in (here / "store" / "runs").iterdir()] == ["first"]
     assert _exit([*command, "--json", "--save", "--run-id", "kept"]) == 0
     assert orjson.loads(capsys.readouterr().out)["run"]["run_id"] == "kept"
-    assert StoredRun.open(Places.at("store"), "kept").status == "completed"
+    assert StoredRun.open(Locations.at("store"), "kept").status == "completed"
     for wrong, said in (
         (["score", "first", "--store", "store", "--metric", "contain"], "Did you mean 'contains'"),
         (["score", "frist", "--store", "store", "--metric", "contains"], "Did you mean 'first'"),

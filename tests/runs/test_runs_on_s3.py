@@ -10,7 +10,7 @@ from support.runs import write_config
 import gage_eval
 from gage_eval.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
-from gage_eval.runs.options import Places
+from gage_eval.runs.options import Locations
 from gage_eval.store import Store
 from tests.store.proxy import failing_proxy
 
@@ -56,7 +56,7 @@ def test_a_run_whose_first_word_arrived_unanswered_is_not_taken_for_another_s(
     with failing_proxy(s3_server, every=2, lose_reply=True) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         for name in ("one", "two", "three", "four"):
-            assert RunFolder.create(Places(s3_url, s3_url), name, {"status": "running"}).run_id == name
+            assert RunFolder.create(Locations(s3_url, s3_url), name, {"status": "running"}).run_id == name
 
 
 def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:

@@ -10,8 +10,7 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.engine.runtime import Runtime
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
-from gage_eval.stages import Env, StageResult
-from gage_eval.stages.specs import (
+from gage_eval.planning.specs import (
     GenerateSpec,
     JudgeSpec,
     LoadSpec,
@@ -20,6 +19,7 @@ from gage_eval.stages.specs import (
     ScoreSpec,
     StandardizeSpec,
 )
+from gage_eval.stages import Env, StageResult
 from gage_eval.store import Artifact, Store
 
 

@@ -12,13 +12,13 @@ from support.runs import write_config
 
 from gage_eval import stages
 from gage_eval.canonical import digest
-from gage_eval.config.plan import make_plan
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observers
+from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
-from gage_eval.stages import Env, StageResult, TaskSpecs
+from gage_eval.stages import Env, StageResult, TaskPlan
 from gage_eval.stages.base import action_document
 from gage_eval.stages.sharing import serve, session_of, step_of
 from gage_eval.store import Store
@@ -33,7 +33,7 @@ class Shared:
     def __init__(self, folder: Path, endpoint: MockEndpoint, **changes: Any) -> None:
         config = write_config(folder, endpoint.url, rows=ROWS, backend={"max_concurrency": 8}, **changes)
         self.store = Store.open(str(folder / ".gage"))
-        self.task: TaskSpecs = make_plan(load(RunOptions(config=str(config)))).tasks[0]
+        self.task: TaskPlan = make_plan(load(RunOptions(config=str(config)))).tasks[0]
         self.folder = folder
         with Runtime() as runtime:
             env = self.env(runtime)

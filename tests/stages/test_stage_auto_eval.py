@@ -11,8 +11,8 @@ from stages.calling import Bench
 from gage_eval import stages
 from gage_eval.errors import InputError, RunFailed
 from gage_eval.metrics import BoundMetric, bind
+from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages import StageResult
-from gage_eval.stages.specs import ScoreSpec
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"Q{row}" if row % 2 else "no"} for row in range(6)]
 MATCH = bind("exact_match")

@@ -13,11 +13,11 @@ from support.pictures import write_image
 
 from gage_eval import stages
 from gage_eval.errors import InputError
-from gage_eval.preprocess.few_shot import FewShotRules, shuffled
-from gage_eval.preprocess.media import MediaRules
-from gage_eval.sample_table import messages_from_array
+from gage_eval.planning.specs import LoadSpec, PreprocessSpec, StandardizeSpec
+from gage_eval.prepare.few_shot import FewShotRules, shuffled
+from gage_eval.prepare.media import MediaRules
+from gage_eval.sample.table import messages_from_array
 from gage_eval.stages import StageResult
-from gage_eval.stages.specs import LoadSpec, PreprocessSpec, StandardizeSpec
 
 
 def question(row: int, **fields: Any) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from gage_eval.canonical import digest
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
+from gage_eval.planning.judge_overrides import judge_override
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec, PromptBinding, ScoreSpec
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
-from gage_eval.stages.judge_overrides import judge_override
-from gage_eval.stages.render import RoleSource
 from gage_eval.stages.sharing import serve, session_of, step_of
-from gage_eval.stages.specs import GenerateSpec, PromptBinding, ScoreSpec
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(4)]

@@ -6,12 +6,12 @@ import pytest
 from stages.calling import Bench
 
 from gage_eval.backends.dummy import Dummy
-from gage_eval.engine.types import Request
+from gage_eval.client.types import Request
 from gage_eval.errors import InputError
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.specs import GenerateSpec
 from gage_eval.prompts.render import PromptError
 from gage_eval.stages import StageResult
-from gage_eval.stages.render import RoleSource
-from gage_eval.stages.specs import GenerateSpec
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(3)]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.canonical import encode
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.types import Request, Response
 
 
 def chat(number: int, **params: Any) -> Request:

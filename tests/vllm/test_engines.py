@@ -15,7 +15,7 @@ from support.engines import engine_of
 
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm import VLLM
-from gage_eval.engine.types import Request
+from gage_eval.client.types import Request
 from gage_eval.errors import EndpointFailed
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

@@ -9,12 +9,12 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from gage_eval.field_paths import MISSING, walk
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.lists import list_items
 from gage_eval.metrics.numbers import exact, last_number
 from gage_eval.metrics.words import f1
-from gage_eval.paths import MISSING, walk
 
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 _FARTHEST = 10**305

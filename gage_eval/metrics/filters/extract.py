@@ -3,11 +3,11 @@
 import re
 from typing import Literal
 
+from gage_eval.field_paths import MISSING, walk
 from gage_eval.metrics.base import text_filter
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.latex import boxed_content, last_boxed
 from gage_eval.metrics.text_utils import as_text
-from gage_eval.paths import MISSING, walk
 
 # Linear: the dot stands between the digits, so that a long run of them is read in one way only.
 _RATING = (re.compile(r"\[\[([0-9]+(?:\.[0-9]*)?)\]\]"), re.compile(r"\[([0-9]+(?:\.[0-9]*)?)\]"))

@@ -1,0 +1,62 @@
+"""What a run may take at most: tokens, money, time."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gage_eval.client.types import Response
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a backend's tokens cost, each for a million of them."""
+
+    input: float = 0.0
+    output: float = 0.0
+
+
+class Budget:
+    """Counts what the answers of a run take; used from the run's loop only.
+
+    What was answered by earlier runs costs nothing. Answers under way when the budget ends are still taken.
+
+    Args:
+        tokens: of prompts and answers, as the endpoints count them.
+        cost: in the currency of the prices.
+        wall_s: seconds from now.
+        now: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        tokens: int | None = None,
+        cost: float | None = None,
+        wall_s: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tokens, self._cost, self._wall_s = tokens, cost, wall_s
+        self._now = now
+        self._began = now()
+        self._limited = tokens is not None or cost is not None or wall_s is not None
+        self.tokens = 0
+        self.cost = 0.0
+
+    def spend(self, response: Response, price: Price) -> None:
+        """Count an answer that was asked for."""
+        if self._limited:
+            prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
+            self.tokens += prompt + answer
+            self.cost += (prompt * price.input + answer * price.output) / 1_000_000
+
+    def spent(self) -> str | None:
+        """Which limit is reached, in words; None while there is something left."""
+        if not self._limited:
+            return None
+        if self._tokens is not None and self.tokens >= self._tokens:
+            return f"limits.tokens ({self._tokens:,}) is reached: {self.tokens:,} tokens were taken"
+        if self._cost is not None and self.cost >= self._cost:
+            return f"limits.cost ({self._cost:g}) is reached: the answers cost {self.cost:.4g}"
+        if self._wall_s is not None and (elapsed := self._now() - self._began) >= self._wall_s:
+            return f"limits.wall_s ({self._wall_s:g}) is reached: {elapsed:,.0f} s have passed"
+        return None

@@ -1,0 +1,333 @@
+"""One HTTP endpoint: a session, precomputed URLs and headers, calls tried again by the one policy."""
+
+import base64
+import io
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.pace import Breaker, Rates
+from gage_eval.client.retry import Action, Failure, RetryPolicy, classify
+from gage_eval.client.streams import StreamError, read_stream
+from gage_eval.client.types import Response, without_surrogates
+from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.store.media_types import media_type
+
+if TYPE_CHECKING:
+    import aiohttp
+    import yarl
+
+_log = logging.getLogger(__name__)
+
+# What says that an endpoint has too much to do.
+_OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
+_EVENTS = "text/event-stream"
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_MAX_REPLY = 256 * 2**20
+# aiohttp warns that bytes beyond this size block the loop; from a file object it sends them in pieces.
+_LARGE_BODY = 2**20
+
+
+class Malformed(Exception):
+    """An answer that is no JSON or lacks what an answer must have; tried again."""
+
+
+class HTTPEndpoint:
+    """An HTTP API at one base URL, opened once and shared by all calls.
+
+    Args:
+        base_url: http or https; the part before ``/chat/completions``.
+        api_key: sent as bearer token; shown nowhere.
+        policy: when a failed request is sent again.
+        timeout_s: longest time for one request, from sending to the last byte.
+        connect_timeout_s: longest time to connect.
+        env: where proxies are configured (``HTTPS_PROXY``, ``NO_PROXY``, …).
+        is_alive: whether the server's process runs, where it is ours; a dead one is not waited for.
+        limiter: is told how each attempt went; a call that waits to be sent again lends its slot to others.
+        rates: what the endpoint gets a minute.
+        give_up_after_s: how long every attempt may fail before the endpoint counts as gone.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        policy: RetryPolicy,
+        timeout_s: float = 600.0,
+        connect_timeout_s: float = 10.0,
+        env: Mapping[str, str],
+        is_alive: Callable[[], bool] | None = None,
+        limiter: Limiter | None = None,
+        rates: Rates | None = None,
+        give_up_after_s: float = math.inf,
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._api_key = api_key
+        self._policy = policy
+        self._timeout_s = timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._env = env
+        self._is_alive = is_alive
+        self._limiter = limiter or Limiter(1)
+        self._rates = rates or Rates(None, None)
+        self._breaker = Breaker(give_up_after_s, policy.max_elapsed_s)
+        self._session: aiohttp.ClientSession | None = None
+        self._urls: dict[str, yarl.URL] = {}
+        self._proxy: str | None = None
+        self._answered_at = -1.0
+        self._warned = False
+
+    async def open(self) -> None:
+        """Make the session. Sends nothing.
+
+        Raises:
+            InputError: the URL, or the environment's proxy, cannot be used.
+        """
+        import aiohttp
+        import yarl
+
+        try:
+            self._base = yarl.URL(self.base_url)
+        except ValueError as error:
+            raise InputError(f"base_url '{self.base_url}' is no URL: {error}.") from None
+        self._proxy = _proxy_for(self._base, self._env)
+        headers = {
+            "Content-Type": "application/json",
+            # A body that is not compressed cannot expand to more than it is.
+            "Accept-Encoding": "identity",
+            "User-Agent": "gage-eval",
+        }
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=self._connect_timeout_s),
+        )
+        self._transient = (aiohttp.ClientError, OSError)
+        self._unreachable = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+    async def close(self) -> None:
+        """Close the session and its connections; nothing when it is closed already."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def call(
+        self, path: str, body: bytes, read: Callable[[bytes], Response], *, stream: bool = False
+    ) -> Response:
+        """Send a body until an answer can be read or the policy gives up.
+
+        Args:
+            path: below the base URL, as ``chat/completions``.
+            body: JSON text.
+            read: makes a `Response` of an answer's body; raises `Malformed`.
+            stream: the body asks for a stream, whose first token is timed.
+
+        Returns:
+            The answer, or a response of status ``error`` with its kind and what each attempt came to.
+
+        Raises:
+            EndpointFailed: no call can succeed: the key or the model is refused, or nothing answers at all.
+            BudgetSpent: the run's limits were reached while the call waited to be sent.
+        """
+        started = time.monotonic()
+        errors: list[str] = []
+        reserved = 0.0
+        while True:
+            if self._rates.limited:
+                turn, reserved = self._rates.turn(body)
+                if turn > 0:
+                    waiting = time.monotonic()
+                    await self._limiter.wait(turn)
+                    started += time.monotonic() - waiting
+            attempt = self._breaker.sent()
+            try:
+                result = await self._attempt(path, body, read, stream)
+            finally:
+                self._breaker.ended(attempt)
+            if isinstance(result, Response):
+                self._went_through()
+                if self._rates.limited:
+                    self._rates.used(reserved, _tokens_of(result))
+                result.attempts = len(errors) + 1
+                result.errors = errors
+                return result
+            errors.append(result.message)
+            wait = self._after(result, len(errors), time.monotonic() - started)
+            if wait is None:
+                return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
+            await self._limiter.pause(wait)
+
+    def _went_through(self) -> None:
+        self._breaker.answered()
+        self._limiter.answered()
+
+    def _after(self, failure: Failure, attempts: int, elapsed_s: float) -> float | None:
+        """Seconds to wait after a failed attempt; None when the row is given up.
+
+        Raises:
+            EndpointFailed: no other call can succeed either.
+        """
+        unreachable = failure.kind == "unreachable"
+        if failure.action is Action.FATAL and not unreachable:
+            raise EndpointFailed(f"{self.base_url} answers {failure.message}.{_remedy(failure)}")
+        if failure.action is Action.ROW:
+            self._went_through()
+            return None
+        if failure.kind in _OVERLOAD:
+            self._limiter.overloaded()
+        failing = self._breaker.opened_by(failure, attempts)
+        if failing is not None:
+            what = "cannot be reached" if unreachable else "refuses all requests" if failure.is_refusal else "fails"
+            raise EndpointFailed(
+                f"{self.base_url} {what}: for {failing:.0f} s every attempt came to nothing ({failure.message})."
+            )
+        wait = self._policy.wait_s(attempts, elapsed_s, failure)
+        if wait is None and unreachable:
+            never = self._answered_at < time.monotonic() - elapsed_s
+            if never or failure.action is Action.FATAL:
+                raise EndpointFailed(f"{self.base_url} cannot be reached ({failure.message}; {attempts} attempts).")
+        return self._breaker.soonest(wait) if unreachable and wait is not None else wait
+
+    async def _attempt(
+        self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool
+    ) -> Response | Failure:
+        """One request: the answer, or what went wrong."""
+        assert self._session is not None, "the endpoint is not open"
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = self._base.joinpath(*path.split("/")).with_query(self._base.query)
+        data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
+        first_token: float | None = None
+        sent = time.perf_counter()
+        try:
+            async with self._session.post(url, data=data, proxy=self._proxy, allow_redirects=False) as reply:
+                if stream and reply.status == 200 and reply.content_type == _EVENTS:
+                    text, first_token = await read_stream(reply.content.iter_any(), _MAX_REPLY)
+                else:
+                    text = await _read(reply)
+        except TimeoutError as error:
+            if isinstance(error, self._unreachable):
+                return self._refused(f"no connection within {self._connect_timeout_s:g} s")
+            return Failure(Action.RETRY, "timeout", f"no answer within {self._timeout_s:g} s")
+        except self._unreachable as error:
+            return self._refused(_reason(error))
+        except (Malformed, StreamError) as error:
+            return Failure(Action.RETRY, "malformed", self._hide(str(error)))
+        except self._transient as error:
+            return Failure(Action.RETRY, "connection", self._hide(_reason(error)))
+        self._answered_at = time.monotonic()
+        self._warned = False
+        if reply.status != 200:
+            failure = classify(reply.status, text, reply.headers)
+            return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)
+        try:
+            response = read(text)
+        except Malformed as error:
+            return Failure(Action.RETRY, "malformed", self._hide(str(error)))
+        response.latency_ms = (time.perf_counter() - sent) * 1000.0
+        if first_token is not None:
+            response.ttft_ms = (first_token - sent) * 1000.0
+        return response
+
+    def _refused(self, reason: str) -> Failure:
+        if self._is_alive is not None and not self._is_alive():
+            return Failure(Action.FATAL, "unreachable", f"its server ended: {reason}")
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s cannot be reached (%s); trying again for a while.", self.base_url, reason)
+        return Failure(Action.RETRY, "unreachable", reason)
+
+    def _hide(self, text: str) -> str:
+        """The text without the key, should an endpoint repeat it."""
+        return text.replace(self._api_key, "***") if self._api_key else text
+
+
+def parse_json(text: bytes) -> Any:
+    """The value of an endpoint's JSON: lone surrogates and bad UTF-8 become U+FFFD, NaN is let through.
+
+    Raises:
+        Malformed: not JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return without_surrogates(json.loads(text.decode(errors="replace")))
+    except (ValueError, RecursionError):
+        raise Malformed(f"no JSON: {text[:200].decode(errors='replace')!r}") from None
+
+
+def data_url(data: bytes, known: str | None = None) -> str:
+    """A data URL of media bytes, of the type that is known or else told by the content."""
+    return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
+
+
+async def _read(reply: "aiohttp.ClientResponse") -> bytes:
+    """The whole body, up to a size no honest answer has."""
+    if reply.content_length is not None and reply.content_length <= _MAX_REPLY:
+        return await reply.read()
+    body = bytearray()
+    async for piece in reply.content.iter_any():
+        body += piece
+        if len(body) > _MAX_REPLY:
+            raise Malformed(f"an answer of more than {_MAX_REPLY >> 20} MiB")
+    return bytes(body)
+
+
+def _proxy_for(url: "yarl.URL", env: Mapping[str, str]) -> str | None:
+    """The proxy of the environment for a URL, found once: aiohttp's own way costs a thread hop a request."""
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+    proxies = {
+        name.lower().removesuffix("_proxy"): value
+        for name, value in env.items()
+        if name.lower().endswith("_proxy") and value
+    }
+    proxy = proxies.get(url.scheme, proxies.get("all"))
+    host = url.host or ""
+    if proxy is None or host in _LOOPBACK or proxy_bypass_environment(host, proxies):
+        return None
+    if not proxy.startswith(("http://", "https://")):
+        raise InputError(
+            f"the proxy set for {url.scheme} URLs is no http:// or https:// URL: change {url.scheme}_proxy."
+        )
+    return proxy
+
+
+def _tokens_of(response: Response) -> int | None:
+    """Tokens an answer took, as far as the endpoint counts them."""
+    counted = [count for count in (response.prompt_tokens, response.completion_tokens) if count is not None]
+    return sum(counted) if counted else None
+
+
+def _reason(error: BaseException) -> str:
+    import ssl
+
+    text = str(error).strip()
+    # A connector's own words repeat the address; what the system said is what counts.
+    cause = getattr(error, "os_error", None)
+    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
+        text = (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()
+    return " ".join(text[:200].split()) or type(error).__name__
+
+
+def _remedy(failure: Failure) -> str:
+    if failure.kind in {"http_401", "http_403"}:
+        return " Set the key that 'api_key' refers to."
+    if failure.kind == "http_404":
+        return " Check 'base_url' and 'model'."
+    if failure.kind == "quota":
+        return " The account's quota is used up."
+    return " Set 'base_url' to where it points: requests are not redirected."

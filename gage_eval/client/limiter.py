@@ -1,0 +1,176 @@
+"""How many calls an endpoint has in flight at once."""
+
+import asyncio
+from collections import deque
+
+from gage_eval.client.adaptive import Adaptive
+from gage_eval.errors import BudgetSpent
+
+
+class Limiter:
+    """A first-come-first-served limit that may change while calls wait; used from one event loop only.
+
+    The holder of a slot keeps it until the answer's log record is written, so that a crash loses at most
+    `limit` answers. While a call waits to be sent again it lends its slot to another (`pause`).
+
+    Args:
+        limit: slots; an adaptive limit never exceeds it.
+        adaptive: whether `overloaded` changes the limit.
+    """
+
+    __slots__ = ("_adaptive", "_cap", "_lent", "_stopped", "_timers", "_waiting", "active", "adaptive", "limit")
+
+    _adaptive: Adaptive
+
+    def __init__(self, limit: int, *, adaptive: bool = False) -> None:
+        self.adaptive = adaptive
+        self.active = 0
+        # Slots of calls that wait to be sent again.
+        self._lent = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timers: set[asyncio.Future[None]] = set()
+        self._stopped: str | None = None
+        self._set(limit)
+
+    @property
+    def cap(self) -> int:
+        """The most slots there may be."""
+        return self._cap
+
+    def resize(self, limit: int) -> None:
+        """Change the limit and the cap: more slots are given out at once, fewer as calls end."""
+        self._set(limit)
+        self._grant()
+
+    def answered(self) -> None:
+        """An attempt got through."""
+        if self.adaptive:
+            self._adaptive.answered(self.active, self._wanted)
+            self._follow()
+
+    def overloaded(self) -> None:
+        """An attempt was refused, or not answered in time: the endpoint has too much to do."""
+        if self.adaptive:
+            self._adaptive.overloaded(self.active, self._wanted)
+            self._follow()
+
+    @property
+    def _wanted(self) -> int:
+        return self.active + len(self._waiting) + self._lent
+
+    def _follow(self) -> None:
+        self.limit = self._adaptive.limit
+        self._grant()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait with the slot held.
+
+        Raises:
+            BudgetSpent: nothing more is sent (`stop`).
+        """
+        if self._stopped is None:
+            loop = asyncio.get_running_loop()
+            timer = loop.create_future()
+            handle = loop.call_later(seconds, _fire, timer)
+            self._timers.add(timer)
+            try:
+                await timer
+            finally:
+                self._timers.discard(timer)
+                handle.cancel()
+        self._go_on()
+
+    async def pause(self, seconds: float) -> None:
+        """Lend the holder's slot to others for a while, then wait for one again.
+
+        In turn: a call that went first would meet every refusal of an overload itself, until it has no attempts left.
+
+        Raises:
+            BudgetSpent: nothing more is sent (`stop`).
+        """
+        self._lent += 1
+        self._release()
+        try:
+            try:
+                await self.wait(seconds)
+            finally:
+                self._lent -= 1
+            await self.__aenter__()
+        except BaseException:
+            # The holder gives back what it holds when it leaves.
+            self.active += 1
+            raise
+        self._go_on()
+
+    def stop(self, reason: str) -> None:
+        """Have nothing sent again: who waits to do so gets `BudgetSpent` with this reason, now and from here on."""
+        self._stopped = reason
+        for timer in self._timers:
+            _fire(timer)
+
+    async def __aenter__(self) -> None:
+        if self.active < self.limit and not self._waiting:
+            self.active += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # The slot was granted in the same turn of the loop in which the waiter was cancelled.
+                self._release()
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def _go_on(self) -> None:
+        if self._stopped is not None:
+            raise BudgetSpent(self._stopped)
+
+    def _set(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError(f"a limit of {limit} lets nothing through")
+        self.limit = self._cap = limit
+        self._adaptive = Adaptive(limit)
+
+    def _release(self) -> None:
+        self.active -= 1
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and self.active < self.limit:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.active += 1
+                turn.set_result(None)
+
+
+def _fire(timer: asyncio.Future[None]) -> None:
+    if not timer.done():
+        timer.set_result(None)
+
+
+class CombinedLimiter:
+    """A slot of two limits at once: first of the narrower circle, then of the endpoint."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, outer: Limiter, inner: Limiter) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    async def __aenter__(self) -> None:
+        await self._outer.__aenter__()
+        try:
+            await self._inner.__aenter__()
+        except BaseException:
+            await self._outer.__aexit__()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._inner.__aexit__()
+        await self._outer.__aexit__()

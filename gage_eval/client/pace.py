@@ -1,0 +1,173 @@
+"""How much an endpoint gets a minute, and when it counts as gone."""
+
+import math
+import time
+from collections.abc import Callable
+
+from gage_eval.client.retry import Failure
+
+# So much of a minute's allowance may go out at once.
+_BURST_S = 1.0
+# An endpoint that was never there is given this share of the time one has that is gone.
+_NEVER_THERE = 1 / 6
+# Bytes of a request body that make a token, before any answer has said how many there are.
+_BYTES_PER_TOKEN = 4
+
+
+class Pace:
+    """A rate, first come first served: each taker is told when its turn is (the generic cell rate algorithm).
+
+    Args:
+        per_minute: units a minute; about a second's worth may be taken at once.
+        now: a monotonic clock in seconds.
+    """
+
+    def __init__(self, per_minute: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._interval = 60.0 / per_minute
+        self._now = now
+        self._due = now() - _BURST_S
+
+    def take(self, units: float) -> float:
+        """Take units and return the seconds to wait before they are used."""
+        due = max(self._due, self._now() - _BURST_S)
+        self._due = due + units * self._interval
+        return max(0.0, due - self._now())
+
+    def correct(self, units: float) -> None:
+        """So many more units were used than taken; fewer, when negative."""
+        self._due += units * self._interval
+
+
+class Rates:
+    """Requests and tokens a minute of one endpoint.
+
+    What a request will use is estimated by the mean of the answers so far and corrected by what the endpoint counts.
+    """
+
+    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self._requests = Pace(requests_per_minute) if requests_per_minute else None
+        self._tokens = Pace(tokens_per_minute) if tokens_per_minute else None
+        self._used = 0
+        self._answers = 0
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return self._requests is not None or self._tokens is not None
+
+    def turn(self, body: bytes) -> tuple[float, float]:
+        """Take a request's turn; returns the seconds to wait for it and the tokens that were set aside."""
+        wait = 0.0 if self._requests is None else self._requests.take(1)
+        estimate = 0.0
+        if self._tokens is not None:
+            estimate = self._used / self._answers if self._answers else len(body) / _BYTES_PER_TOKEN
+            wait = max(wait, self._tokens.take(estimate))
+        return wait, estimate
+
+    def used(self, estimate: float, tokens: int | None) -> None:
+        """A request that was given its turn used so many tokens; None where the endpoint does not count."""
+        if self._tokens is None or tokens is None:
+            return
+        self._used += tokens
+        self._answers += 1
+        self._tokens.correct(tokens - estimate)
+
+
+class Breaker:
+    """Tells an endpoint that is gone from one that fails now and then.
+
+    It opens when for ``give_up_after_s`` nothing was answered and every attempt failed: at once where nothing listens,
+    for other failures when they met several rows, so that one row that breaks a server does not end the run.
+    Refusals for load (429, or with a `Retry-After`) are signs of life. They open it only where nothing was ever
+    answered, after ``refused_most_s`` or, if the endpoint asked for longer, when that is over.
+
+    Failures and refusals both wait for the attempts that were sent within their time: a slow endpoint may answer yet.
+
+    Args:
+        give_up_after_s: how long it may fail.
+        refused_most_s: how long it may refuse everything from its first answer on.
+        now: a monotonic clock in seconds.
+    """
+
+    _ROWS = 3
+
+    def __init__(
+        self, give_up_after_s: float, refused_most_s: float = math.inf, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._give_up_after_s = give_up_after_s
+        self._refused_most_s = refused_most_s
+        self._now = now
+        self._since: float | None = None
+        self._rows = 0
+        self._there = False
+        self._answers = False
+        self._refused_since: float | None = None
+        # Seconds after the first refusal until which the endpoint asked to be left alone.
+        self._left_alone_s = 0.0
+        # When each attempt that is under way was sent, oldest first.
+        self._sent: dict[int, float] = {}
+        self._attempts = 0
+
+    def sent(self) -> int:
+        """An attempt begins; its number, for `ended`."""
+        self._attempts += 1
+        self._sent[self._attempts] = self._now()
+        return self._attempts
+
+    def ended(self, attempt: int) -> None:
+        """An attempt came to something; what that is, is told next."""
+        del self._sent[attempt]
+
+    def answered(self) -> None:
+        """The endpoint answered."""
+        self._answers = True
+        self._lives()
+
+    def opened_by(self, failure: Failure, attempts: int) -> float | None:
+        """Count a failed attempt; how long the endpoint has been failing, once that is too long.
+
+        Args:
+            failure: what the attempt came to.
+            attempts: how many attempts of this call have failed.
+        """
+        now = self._now()
+        if failure.is_refusal:
+            self._lives()
+            return None if self._answers else self._refused(now, failure.retry_after_s or 0.0)
+        if self._since is None:
+            self._since = now
+        if self._rows == 0 or attempts == 1:
+            self._rows += 1
+        failing = now - self._since
+        unreachable = failure.kind == "unreachable"
+        self._there |= not unreachable
+        gone = unreachable or (self._rows >= self._ROWS and not self._is_awaited(self._since + self._most_s))
+        return failing if gone and failing >= self._most_s else None
+
+    def soonest(self, wait_s: float) -> float:
+        """How long to wait where nothing listens: no longer than until the endpoint counts as gone."""
+        since = self._now() if self._since is None else self._since
+        return min(wait_s, max(0.0, since + self._most_s - self._now()))
+
+    @property
+    def _most_s(self) -> float:
+        return self._give_up_after_s if self._there else self._give_up_after_s * _NEVER_THERE
+
+    def _lives(self) -> None:
+        self._there = True
+        self._since = None
+        self._rows = 0
+
+    def _refused(self, now: float, retry_after_s: float) -> float | None:
+        if self._refused_since is None:
+            self._refused_since = now
+        refusing = now - self._refused_since
+        if refusing < self._refused_most_s:
+            self._left_alone_s = max(self._left_alone_s, refusing + retry_after_s)
+            return None
+        over = refusing >= self._left_alone_s and not self._is_awaited(self._refused_since + self._refused_most_s)
+        return refusing if over else None
+
+    def _is_awaited(self, moment: float) -> bool:
+        """Whether an attempt sent before a moment is still under way."""
+        return next(iter(self._sent.values()), math.inf) < moment

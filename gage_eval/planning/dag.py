@@ -1,0 +1,69 @@
+"""The one DAG: what goes into what. Runners differ only in how they call a stage."""
+
+from typing import Protocol, TypeVar
+
+from gage_eval.marks import Stage
+from gage_eval.planning.specs import TaskPlan
+
+T = TypeVar("T")
+
+
+class Call(Protocol[T]):
+    """Runs (or submits) a stage of a task. Inputs are named; an input that is None takes no part."""
+
+    def __call__(self, stage: Stage, task: TaskPlan, /, **inputs: T | None) -> T: ...
+
+
+def prepare(task: TaskPlan, call: Call[T]) -> tuple[T, T]:
+    """The part of the DAG that no model takes part in: what standardize and preprocess give."""
+    samples = call("standardize", task, raw=call("load", task))
+    pool = None
+    if task.pool is not None:
+        pool = call("standardize", task.pool, raw=call("load", task.pool))
+    return samples, call("preprocess", task, samples=samples, few_shot=pool)
+
+
+def run_dag(task: TaskPlan, call: Call[T]) -> T:
+    """Chain the stages of one task and return what the last one gives.
+
+    Args:
+        task: the task's specs.
+        call: runs one stage; its results (or futures of them) are passed on as inputs of others. An input is
+            named after the output it takes from that result; ``few_shot`` takes ``samples``.
+    """
+    samples, prepared = prepare(task, call)
+    support = call("support", task, prepared=prepared, samples=samples) if task.support else None
+    # Only a prompt looks into samples and support answers: a changed label alone never asks a model again.
+    looks = task.infer.reads_samples
+    responses = call(
+        "infer",
+        task,
+        prepared=prepared,
+        samples=samples if looks else None,
+        support_responses=support if looks else None,
+    )
+    judgments = call(
+        "judge",
+        task,
+        prepared=prepared,
+        samples=samples,
+        responses=responses,
+        support_responses=support if task.judge.reads_support else None,
+    )
+    metrics = call(
+        "auto_eval",
+        task,
+        samples=samples,
+        responses=responses,
+        response_telemetry=responses if task.auto_eval.reads_telemetry else None,
+        judgments=judgments if task.auto_eval.reads_judgments else None,
+    )
+    return call(
+        "report",
+        task,
+        metrics=metrics,
+        samples=samples,
+        rejects=samples,
+        prepare_rejects=prepared,
+        responses=responses,
+    )

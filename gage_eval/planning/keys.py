@@ -1,0 +1,96 @@
+"""What the key of an action is made of.
+
+A key is the digest of a stage's name, its version, the material of its spec and the ids of the artifacts that go in.
+Versions stand here and not with the stages' code, because a plan must know every key before anything is computed.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol, runtime_checkable
+
+from gage_eval.canonical import JsonValue
+from gage_eval.marks import Stage
+from gage_eval.metrics import BoundMetric
+from gage_eval.store import Store
+
+# Raise a stage's version whenever the same inputs give another output.
+VERSIONS: Mapping[Stage, int] = {
+    "load": 1,
+    "standardize": 4,
+    "preprocess": 5,
+    "support": 3,
+    "infer": 2,
+    "judge": 1,
+    "auto_eval": 3,
+    "report": 3,
+}
+# Of steps within stages: a metric's scores, the rendering of a role's requests, the reading of a judge's verdict.
+SCORES_VERSION = 2
+RENDER_VERSION = 1
+JUDGE_PARSER_VERSION = 3
+
+# Inputs that are named for their use. All others carry the name of the output they take.
+_TAKES: Mapping[str, str] = {"few_shot": "samples"}
+
+
+class StageSpec(Protocol):
+    """What a stage is asked to do, resolved from the config."""
+
+    @property
+    def task_id(self) -> str: ...
+
+    def material(self) -> JsonValue:
+        """Everything of the spec that determines the stage's result: values, code and data identities."""
+
+
+@runtime_checkable
+class NamesFiles(Protocol):
+    """A spec of a stage that reads files which its inputs name."""
+
+    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
+        """What those files hold; None for none. It goes into the key beside the spec."""
+
+
+def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], store: Store) -> dict[str, JsonValue]:
+    """What the key of a stage's action is made of.
+
+    Args:
+        stage: its name.
+        spec: what it is asked to do.
+        inputs: artifact ids by input.
+        store: holds the inputs.
+    """
+    document = {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs)}
+    if isinstance(spec, NamesFiles) and (files := spec.files(store, inputs)) is not None:
+        document["files"] = files
+    return document
+
+
+def scores_document(
+    metric: BoundMetric, inputs: Mapping[str, str], overriding: Collection[str] = ()
+) -> dict[str, JsonValue]:
+    """What the key of one metric's scores is made of.
+
+    Args:
+        metric: the metric; only the inputs that it reads count.
+        inputs: artifact ids by input of auto_eval.
+        overriding: names in the samples' ``eval_config`` that change its scores. The parameters themselves are in the
+            samples, but whose they are depends on what the metrics are called.
+    """
+    read = ["samples", "responses"]
+    read += ["judgments"] if metric.reads_judgments else []
+    read += ["response_telemetry"] if metric.reads_telemetry else []
+    document: dict[str, JsonValue] = {
+        "stage": "scores",
+        "version": SCORES_VERSION,
+        "metric": metric.identity()["scores"],
+        "inputs": {name: inputs[name] for name in read},
+    }
+    if overriding:
+        # Of two names of one metric its id counts before the implementation's.
+        document["overriding"] = {name: name == metric.metric_id for name in overriding}
+    return document
+
+
+def input_id(name: str, outputs: Mapping[str, str]) -> str:
+    """The artifact id that an input takes from the outputs of the stage before."""
+    return outputs[_TAKES.get(name, name)]

@@ -1,0 +1,214 @@
+"""Score cards: one primary score, and whether it passes."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gage_eval.canonical import JsonValue
+from gage_eval.scorecards.profile import ScorerPreset, ScoringProfile, load_profile
+
+_log = logging.getLogger(__name__)
+
+
+class ScoreCard(BaseModel):
+    """What a sample or a task came to, in one form for all answer types."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+    answer_type: str | None = Field(default=None, description="The kind of answer.")
+    primary_metric: str = Field(description="Key of the primary score in sub_scores; empty when there is no score.")
+    primary_score: float | None = Field(description="The primary score; null when nobody could score it.")
+    pass_threshold: float | None = Field(default=None, description="Primary score that passes; null without a preset.")
+    passed: bool = Field(description="Whether the primary score reaches the threshold; false without a preset.")
+    sub_scores: dict[str, float | None] = Field(description="Every score by its key.")
+    error_tags: list[str] = Field(
+        default=[], description="What went wrong: truncated, refused, error, skipped, unparsed, unscored."
+    )
+    explain: str = Field(default="", description="Why, in a sentence.")
+
+
+@dataclass(frozen=True)
+class CardRule:
+    """How the cards of a task are made.
+
+    Attributes:
+        answer_type: of the task.
+        primary: key of the primary score; empty: the first.
+        threshold: what passes; None: nothing does.
+        version: of the scoring profile.
+    """
+
+    answer_type: str
+    primary: str = ""
+    threshold: float | None = None
+    version: str | None = None
+
+    def identity(self) -> JsonValue:
+        """What goes into keys."""
+        return {"answer_type": self.answer_type, "primary": self.primary, "threshold": self.threshold}
+
+    def card(self, scores: Mapping[str, float | None], error_tags: Iterable[str] = (), explain: str = "") -> ScoreCard:
+        """The card of these scores."""
+        key = self.primary or next(iter(scores), "")
+        score = scores.get(key)
+        passed = score is not None and self.threshold is not None and score >= self.threshold
+        return ScoreCard(
+            answer_type=self.answer_type,
+            primary_metric=key,
+            primary_score=score,
+            pass_threshold=self.threshold,
+            passed=passed,
+            sub_scores=dict(scores),
+            error_tags=list(dict.fromkeys(error_tags)),
+            explain=explain or _verdict(key, score, self.threshold),
+        )
+
+
+class Number(Protocol):
+    """What a card needs of an aggregated number (`gage_eval.report.MetricSummary`)."""
+
+    @property
+    def metric_id(self) -> str: ...
+    @property
+    def filter(self) -> str | None: ...
+    @property
+    def value_key(self) -> str: ...
+    @property
+    def value(self) -> float | None: ...
+
+
+def score_key(metric_id: str, filter_name: str | None, value_key: str, values: int) -> str:
+    """The key of a number among the scores of a card.
+
+    Args:
+        metric_id: the metric's name.
+        filter_name: its filter, None for none.
+        value_key: which of its numbers.
+        values: how many numbers it has.
+
+    >>> score_key("choice_acc", None, "score", 1), score_key("value", None, "value_within_tol", 3)
+    ('choice_acc', 'value_within_tol')
+    >>> score_key("squad", "boxed", "f1", 2)
+    'squad_f1,boxed'
+    """
+    own = value_key == metric_id or value_key.startswith(f"{metric_id}_")
+    name = metric_id if values == 1 else value_key if own else f"{metric_id}_{value_key}"
+    return name if filter_name is None else f"{name},{filter_name}"
+
+
+def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
+    """The scores of a task's card from its numbers; of several aggregations of one the first."""
+    every = list(numbers)
+    values = {
+        name: len({one.value_key for one in every if one.metric_id == name})
+        for name in {one.metric_id for one in every}
+    }
+    scores: dict[str, float | None] = {}
+    for one in every:
+        scores.setdefault(score_key(one.metric_id, one.filter, one.value_key, values[one.metric_id]), one.value)
+    return scores
+
+
+def find_primary(
+    keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, str] | None = None, *, owner: str = ""
+) -> str | None:
+    """The key of the primary score, None when there is none.
+
+    Looked for in this order: the key itself; a key that ends with it (``within_tol`` for ``value_within_tol``), at an
+    underscore first; the name of the metric of that type. A filter's name behind a comma does not count. Of several
+    that fit the first is taken, with a warning.
+
+    Args:
+        keys: the keys that scores have.
+        preset: names the primary metric.
+        types: the type of each metric by its name, where others than the preset's are scored.
+        owner: whose card it is, for the warning.
+    """
+    wanted = preset.primary_metric
+    plain = {key: key.partition(",")[0] for key in keys}
+    named = {**{rule.name or rule.type: rule.type for rule in preset.metrics}, **(types or {})}
+    names = {name for name, kind in named.items() if kind == wanted}
+    searches = (
+        [key for key in keys if key == wanted],
+        [key for key in keys if plain[key] == wanted],
+        [key for key in keys if plain[key].endswith(f"_{wanted}")],
+        [key for key in keys if plain[key].endswith(wanted)],
+        [key for key in keys if plain[key] in names],
+    )
+    found = next(filter(None, searches), [])
+    if len(found) > 1:
+        _log.warning(
+            "%sprimary_metric '%s' may be any of %s; %s is taken. Name one of them in the scoring profile.",
+            owner,
+            wanted,
+            ", ".join(found),
+            found[0],
+        )
+    return found[0] if found else None
+
+
+def card_rule(
+    answer_type: str,
+    keys: Sequence[str],
+    profile: ScoringProfile,
+    types: Mapping[str, str] | None = None,
+    *,
+    owner: str = "",
+) -> CardRule:
+    """The rule of a task's cards.
+
+    Args:
+        answer_type: of the task.
+        keys: the keys its scores have.
+        profile: its scoring profile; without a preset the first score is the primary one and nothing passes.
+        types: the type of each metric by its name.
+        owner: whose cards they are, for warnings: ``task 'x': ``.
+    """
+    preset = profile.get_preset(answer_type)
+    if preset is None:
+        return CardRule(answer_type, version=profile.version)
+    primary = find_primary(keys, preset, types, owner=owner)
+    if primary is None and keys:
+        _log.warning(
+            "%sno score is named by primary_metric '%s' of answer type %s (there are %s), so nothing passes. Name one "
+            "of them in a scoring profile, or have that metric, too (metrics_mode: extend).",
+            owner,
+            preset.primary_metric,
+            answer_type,
+            ", ".join(keys),
+        )
+    return CardRule(answer_type, primary or preset.primary_metric, preset.pass_threshold, profile.version)
+
+
+def build_score_card(
+    raw_scores: Mapping[str, float | None],
+    answer_type: str,
+    profile: ScoringProfile | str | None = None,
+    *,
+    error_tags: Iterable[str] = (),
+    explain: str = "",
+) -> ScoreCard:
+    """The card of scores by key, as calculators give them.
+
+    Args:
+        raw_scores: the scores; None where nobody knows.
+        answer_type: whose preset says which is the primary one.
+        profile: a profile, its name or its file; the default one unless given.
+        error_tags: what went wrong.
+        explain: why; a sentence is made unless given.
+    """
+    known = profile if isinstance(profile, ScoringProfile) else load_profile(profile)
+    return card_rule(answer_type, list(raw_scores), known).card(raw_scores, error_tags, explain)
+
+
+def _verdict(key: str, score: float | None, threshold: float | None) -> str:
+    if not key:
+        return "there is no score"
+    if score is None:
+        return f"{key} has no score"
+    if threshold is None:
+        return f"{key} is {score:.6g}; no preset says what passes"
+    return f"{key} is {score:.6g}, {'at least' if score >= threshold else 'below'} {threshold:.6g}"

@@ -1,0 +1,55 @@
+"""The simple regression check: two cards and a tolerance (`mode: tolerance` of a gate).
+
+It knows no uncertainty; a gate on paired samples does, and is the one to prefer.
+"""
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gage_eval.errors import InputError
+from gage_eval.scorecards.card import ScoreCard
+
+
+class RegressionResult(BaseModel):
+    """How a primary score moved."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+    baseline_score: float = Field(description="Primary score of the baseline.")
+    current_score: float = Field(description="Primary score now.")
+    delta: float = Field(description="current − baseline, rounded to six decimals.")
+    regressed: bool = Field(description="Whether it fell by more than the tolerance.")
+    details: str = Field(description="OK, or what fell by how much.")
+
+
+def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float = 0.02) -> RegressionResult:
+    """Whether the primary score fell by more than the tolerance.
+
+    Args:
+        current, baseline: cards of one task.
+        tolerance: how far it may fall, 0 or more.
+
+    Raises:
+        InputError: the cards have no score, different primary metrics, or the tolerance is no number from 0 up.
+    """
+    if not tolerance >= 0:
+        raise InputError(f"tolerance {tolerance}: it must be 0 or more.")
+    if current.primary_metric != baseline.primary_metric:
+        raise InputError(
+            f"the cards cannot be compared: one's primary metric is '{current.primary_metric}', the other's "
+            f"'{baseline.primary_metric}'."
+        )
+    now, before = current.primary_score, baseline.primary_score
+    if now is None or before is None:
+        missing = "current" if now is None else "baseline"
+        raise InputError(f"the {missing} card has no score for '{current.primary_metric}', so nothing can be compared.")
+    # Rounded before it is judged: 0.78 − 0.80 is no more than 0.02 below.
+    delta = round(now - before, 6)
+    regressed = delta < -tolerance
+    details = (
+        f"REGRESSION: {current.primary_metric} dropped by {abs(delta):.4f} (tolerance={tolerance})"
+        if regressed
+        else "OK"
+    )
+    return RegressionResult(baseline_score=before, current_score=now, delta=delta, regressed=regressed, details=details)

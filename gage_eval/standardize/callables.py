@@ -1,0 +1,186 @@
+"""``doc_to_text``, ``doc_to_visual`` and ``doc_to_audio``: callables of a config that give a sample text and media."""
+
+import copy
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, closest
+from gage_eval.prepare.images import as_png
+from gage_eval.prepare.media import places
+from gage_eval.sample.record import RecordRejected, kind_of
+from gage_eval.standardize.base import Preprocessor
+from gage_eval.standardize.compose import reason_of
+from gage_eval.store.media import Media
+
+# What a callable may make of data it does not expect; anything else is a defect of it and ends the run.
+_OF_DATA = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError)
+
+
+class ConfigCallable:
+    """A function that a config names, and what it is called with beside its first argument.
+
+    Attributes:
+        path: ``pkg.mod:function`` or ``file.py:function``.
+        kwargs: its own arguments.
+        inherited: arguments of the preprocessor; those it has a parameter for are given to it as well.
+    """
+
+    path: str
+    kwargs: Mapping[str, JsonValue]
+    inherited: Mapping[str, JsonValue]
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, str]:
+        function, origin = registry.load_object(self.path)
+        if not callable(function):
+            raise InputError(f"'{self.path}' is no function; name one as pkg.mod:function.")
+        return function, origin
+
+    @cached_property
+    def arguments(self) -> dict[str, JsonValue]:
+        """What it is called with; its own arguments count before inherited ones.
+
+        Raises:
+            InputError: there is no such function, or it has no parameter for an argument of its own.
+        """
+        function, _ = self._loaded
+        try:
+            parameters = list(inspect.signature(function).parameters.values())[1:]
+        except (TypeError, ValueError):
+            return dict(self.kwargs)
+        named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+        takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+        for name in self.kwargs:
+            if name not in named and not takes_all:
+                takes = ", ".join(sorted(named)) or "none"
+                raise InputError(f"'{self.path}' has no parameter '{name}'. It takes: {takes}.{closest(name, named)}")
+        return {**{name: value for name, value in self.inherited.items() if name in named}, **self.kwargs}
+
+    def identity(self) -> JsonValue:
+        """Its code and its arguments, for keys."""
+        return {"origin": self._loaded[1], "name": self.path.rpartition(":")[2], "arguments": self.arguments}
+
+    def _called(self, given: Mapping[str, Any]) -> Any:
+        """What it makes of a record or sample.
+
+        Raises:
+            RecordRejected: it fails on this one.
+        """
+        function, _ = self._loaded
+        try:
+            return function(given, **self.arguments)
+        except _OF_DATA as error:
+            raise RecordRejected(reason_of(self.path, error)) from error
+
+
+@dataclass(frozen=True)
+class TextCallable(ConfigCallable):
+    """``doc_to_text``: ``f(record, **kwargs)`` gives the text that a record asks with."""
+
+    path: str
+    kwargs: Mapping[str, JsonValue]
+    inherited: Mapping[str, JsonValue]
+
+    def before(self, to_sample: Preprocessor) -> Preprocessor:
+        """The preprocessor, given records that ask with the callable's text.
+
+        The text stands where the preprocessor reads the question: in its ``question_field``, else in ``question``. In
+        a record of messages it takes the place of the text of the last user message.
+        """
+        question_field = self.inherited.get("question_field") or "question"
+
+        def asking(record: dict[str, Any]) -> dict[str, Any]:
+            text = self._called(copy.deepcopy(record))
+            if not isinstance(text, str) or not text:
+                raise RecordRejected(f"{self.path} gave {kind_of(text)}, not a text that is not empty.")
+            messages = record.get("messages")
+            if type(messages) is not list:
+                return to_sample({**record, question_field: text})
+            return to_sample({**record, "messages": _asked_with(text, messages)})
+
+        return asking
+
+
+def _asked_with(text: str, messages: list[Any]) -> list[Any]:
+    """The messages with another text in the last user message; its media stay."""
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        if type(message) is not dict or message.get("role") != "user":
+            continue
+        content = message.get("content")
+        segments = content if type(content) is list else []
+        kept = [item for item in segments if not (type(item) is dict and item.get("type") == "text")]
+        asked = {**message, "content": [*kept, {"type": "text", "text": text}]}
+        return [*messages[:place], asked, *messages[place + 1 :]]
+    return [*messages, {"role": "user", "content": text}]
+
+
+@dataclass(frozen=True)
+class MediaCallable(ConfigCallable):
+    """A callable of a config, ``f(sample, **kwargs)``, that gives the media of a sample.
+
+    It returns None, one medium or a list: a path or address, bytes, or a Pillow image.
+
+    Attributes:
+        path: ``pkg.mod:function`` or ``file.py:function``.
+        kind: what its media are: ``image_url`` or ``audio_url``.
+        kwargs: its own arguments.
+        inherited: arguments of the preprocessor; those it has a parameter for are given to it as well.
+    """
+
+    path: str
+    kind: str
+    kwargs: Mapping[str, JsonValue]
+    inherited: Mapping[str, JsonValue]
+
+    def urls(self, sample: Mapping[str, Any], store: Media) -> list[str]:
+        """Addresses of the media of a sample; bytes are stored.
+
+        Raises:
+            RecordRejected: the callable fails on this sample, or gives something else.
+        """
+        given = self._called(sample)
+        several = given if isinstance(given, list | tuple) else [] if given is None else [given]
+        return [self._url(one, store) for one in several]
+
+    def _url(self, given: Any, store: Media) -> str:
+        if isinstance(given, str) and given and given.isprintable():
+            return given
+        if isinstance(given, bytes | bytearray) and given:
+            return store.put(bytes(given))
+        if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
+            return store.put(as_png(given))
+        raise RecordRejected(f"{self.path} gave {kind_of(given)}; it gives paths, addresses, bytes or Pillow images.")
+
+
+def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:
+    """The sample with the media of the callables at the head of its last user message.
+
+    A sample that has media in its messages or under ``inputs.multi_modal_data`` stays as it is.
+
+    Args:
+        sample: in canonical form.
+        callables: asked in this order.
+        store: takes the bytes they give.
+
+    Raises:
+        RecordRejected: a callable fails, or there is no user message to put its media in.
+    """
+    inputs = (sample.get("extra") or {}).get("inputs")
+    has_data = isinstance(inputs, dict) and bool(inputs.get("multi_modal_data"))
+    if not callables or has_data or any(places(sample["messages"])):
+        return sample
+    segments = [{"type": one.kind, one.kind: {"url": url}} for one in callables for url in one.urls(sample, store)]
+    if not segments:
+        return sample
+    messages = sample["messages"]
+    last = next((index for index in reversed(range(len(messages))) if messages[index]["role"] == "user"), None)
+    if last is None:
+        raise RecordRejected("there is no user message that doc_to_visual or doc_to_audio could add media to.")
+    message = {**messages[last], "content": [*segments, *messages[last].get("content", [])]}
+    return {**sample, "messages": [*messages[:last], message, *messages[last + 1 :]]}

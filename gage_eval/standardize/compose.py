@@ -1,0 +1,90 @@
+"""What is put around preprocessors: roles taken out, an instruction added, users' own ones brought into form."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gage_eval.errors import InputError
+from gage_eval.registry import Plugin
+from gage_eval.sample.record import RecordRejected, kind_of
+from gage_eval.sample.rules import ROLES
+from gage_eval.standardize.base import Preprocessor
+
+
+def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
+    """The preprocessor of a plug-in: a factory of functions, or a class with ``to_sample(record)``.
+
+    Built-in ones raise `RecordRejected` themselves. What another one raises rejects the record it was given, with
+    the error as the reason; it gets a copy, so that it may write into the record.
+
+    Raises:
+        InputError: the factory gives nothing that can be called.
+    """
+    made = plugin.obj(**kwargs)
+    to_sample = getattr(made, "to_sample", made)
+    if not callable(to_sample):
+        raise InputError(
+            f"preprocessor '{plugin.name}' gives {type(made).__name__}; it must give a function of a record, or an "
+            "object with to_sample(record)."
+        )
+    if plugin.origin == "builtin":
+        builtin: Preprocessor = to_sample
+        return builtin
+
+    def guarded(record: dict[str, Any]) -> dict[str, Any]:
+        try:
+            sample = to_sample(copy.deepcopy(record))
+        except RecordRejected:
+            raise
+        except Exception as error:
+            raise RecordRejected(reason_of(plugin.name, error)) from error
+        if not isinstance(sample, Mapping):
+            raise RecordRejected(f"preprocessor '{plugin.name}' gave {kind_of(sample)}, not a sample.")
+        return dict(sample)
+
+    return guarded
+
+
+def reason_of(name: str, error: Exception) -> str:
+    """Why foreign code could not do with a record, on one line."""
+    told = " ".join(str(error).split())[:200]
+    return f"{name} failed with {type(error).__name__}{f': {told}' if told else ''}."
+
+
+def check_roles(roles: Iterable[str]) -> frozenset[str]:
+    """The roles to take out of messages.
+
+    Raises:
+        InputError: there is no such role.
+    """
+    chosen = frozenset(roles)
+    for role in sorted(chosen - set(ROLES)):
+        raise InputError(f"roles_to_remove: '{role}' is no role ({', '.join(ROLES)}).")
+    return chosen
+
+
+def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, Any]:
+    """The record without the messages of some roles; the record itself where it has none of them.
+
+    Raises:
+        RecordRejected: no message is left.
+    """
+    messages = record.get("messages")
+    if not roles or type(messages) is not list:
+        return record
+    kept = [item for item in messages if not _has_role(item, roles)]
+    if len(kept) == len(messages):
+        return record
+    if not kept:
+        raise RecordRejected(f"messages: none is left without those of {', '.join(sorted(roles))}.")
+    return {**record, "messages": kept}
+
+
+def _has_role(message: Any, roles: frozenset[str]) -> bool:
+    role = message.get("role") if type(message) is dict else None
+    return type(role) is str and role in roles
+
+
+def instructed(text: str, instruction: str | None) -> str:
+    """The text, and the instruction as a paragraph after it."""
+    return f"{text}\n\n{instruction}" if instruction else text

@@ -1,0 +1,198 @@
+"""Preprocessors for questions on images: DocVQA and MMMU.
+
+They write the images' paths as the record has them, relative to the dataset's ``content_root``; the images
+themselves are read in preprocess.
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gage_eval import canonical, registry
+from gage_eval.errors import InputError
+from gage_eval.sample.record import RecordRejected, kind_of
+from gage_eval.standardize.base import (
+    FieldMap,
+    Preprocessor,
+    build_messages,
+    carry_over,
+    choices_of,
+    first_of,
+    object_of,
+    read,
+    set_options,
+    text_of,
+)
+from gage_eval.standardize.compose import instructed
+
+_SLOT = re.compile(r"<image (\d{1,3})>")
+_MAX_LITERAL = 100_000
+_ANSWERS = ("answers", "answer", "ground_truth")
+
+
+@registry.preprocessors.register("docvqa", version=1)
+def docvqa(
+    *,
+    question: str | None = None,
+    question_field: str = "question",
+    answers_field: str | None = None,
+    image_field: str | None = None,
+    content_field: str | None = None,
+    id_field: str = "id",
+    system_prompt: str | None = None,
+    instruction: str | None = "Answer with a word or a short phrase from the document.",
+    task_type: str = "doc-qa",
+    fields: Mapping[str, str] | None = None,
+) -> Preprocessor:
+    """A question on scanned pages with all its accepted answers (DocVQA, receipts).
+
+    ``metadata`` gets ``answers`` and ``image_url``. The pages stand before the question.
+
+    Args:
+        question: one question for all records, for sets that hold none.
+        question_field: the record's question.
+        answers_field: its accepted answer or answers; by default answers, answer or ground_truth.
+        image_field: an older name of content_field.
+        content_field: the path of its page, or a list of them. Default ``image``.
+        id_field: its id.
+        system_prompt: the system message.
+        instruction: last paragraph of the user message; null for none.
+        task_type: the samples' task type.
+        fields: further fields of the Sample → fields of the record.
+    """
+    if image_field is not None and content_field is not None and image_field != content_field:
+        raise InputError("content_field and image_field are one argument by two names; give one of them.")
+    pages_field = content_field or image_field or "image"
+    answer_fields = (answers_field,) if answers_field else _ANSWERS
+    extra_fields = FieldMap(fields, id_field)
+
+    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
+        asked = question if question is not None else text_of(read(record, question_field), question_field)
+        pages = _addresses(read(record, pages_field), pages_field)
+        answers_key, value = first_of(record, answer_fields)
+        if value is None:
+            raise RecordRejected(f"there is no answer ({', '.join(answer_fields)}).")
+        answers = [text_of(item, answers_key) for item in (value if type(value) is list else [value])]
+        used = ("messages", "label", question_field, answers_key, pages_field, id_field)
+        sample = carry_over(record, used)
+        content = [*map(_image, pages), {"type": "text", "text": instructed(asked, instruction)}]
+        sample["messages"] = build_messages(content, system_prompt)
+        sample["references"] = list(answers)
+        sample["metadata"] = {**object_of(sample, "metadata"), "answers": answers, "image_url": pages[0]}
+        sample["task_type"] = task_type
+        extra_fields.apply(record, sample)
+        return sample
+
+    return to_sample
+
+
+@registry.preprocessors.register("mmmu", version=1)
+def mmmu(
+    *,
+    question_field: str = "question",
+    choices_field: str = "options",
+    answer_field: str | None = "answer",
+    image_prefix: str = "image_",
+    id_field: str = "id",
+    system_prompt: str | None = None,
+    choice_instruction: str | None = "Answer with the option's letter from the given choices directly.",
+    open_instruction: str | None = "Answer the question using a single word or phrase.",
+    fields: Mapping[str, str] | None = None,
+) -> Preprocessor:
+    """MMMU and MMMU-Pro (Yue et al. 2024): images take the places of ``<image N>`` in question and options.
+
+    The text is that of the authors' evaluation: the question, ``(A) …`` line by line, the instruction. A question
+    without options is an open one.
+
+    Args:
+        question_field: the record's question.
+        choices_field: its options, a list or the text of one as the hub has it.
+        answer_field: the correct letter, or the answers of an open question; null for sets without answers.
+        image_prefix: image N is the field of this name and N.
+        id_field: the record's id.
+        system_prompt: the system message.
+        choice_instruction: last line of a question with options.
+        open_instruction: last line of one without.
+        fields: further fields of the Sample → fields of the record.
+    """
+    extra_fields = FieldMap(fields, id_field)
+
+    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
+        text = text_of(read(record, question_field), question_field)
+        options = _listed(read(record, choices_field), choices_field)
+        answer = None if answer_field is None else read(record, answer_field)
+        if answer_field is not None and answer is None:
+            raise RecordRejected(f"{answer_field}: there is no answer.")
+        used = {question_field, choices_field, answer_field or "", id_field, "question_type", "label", "messages"}
+        sample = {
+            name: value for name, value in record.items() if name not in used and not name.startswith(image_prefix)
+        }
+        metadata: dict[str, Any] = {**object_of(sample, "metadata"), "question_text": text}
+        if options:
+            choices = choices_of(options, choices_field)
+            metadata |= set_options(sample, choices, answer, 0, answer_field or "")
+            lines = [text, *(f"({choice.id}) {choice.text}" for choice in choices)]
+            instruction = choice_instruction
+        else:
+            answers = [] if answer is None else _listed(answer, answer_field or "") or [answer]
+            sample["references"] = [text_of(item, answer_field or "") for item in answers]
+            lines, instruction = [text], open_instruction
+        content = _with_images("\n".join([*lines, *([instruction] if instruction else [])]), record, image_prefix)
+        sample["messages"] = build_messages(content, system_prompt)
+        sample["metadata"] = metadata
+        sample["task_type"] = "multiple-choice" if options else "short-answer"
+        extra_fields.apply(record, sample)
+        return sample
+
+    return to_sample
+
+
+def _with_images(text: str, record: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+    """Text and images in turn. A text without a slot has image 1, where there is one, before it."""
+    content: list[dict[str, Any]] = []
+    end = 0
+    for slot in _SLOT.finditer(text):
+        field = f"{prefix}{int(slot[1])}"
+        (address,) = _addresses(read(record, field), field)[:1]
+        content += [{"type": "text", "text": text[end : slot.start()]}, _image(address)]
+        end = slot.end()
+    content.append({"type": "text", "text": text[end:]})
+    first = f"{prefix}1"
+    if end == 0 and read(record, first) is not None:
+        content.insert(0, _image(_addresses(read(record, first), first)[0]))
+    return [segment for segment in content if segment["type"] != "text" or segment["text"]]
+
+
+def _image(address: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def _addresses(value: Any, field: str) -> list[str]:
+    """Where images are: one path or address, an object that holds it, or a list of these."""
+    found = []
+    for item in value if type(value) is list else [value]:
+        address = next((item[key] for key in ("url", "path") if item.get(key)), None) if type(item) is dict else item
+        if type(address) is not str or not address:
+            raise RecordRejected(f"{field}: it must be the path of an image, not {kind_of(address)}.")
+        found.append(address)
+    if not found:
+        raise RecordRejected(f"{field}: there is no image.")
+    return found
+
+
+def _listed(value: Any, field: str) -> list[Any]:
+    """A list, also one written as Python text; empty for null, and for a text that is no list."""
+    if value is None or type(value) is list:
+        return value or []
+    if type(value) is not str:
+        return [value]
+    text = value.strip()
+    if not (text.startswith("[") and text.endswith("]")) or len(text) > _MAX_LITERAL:
+        return []
+    try:
+        # Literals only: nothing is evaluated; and of those only what JSON has too.
+        found = canonical.normalise(ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise RecordRejected(f"{field}: '{text[:60]}' is no list.") from None
+    return found if type(found) is list else []

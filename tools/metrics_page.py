@@ -1,0 +1,158 @@
+"""docs/metrics.md from the registry.
+
+python -m tools.metrics_page            write the page
+python -m tools.metrics_page --check    say whether it is fresh
+"""
+
+import argparse
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.metrics.base import Definition, define, define_filter
+from gage_eval.registry import Plugin
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+
+_HEAD = """# Metrics, filters and aggregations
+
+Made from the code by `python -m tools.metrics_page`; change a docstring, not this page.
+
+A metric reads *fields* (where from can be set by the parameter in brackets) and takes *parameters*. Its version is
+part of every key: scores of another version are computed again. How scores are put together, and what each number
+beside them means, is said in [scoring.md](scoring.md).
+"""
+_CODE = re.compile(r"``([^`]+)``")
+
+
+def page() -> str:
+    """The page as it should be."""
+    lines = [_HEAD]
+    lines.append("## Metrics\n")
+    lines += _contents(registry.metrics)
+    for plugin in _builtin(registry.metrics):
+        lines += _metric(plugin)
+    lines.append("## Filters\n\nBetween the answer and a metric; several are several results of one inference.\n")
+    for plugin in _builtin(registry.filters):
+        lines += _filter(plugin)
+    lines.append("## Aggregations\n")
+    lines.append("| name | version | rule |\n|---|---|---|")
+    for plugin in _builtin(registry.aggregations):
+        lines.append(f"| `{plugin.name}` | {plugin.version} | {_cell(_text(plugin.obj))} |")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _contents(kind: registry.Registry[Any]) -> Iterator[str]:
+    yield "| metric | values | in short |\n|---|---|---|"
+    for plugin in _builtin(kind):
+        values = ", ".join(f"`{value}`" for value in plugin.info.get("values", ()))
+        yield f"| [`{plugin.name}`](#{plugin.name}) | {values} | {_cell(_prose(plugin.summary))} |"
+    yield ""
+
+
+def _metric(plugin: Plugin[Any]) -> Iterator[str]:
+    known = define(plugin)
+    yield f"### {plugin.name}\n"
+    yield _text(plugin.obj) + "\n"
+    yield f"- values: {', '.join(f'`{value}` ({_aggregate(known, value)})' for value in known.values)}"
+    for item in known.fields:
+        spelled = ", ".join(f"`{spelling}`" for spelling in item.spellings)
+        yield f"- reads {item.name}: `{item.path}`{'' if item.required else ', if it is there'} [{spelled}]"
+    yield from _parameters(known.signature.parameters)
+    yield f"- {_source(plugin)}\n"
+
+
+def _filter(plugin: Plugin[Any]) -> Iterator[str]:
+    _, signature = define_filter(plugin)
+    yield f"### {plugin.name}\n"
+    yield _text(plugin.obj) + "\n"
+    yield from _parameters(signature.parameters)
+    yield f"- {_source(plugin)}\n"
+
+
+def _parameters(parameters: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    for name, (annotation, default) in parameters.items():
+        needed = default is inspect.Parameter.empty
+        shown = "needed" if needed else f"default `{'none' if default is None else _plain(default)}`"
+        yield f"- parameter `{name}` ({_type(annotation)}): {shown}"
+
+
+def _aggregate(known: Definition, value: str) -> str:
+    return known.aggregate if isinstance(known.aggregate, str) else known.aggregate.get(value, "mean")
+
+
+def _source(plugin: Plugin[Any]) -> str:
+    file = inspect.getsourcefile(inspect.unwrap(plugin.obj))
+    assert file is not None, "built-in code has a file"
+    place = Path(file).resolve().relative_to(PAGE.parents[1]).as_posix()
+    libraries = ", ".join(plugin.info.get("libraries", ()))
+    with_them = f", with {libraries}" if libraries else ""
+    profiled = "; a scoring profile's normalisation goes before it" if plugin.info.get("normalized") else ""
+    return f"version {plugin.version}, [{place}](../{place}){with_them}{profiled}"
+
+
+def _builtin(kind: registry.Registry[Any]) -> Iterator[Plugin[Any]]:
+    return (plugin for plugin in kind if plugin.origin == "builtin")
+
+
+def _text(obj: Any) -> str:
+    """A docstring as Markdown, sections of arguments left out."""
+    text = inspect.getdoc(obj) or ""
+    return _prose(re.split(r"\n\n?(?:Args|Returns|Raises|Attributes):\n", text)[0].strip())
+
+
+def _prose(text: str) -> str:
+    return _CODE.sub(r"`\1`", text)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)
+
+
+def _type(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _type(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) is typing.Literal:
+        return " or ".join(str(value) for value in typing.get_args(annotation))
+    if annotation is type(None):
+        return "none"
+    arguments = [_type(item) for item in typing.get_args(annotation) if item is not Ellipsis]
+    if not arguments:
+        return _TYPES.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return " or ".join(arguments) if _is_union(annotation) else f"list of {arguments[0]}"
+
+
+_TYPES: dict[Any, str] = {str: "text", float: "number", int: "integer", bool: "true or false", Any: "any"}
+
+
+def _is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is typing.Union or type(annotation).__name__ == "UnionType"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the page, or with ``--check`` compare it; 1 when it is stale."""
+    parser = argparse.ArgumentParser(prog="python -m tools.metrics_page")
+    parser.add_argument("--check", action="store_true", help="only say whether docs/metrics.md is fresh")
+    wanted = page()
+    if parser.parse_args(arguments).check:
+        fresh = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == wanted
+        if not fresh:
+            sys.stderr.write("docs/metrics.md is stale: python -m tools.metrics_page\n")
+        return 0 if fresh else 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
