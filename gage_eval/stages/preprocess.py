@@ -171,7 +171,7 @@ class Preparer:
                 out.append(error)
         return out
 
-    def _asking(
+    def _queries(
         self, samples: pa.Table, ids: Sequence[str], own: Sequence[list[dict[str, Any]]]
     ) -> Iterator[FewShotQuery]:
         """The samples as their examples are chosen by."""
