@@ -16,10 +16,10 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observers
+from gage_eval.planning.keys import action_document
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
 from gage_eval.stages import Env, StageResult, TaskPlan
-from gage_eval.stages.base import action_document
 from gage_eval.stages.sharing import serve, session_of, step_of
 from gage_eval.store import Store
 
@@ -45,7 +45,7 @@ class Shared:
 
     def session(self) -> ModelSession:
         inputs = {"prepared": self.prepared.outputs["prepared"]}
-        key = digest(action_document(stages.ALL["infer"], self.task.infer, inputs, self.store))
+        key = digest(action_document("infer", self.task.infer, inputs, self.store))
         step = step_of(
             self.store, self.task.infer, stage="infer", key=key, work_key=key, inputs=inputs, workers=WORKERS
         )

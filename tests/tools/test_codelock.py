@@ -112,6 +112,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(codelock, "_PACKAGE", "locked")
+    monkeypatch.setattr(codelock, "SEMANTIC", frozenset({"metrics", "paths"}))
     yield folder
     del sys.modules["locked"]
 
