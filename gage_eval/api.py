@@ -185,7 +185,7 @@ def run(
             "concurrency": concurrency,
         }
     )
-    from gage_eval.cli.launch import launch_run
+    from gage_eval.launch import launch_run
 
     outcome = launch_run(options, inline=inline, quiet=not progress)
     return Run(StoredRun(outcome.folder), Store.open(Locations.at(store, output_dir).store))

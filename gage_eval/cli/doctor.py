@@ -106,10 +106,10 @@ def _version(name: str) -> str | None:
 
 
 def _prefect() -> Check:
-    from gage_eval.cli.prefect_api import choose_api
     from gage_eval.client.health import answers
     from gage_eval.config.secrets import scrub
     from gage_eval.errors import InputError
+    from gage_eval.launch import choose_api
 
     try:
         url = choose_api()

@@ -109,8 +109,9 @@ def preview(
 ) -> None:
     """Print the first requests as they would be sent; send nothing."""
     from gage_eval.cli.output import print_json
-    from gage_eval.cli.requests import preview_requests, print_request
+    from gage_eval.cli.requests import print_request
     from gage_eval.runs.options import RunOptions
+    from gage_eval.runs.preview import preview_requests
 
     options = RunOptions(
         config=config,

@@ -1,126 +1,16 @@
-"""Requests as people read them, and the requests `gage preview` shows."""
+"""Requests as people read them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.output import indented
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
-    from gage_eval.marks import Stage
-    from gage_eval.planning import Rendered
-    from gage_eval.planning.render import RoleSource
-    from gage_eval.runs import RunOptions
-    from gage_eval.stages import Env, TaskPlan
+    from gage_eval.runs.preview import PreviewedRequest
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A request of a stage of a task."""
-
-    task_id: str
-    stage: str
-    rendered: "Rendered"
-
-    def as_record(self) -> dict[str, Any]:
-        """The request as JSON."""
-        request = self.rendered.request
-        return {
-            "task_id": self.task_id,
-            "stage": self.stage,
-            "sample_id": request.sample_id,
-            "row_index": request.row_index,
-            "replicate": request.replicate,
-            "response_key": self.rendered.key,
-            "body": self.rendered.body,
-        }
-
-
-@dataclass
-class Preview:
-    """What `gage preview` prints.
-
-    Attributes:
-        requests: those of the first samples.
-        total: how many there are of the stages that could be rendered.
-        notes: what could not be shown, and why.
-    """
-
-    requests: list[Shown]
-    total: int
-    notes: list[str]
-
-
-def preview_requests(options: "RunOptions", count: int, task_id: str | None) -> Preview:
-    """The requests of the first ``count`` samples of each task, or of one.
-
-    load, standardize and preprocess are computed unless they are stored; nothing is sent and no engine started.
-
-    Raises:
-        InputError: the config cannot be used, or has no such task.
-    """
-    from gage_eval import stages
-    from gage_eval.errors import InputError, closest
-    from gage_eval.observability.observer import Observers
-    from gage_eval.planning.plan import Surroundings, make_plan
-    from gage_eval.runs.options import Locations, load
-    from gage_eval.store import Store
-
-    loaded = load(options)
-    store = Store.open(Locations.at(options.store).store)
-    plan = make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
-    names = [task.task_id for task in plan.tasks]
-    if task_id is not None and task_id not in names:
-        raise InputError(f"no task '{task_id}'. Tasks: {', '.join(names)}.{closest(task_id, names)}")
-    env = stages.Env(store, None, Observers(), run_id="preview")
-    preview = Preview([], 0, [])
-    for task in plan.tasks:
-        if task_id in (None, task.task_id):
-            _add(preview, env, task, count)
-    return preview
-
-
-def _add(preview: Preview, env: "Env", task: "TaskPlan", count: int) -> None:
-    from gage_eval import stages
-    from gage_eval.marks import STAGES
-    from gage_eval.planning import asks_a_model, inputs_of, rendered, standing, who_is_asked
-    from gage_eval.planning.render import RoleSource
-
-    def call(stage: "Stage", of: "TaskPlan", /, **inputs: "stages.StageResult | None") -> "stages.StageResult":
-        result: stages.StageResult = getattr(stages, stage)(env, getattr(of, stage), **inputs)
-        return result
-
-    samples, prepared = stages.prepare(task, call)
-    outputs = {"standardize": samples.outputs, "preprocess": prepared.outputs}
-    for stage in STAGES:
-        if not asks_a_model(stage, task):
-            continue
-        inputs = inputs_of(stage, task, outputs)
-        if inputs is None:
-            lacking = "the responses" if stage == "judge" else "the support model's answers"
-            preview.notes.append(
-                f"task '{task.task_id}': the requests of {stage} are made of {lacking}, which are not there yet."
-            )
-            continue
-        for spec in who_is_asked(env.store, stage, task, inputs):
-            source = RoleSource.of(spec, env.store, inputs)
-            for row in islice(_rows(source), count):
-                preview.requests += [Shown(task.task_id, stage, one) for one in rendered(spec, source, row)]
-            preview.total += sum(rows for _, rows in source.parts) * source.replicates
-        outputs[stage] = standing(env.store, stage, task, inputs) or {}
-
-
-def _rows(source: "RoleSource") -> Iterator[Any]:
-    """The prepared rows, one at a time as tables of one row."""
-    for part, rows in source.parts:
-        table = source.read(part)
-        for index in range(rows):
-            yield table.slice(index, 1)
-
-
-def print_request(one: Shown) -> None:
+def print_request(one: "PreviewedRequest") -> None:
     """A request as text: messages as blocks under their role, parameters in one line."""
     request, body = one.rendered.request, one.rendered.body
     repeated = f" · replicate {request.replicate}" if request.replicate else ""

@@ -123,9 +123,9 @@ def resume(
 
 
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> None:
-    from gage_eval.cli.launch import launch_run
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_place
+    from gage_eval.launch import launch_run
     from gage_eval.report.console import print_scores
 
     be_lean()

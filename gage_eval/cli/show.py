@@ -187,9 +187,9 @@ def _remarks(stored: "StoredRun") -> list[str]:
 def _print_stages(stored: "StoredRun") -> None:
     from itertools import product
 
-    from gage_eval.cli.figures import of_task
     from gage_eval.cli.output import print_table
     from gage_eval.marks import STAGES
+    from gage_eval.runs.figures import of_task
 
     tasks = list(stored.record["tasks"])
     order: dict[tuple[str, str], int] = {place: number for number, place in enumerate(product(tasks, STAGES))}
@@ -215,7 +215,7 @@ def _print_stages(stored: "StoredRun") -> None:
 
 def _progress(state: "StageState", *, moving: bool) -> str:
     """Rows done, and what else is to be said about them."""
-    from gage_eval.cli.figures import of_task, progress_text, result_text
+    from gage_eval.runs.figures import of_task, progress_text, result_text
 
     if state.state in ("finished", "cached"):
         said = [result_text(state.stage, state.figures)]

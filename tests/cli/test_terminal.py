@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.cli.figures import progress_text, result_text
 from gage_eval.cli.output import print_table
-from gage_eval.cli.progress import ConsoleObserver
+from gage_eval.runs.figures import progress_text, result_text
+from gage_eval.runs.progress import ConsoleObserver
 from tests.cli.conftest import Gage
 from tests.support.workspace import ROWS, write_config, write_rows
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 
-from gage_eval.cli.figures import of_task, progress_text, result_text
 from gage_eval.report.console import clean, counted, padded
+from gage_eval.runs.figures import of_task, progress_text, result_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -127,7 +127,8 @@ class ConsoleObserver:
                 if self._progress is not None:
                     self._progress.console.print(line, markup=False, highlight=False)
                 else:
-                    print(line, flush=True)
+                    sys.stdout.write(line + "\n")
+                    sys.stdout.flush()
             except OSError:
                 # The reader went away, or a log's disk is full. The run goes on: its answers are worth more than lines.
                 self._quiet = True

@@ -1,12 +1,47 @@
-"""Which Prefect API a run goes to, found without importing Prefect."""
+"""Starting a run where it belongs: in this process, or as a flow at the configured Prefect API.
+
+The one module of the domain that starts flows; it imports them when a run goes to Prefect, and not before.
+"""
 
 import os
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gage_eval import server
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import InputError
+
+if TYPE_CHECKING:
+    from gage_eval.runs import RunOptions, RunOutcome
+
+
+def launch_run(
+    options: "RunOptions", *, inline: bool = False, prefect: bool = False, quiet: bool = False
+) -> "RunOutcome":
+    """Run the options and print how it goes.
+
+    Args:
+        options: what to run.
+        inline: run in this process, whatever API is configured.
+        prefect: insist on a Prefect API.
+        quiet: print nothing.
+
+    Raises:
+        InputError: the options or the config cannot be used, or the API does not answer.
+        GageError: what stopped the run; everything computed is kept.
+    """
+    from gage_eval.runs.progress import ConsoleObserver
+
+    api_url = choose_api(inline=inline, prefect=prefect)
+    with ConsoleObserver(quiet=quiet, inline=api_url is None) as console:
+        if api_url is None:
+            from gage_eval.runs import run_inline
+
+            return run_inline(options, [console])
+        from flows.launch import launch
+
+        return launch(options, api_url, [console])
 
 
 def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
@@ -36,7 +71,7 @@ def _of_profile() -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"{file} cannot be read ({error}); mend it, or run with --inline.") from error
+        raise InputError(f"{file} cannot be read ({error}); fix it, or run with --inline.") from error
     active = os.environ.get("PREFECT_PROFILE") or content.get("active")
     profile = content.get("profiles", {}).get(active, {})
     url = profile.get("PREFECT_API_URL")
