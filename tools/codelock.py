@@ -47,6 +47,7 @@ SEMANTIC = frozenset(
 MOVING = frozenset(
     {
         *("errors", "files", "hashing", "marks", "registry", "store", "planning.keys", "planning.specs"),
+        "planning.generate_spec",
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
         *("engine.job", "engine.runtime", "engine.wal", "stages.base"),
     }

@@ -7,7 +7,7 @@ implementation's, and both before those of the config. Everything of ``params`` 
 numbers. What cannot be used leaves the sample unscored, with the reason.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.metrics.bind import BoundMetric, bind
 from gage_eval.metrics.rows import pairs
+from gage_eval.store import Artifact
 
 COLUMN = "eval_config"
 _NAMES = "eval_config.metrics"
@@ -44,6 +45,13 @@ class Override:
         """What stands beside the score."""
         judge = {} if self.judge is None else {"judge": decode(self.judge)}
         return canonical_text({**decode(self.params or "{}"), **judge}) if self.params or judge else None
+
+
+def eval_configs(samples: Artifact) -> Iterator[list[str | None]]:
+    """The different ``eval_config`` of samples, part by part; costs nothing where standardize counted none."""
+    if samples.counts.get(COLUMN):
+        for table in samples.tables(columns=[COLUMN]):
+            yield pc.unique(table.column(COLUMN)).to_pylist()
 
 
 def named_metrics(configs: Iterable[str | None]) -> frozenset[str]:

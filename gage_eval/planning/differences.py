@@ -5,7 +5,8 @@ from typing import TypeAlias
 
 from gage_eval.canonical import JsonValue
 from gage_eval.marks import Stage
-from gage_eval.planning.specs import GenerateSpec, TaskPlan
+from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.specs import TaskPlan
 
 Path: TypeAlias = tuple[str, ...]
 

@@ -20,9 +20,10 @@ from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
+from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.keys import action_document, input_id, scores_document
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec, Plan, TaskPlan
+from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
 
 State: TypeAlias = Literal["hit", "miss", "partial", "after"]

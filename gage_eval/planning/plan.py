@@ -14,16 +14,9 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.planning.data import preprocess_spec, standardize_spec
+from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
 from gage_eval.planning.metrics import score_spec, task_card
-from gage_eval.planning.specs import (
-    GenerateSpec,
-    JudgeSpec,
-    LoadSpec,
-    Plan,
-    PromptBinding,
-    ReportSpec,
-    TaskPlan,
-)
+from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
 
 @dataclass(frozen=True)

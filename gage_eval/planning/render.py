@@ -17,8 +17,8 @@ from gage_eval.client.types import Request
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.errors import InputError
 from gage_eval.field_paths import resolve
+from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import COLUMN, JudgeOverride, judge_override
-from gage_eval.planning.specs import GenerateSpec, PromptBinding
 from gage_eval.planning.tool_outputs import tool_outputs
 from gage_eval.prompts import PromptRenderer
 from gage_eval.sample.table import messages_from_array, rows_of

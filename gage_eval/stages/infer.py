@@ -1,7 +1,7 @@
 """support and infer: prepared rows → responses."""
 
+from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.metrics.filters.verdict import pairwise_verdict
+from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
 from gage_eval.planning.judge_overrides import COLUMN, judge_override
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec, JudgeSpec
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.generation import STATUSES, check_errors, generate
 from gage_eval.store import Artifact

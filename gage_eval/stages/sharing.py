@@ -16,9 +16,9 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage
+from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec, PromptBinding
 from gage_eval.stages.generation import price_of
 from gage_eval.store import Store
 

@@ -10,15 +10,8 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.engine.runtime import Runtime
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.specs import (
-    GenerateSpec,
-    JudgeSpec,
-    LoadSpec,
-    PreprocessSpec,
-    PromptBinding,
-    ScoreSpec,
-    StandardizeSpec,
-)
+from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
+from gage_eval.planning.specs import LoadSpec, PreprocessSpec, ScoreSpec, StandardizeSpec
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Artifact, Store
 

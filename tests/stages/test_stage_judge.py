@@ -16,9 +16,10 @@ from gage_eval.canonical import digest
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
+from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec, PromptBinding, ScoreSpec
+from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import serve, session_of, step_of

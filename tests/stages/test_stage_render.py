@@ -8,8 +8,8 @@ from stages.calling import Bench
 from gage_eval.backends.dummy import Dummy
 from gage_eval.client.types import Request
 from gage_eval.errors import InputError
+from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.render import RoleSource
-from gage_eval.planning.specs import GenerateSpec
 from gage_eval.prompts.render import PromptError
 from gage_eval.stages import StageResult
 
