@@ -16,7 +16,7 @@ from gage_eval.client.limiter import Limiter
 from gage_eval.client.pace import Breaker, Rates
 from gage_eval.client.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.client.streams import StreamError, read_stream
-from gage_eval.client.types import Response, without_surrogates
+from gage_eval.client.types import RequestRefused, Response, without_surrogates
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.store.media_types import media_type
 
@@ -33,6 +33,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_REPLY = 256 * 2**20
 # aiohttp warns that bytes beyond this size block the loop; from a file object it sends them in pieces.
 _LARGE_BODY = 2**20
+# Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
+_SHORTEST_SECRET = 12
 
 
 class Malformed(Exception):
@@ -71,6 +73,7 @@ class HTTPEndpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._api_key = api_key
+        self._secret = api_key.encode() if api_key and len(api_key) >= _SHORTEST_SECRET else None
         self._policy = policy
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -137,7 +140,8 @@ class HTTPEndpoint:
             The answer, or a response of status ``error`` with its kind and what each attempt came to.
 
         Raises:
-            EndpointFailed: no call can succeed: the key or the model is refused, or nothing answers at all.
+            RequestRefused: the key or the model is refused, which mostly holds for every call.
+            EndpointFailed: no call can succeed: nothing answers at all, or the account's quota is used up.
             BudgetSpent: the run's limits were reached while the call waited to be sent.
         """
         started = time.monotonic()
@@ -163,6 +167,10 @@ class HTTPEndpoint:
                 result.errors = errors
                 return result
             errors.append(result.message)
+            if result.action is Action.REFUSED:
+                self._breaker.answered()
+                response = Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
+                raise RequestRefused(f"{self.base_url} answers {result.message}.{_remedy(result)}", response)
             wait = self._after(result, len(errors), time.monotonic() - started)
             if wait is None:
                 return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
@@ -228,6 +236,8 @@ class HTTPEndpoint:
             return Failure(Action.RETRY, "connection", self._hide(_reason(error)))
         self._answered_at = time.monotonic()
         self._warned = False
+        if self._secret is not None:
+            text = text.replace(self._secret, b"***")
         if reply.status != 200:
             failure = classify(reply.status, text, reply.headers)
             return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)

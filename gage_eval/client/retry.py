@@ -26,13 +26,20 @@ _CONTEXT_LENGTH = (
 _NO_CALL_CAN = frozenset({"model_not_found", "invalid_model", "invalid_api_key"})
 _NO_SUCH_MODEL = re.compile(r"\bmodel\b.{0,200}\b(does not exist|not found|is not supported)", re.IGNORECASE)
 _SHOWN = 300
+# No endpoint that is asked to wait longer than a day means it.
+_LONGEST_S = 86_400.0
 
 
 class Action(Enum):
-    """What a failed attempt leads to."""
+    """What a failed attempt leads to.
+
+    ``retry``: another attempt; ``row``: an error of this row; ``refused``: an error of this row where other rows
+    succeed, else of the whole run; ``fatal``: the end of the run.
+    """
 
     RETRY = "retry"
     ROW = "row"
+    REFUSED = "refused"
     FATAL = "fatal"
 
 
@@ -41,7 +48,7 @@ class Failure:
     """One failed attempt.
 
     Attributes:
-        action: try again, give this row up, or end the run.
+        action: what follows.
         kind: the row's `error_kind` when it is given up.
         message: what happened, for the list of a row's errors.
         retry_after_s: how long the endpoint asks to wait, None when it does not say.
@@ -101,12 +108,12 @@ def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     if status == 429 and code == "insufficient_quota":
         return Failure(Action.FATAL, "quota", message)
     if status in {400, 422} and (code in _NO_CALL_CAN or _NO_SUCH_MODEL.search(text)):
-        return Failure(Action.FATAL, "http_404" if code != "invalid_api_key" else "http_401", message)
+        return Failure(Action.REFUSED, "http_404" if code != "invalid_api_key" else "http_401", message)
     if status in _RETRIED or status >= 500:
         kind = "rate_limited" if status == 429 else f"http_{status}"
         return Failure(Action.RETRY, kind, message, retry_after(headers.get("Retry-After")))
     if status in {401, 403, 404} or 300 <= status < 400:
-        return Failure(Action.FATAL, f"http_{status}", message)
+        return Failure(Action.REFUSED, f"http_{status}", message)
     lowered = text.lower()
     if status in {400, 413, 422} and any(phrase in lowered for phrase in _CONTEXT_LENGTH):
         return Failure(Action.ROW, "context_too_long", message)
@@ -132,16 +139,16 @@ def error_text(body: bytes) -> tuple[str, str]:
 
 
 def retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds a `Retry-After` header asks for (RFC 9110: seconds or an HTTP date), None without one."""
+    """Seconds a `Retry-After` header asks for (RFC 9110: seconds or an HTTP date), None without one; a day at most."""
     if header is None:
         return None
     text = header.strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
-        return float(text)
+        return min(float(text), _LONGEST_S)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if date.tzinfo is None:
         date = date.replace(tzinfo=UTC)
-    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+    return min(max(0.0, (date - (now or datetime.now(UTC))).total_seconds()), _LONGEST_S)

@@ -6,6 +6,8 @@ from typing import Any
 
 import orjson
 
+from gage_eval.errors import EndpointFailed
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -108,6 +110,20 @@ class Response:
         if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
             raise ValueError("the log record holds no response")
         return cls(*values)
+
+
+class RequestRefused(EndpointFailed):
+    """The endpoint refused a request in a way that mostly holds for every request: the key, the model, a redirect.
+
+    Where other requests succeed it holds for this one alone, as when a firewall or a moderation filter answers.
+
+    Attributes:
+        response: what the row then gets, with status ``error``.
+    """
+
+    def __init__(self, message: str, response: Response) -> None:
+        super().__init__(message)
+        self.response = response
 
 
 def without_surrogates(value: Any) -> Any:

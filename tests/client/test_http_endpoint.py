@@ -63,6 +63,16 @@ def test_a_refused_key_ends_the_run_and_is_shown_nowhere(caplog: pytest.LogCaptu
     assert "sk-planted-canary" not in shown
 
 
+def test_a_key_that_an_endpoint_repeats_in_its_answer_is_masked() -> None:
+    reply = b'{"choices":[{"message":{"content":"your key is sk-planted-canary"},"finish_reason":"stop"}]}'
+    with Runtime() as runtime:
+        url, stop = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(reply), reply))
+        backend = connect(runtime, url, {"SOME_KEY": "sk-planted-canary"}, api_key="env:SOME_KEY")
+        (response,) = ask(runtime, backend, [chat(1)])
+        stop()
+    assert response.answer == "your key is ***"
+
+
 def test_the_right_key_is_sent() -> None:
     with mock_endpoint(api_key="sk-right") as endpoint, Runtime() as runtime:
         backend = connect(runtime, endpoint.url, {"SOME_KEY": "sk-right"}, api_key="env:SOME_KEY")

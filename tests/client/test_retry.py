@@ -15,8 +15,8 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 301, 308])
-def test_what_no_row_can_survive_ends_the_run(status: int) -> None:
-    assert classify(status, b'{"error":{"message":"no"}}', {}).action is Action.FATAL
+def test_what_mostly_holds_for_every_row_is_a_refusal(status: int) -> None:
+    assert classify(status, b'{"error":{"message":"no"}}', {}).action is Action.REFUSED
 
 
 @pytest.mark.parametrize("status", [400, 402, 405, 413, 422])
@@ -54,6 +54,13 @@ def test_an_error_text_is_kept_short_and_on_one_line() -> None:
     failure = classify(500, b"a\n" * 10_000, {})
     assert len(failure.message) < 350
     assert "\n" not in failure.message
+
+
+@pytest.mark.parametrize(
+    "header", ["9" * 400, "1e9", "Mon, 01 Jan 100000000000000000000 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"]
+)
+def test_no_retry_after_is_waited_for_longer_than_a_day(header: str) -> None:
+    assert (retry_after(header) or 0.0) <= 86_400
 
 
 def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:

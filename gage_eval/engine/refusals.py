@@ -1,0 +1,80 @@
+"""Whether a refused request (its key, its model) is an error of one row or of the whole run."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gage_eval.client.types import RequestRefused, Response
+
+# So many refusals in a row, with no answer between them, end a run that had answers before.
+MOST_IN_A_ROW = 20
+
+
+class Refusals:
+    """Judges the refusals of one generate step.
+
+    Before the first answer a refusal waits for the calls that are under way: if one of them is answered, the refusal
+    was the row's own. If all of them are refused too, it holds for the run. A waiting call keeps its slot, so no
+    more requests go out than the endpoint has slots.
+
+    Args:
+        answered: whether there are answers already, from the log or another run.
+    """
+
+    def __init__(self, *, answered: bool) -> None:
+        self._answered = answered
+        self._in_a_row = 0
+        self._calls = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._last: RequestRefused | None = None
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Around one call of the model and the judging of its refusal."""
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            # The others may have waited for this one alone.
+            self._end_if_all_wait()
+
+    def answered(self) -> None:
+        """A call was answered, or there are answers from before."""
+        self._answered = True
+        self._in_a_row = 0
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def judge(self, refusal: RequestRefused) -> Response:
+        """The row's response, where the refusal is the row's own.
+
+        Raises:
+            RequestRefused: it holds for the run.
+        """
+        self._in_a_row += 1
+        self._last = refusal
+        if self._in_a_row >= MOST_IN_A_ROW:
+            self._end()
+            raise refusal
+        if self._answered:
+            return refusal.response
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._end_if_all_wait()
+        try:
+            await future
+        finally:
+            self._waiting.remove(future)
+        return refusal.response
+
+    def _end_if_all_wait(self) -> None:
+        if self._waiting and not self._answered and len(self._waiting) >= self._calls:
+            self._end()
+
+    def _end(self) -> None:
+        assert self._last is not None
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(RequestRefused(str(self._last), self._last.response))
