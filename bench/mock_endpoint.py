@@ -26,10 +26,12 @@ import httptools
 import orjson
 import uvloop
 
-FAULTS = ("429", "500", "reset", "malformed", "hang", "context", "refusal", "length")
+FAULTS = ("403", "404", "429", "500", "reset", "malformed", "hang", "context", "model", "refusal", "length")
 _COUNTED = ("requests", "answered", "resent_after_answer", "client_gone", "overloaded")
 _SUM = re.compile(r"(-?\d+) \+ (-?\d+)")
-_REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found"} | {
+_REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized"} | {
+    403: b"Forbidden",
+    404: b"Not Found",
     429: b"Too Many Requests",
     500: b"Internal Server Error",
 }
@@ -208,6 +210,10 @@ class Connection(asyncio.Protocol):
             self._error(429, "rate limited", b"retry-after: %d\r\n" % options.retry_after)
         elif fault == "500":
             self._error(500, "internal error")
+        elif fault in {"403", "404"}:
+            self._error(int(fault), "blocked by a firewall")
+        elif fault == "model":
+            self._error(400, "this prompt: the model does not exist")
         elif fault == "context":
             self._error(400, "This model's maximum context length is 8 tokens")
         elif fault == "malformed":

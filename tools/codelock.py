@@ -49,7 +49,7 @@ MOVING = frozenset(
         *("errors", "files", "hashing", "marks", "registry", "store", "planning.keys", "planning.specs"),
         "planning.generate_spec",
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
-        *("engine.job", "engine.runtime", "engine.wal", "stages.base"),
+        *("engine.job", "engine.refusals", "engine.runtime", "engine.wal", "stages.base"),
     }
 )
 PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "aggregations")

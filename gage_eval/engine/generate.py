@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import encode
 from gage_eval.client.limiter import CombinedLimiter
-from gage_eval.client.types import Request, Response
+from gage_eval.client.types import Request, RequestRefused, Response
 from gage_eval.engine.episodes import EPISODES, Outcome, as_call, episode_name, response_key
 from gage_eval.engine.job import Chunk, Item, Job, Tally, WorkGone, chunk_rows
+from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.rows import chunk_tables, outcomes_in, outcomes_of
 from gage_eval.engine.wal import LogIndex, LogWriter, index_logs
 from gage_eval.errors import BudgetSpent, GageError
@@ -67,6 +68,7 @@ class Generate:
         self.statuses: Counter[str] = Counter()
         self._log: LogWriter
         self._logged: LogIndex
+        self._refusals: Refusals
         limiter = job.backend.limiter
         self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
         # What the run's budget says once it has kept a row from being sent.
@@ -88,6 +90,7 @@ class Generate:
         job = self.job
         self._logged = await asyncio.to_thread(index_logs, job.log_folder)
         self._log = LogWriter(job.log_folder)
+        self._refusals = Refusals(answered=bool(len(self._logged)) or job.mended is not None)
         ticker = asyncio.create_task(self._tick())
         try:
             async with asyncio.TaskGroup() as group:
@@ -231,6 +234,8 @@ class Generate:
         return outcomes
 
     def _count_taken(self, chunk: Chunk) -> None:
+        if any(outcome is not None for outcome in chunk.outcomes):
+            self._refusals.answered()
         for outcome in chunk.outcomes:
             if outcome is not None:
                 self.tally.done += 1
@@ -307,7 +312,7 @@ class Generate:
                 raise BudgetSpent(spent)
             tally.in_flight += 1
             try:
-                response = await job.backend.call(request, body)
+                response = await self._call(request, body)
                 if response.status not in _NOT_AN_ANSWER:
                     self._log.append(key, response.to_bytes())
             finally:
@@ -316,6 +321,17 @@ class Generate:
         tally.sent += response.attempts
         tally.retried += max(0, response.attempts - 1)
         return response
+
+    async def _call(self, request: Request, body: bytes) -> Response:
+        """The backend's response; a refusal that is the row's own is an error of the row."""
+        with self._refusals.call():
+            try:
+                response = await self.job.backend.call(request, body)
+            except RequestRefused as refusal:
+                return await self._refusals.judge(refusal)
+            if response.status not in _NOT_AN_ANSWER:
+                self._refusals.answered()
+            return response
 
     async def _settle(self, item: Item, outcome: Outcome) -> None:
         chunk = item.chunk

@@ -58,6 +58,32 @@ def test_rows_that_never_succeed_fail_the_run_and_are_asked_again_alone(tmp_path
     assert score(tmp_path, "ill")["value"] == truth(300, 0.75)
 
 
+@pytest.mark.parametrize("fault", ["403", "404", "model"])
+def test_a_row_that_alone_is_refused_costs_neither_the_run_nor_its_resume(
+    fault: str, tmp_path: Path, gage: Command
+) -> None:
+    tasks = [{"task_id": "sums", "dataset_id": "sums", "max_error_share": 0.1}]
+    with mock_endpoint(fault={fault: 0.03}, latency_ms=20) as endpoint:
+        write_config(tmp_path, endpoint.url, rows=200, tasks=tasks, backend={"max_concurrency": 4})
+        ended = gage("run", "sums.yaml", "--run-id", "walled")
+        refused = endpoint.stats()["faults"][fault]
+        assert ended.code == 0, ended.err
+        assert [row["status"] for row in answers(tmp_path, "walled")].count("error") == refused > 0
+        endpoint.reset()
+        assert gage("resume", "walled").code == 0
+        assert endpoint.stats()["requests"] == refused, "only the refused rows are asked again"
+
+
+def test_an_endpoint_that_refuses_every_row_ends_the_run_after_few_requests(tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint(fault={"403": 1.0}) as endpoint:
+        write_config(tmp_path, endpoint.url, rows=500, backend={"max_concurrency": 16})
+        ended = gage("run", "sums.yaml", "--run-id", "walled")
+        assert endpoint.stats()["requests"] <= 32
+    assert ended.code == 1
+    assert "answers 403 (blocked by a firewall). Set the key that 'api_key' refers to." in ended.sentence
+    assert "gage resume walled" in ended.sentence
+
+
 def test_error_rows_within_the_allowed_share_are_left_out_of_the_score_and_counted(
     tmp_path: Path, gage: Command
 ) -> None:
