@@ -22,13 +22,14 @@ def validate(config: Config, model_path: ModelPath = None, set_: Set = None, jso
     """Check a config; say all its mistakes at once."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import ConfigError, InputError
-    from gage_eval.planning.plan import make_plan, model_name
+    from gage_eval.planning.plan import model_name
     from gage_eval.report.console import clean
-    from gage_eval.runs.options import RunOptions, load
+    from gage_eval.runs.options import RunOptions
+    from gage_eval.runs.planned import planned
 
     try:
-        loaded = load(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
-        plan = make_plan(loaded)
+        asked = planned(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
+        loaded, plan = asked.loaded, asked.plan
         if problems := _not_there(plan):
             raise ConfigError(loaded.source, problems)
     except InputError as error:

@@ -24,11 +24,10 @@ def plan(
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.planning import forecast, uses_of
-    from gage_eval.planning.plan import Surroundings, make_plan
-    from gage_eval.runs.options import Locations, RunOptions, load
+    from gage_eval.runs.options import RunOptions
+    from gage_eval.runs.planned import planned
     from gage_eval.runs.stored import stored_runs
     from gage_eval.settings import load_settings
-    from gage_eval.store import Store as ArtifactStore
 
     options = RunOptions(
         config=config,
@@ -40,20 +39,17 @@ def plan(
         model_path=model_path,
         overrides=tuple(set_ or ()),
     )
-    loaded = load(options)
-    locations = Locations.at(store, output_dir)
-    artifacts = ArtifactStore.open(locations.store)
-    planned = make_plan(loaded, Surroundings(media=artifacts.media.get, sample_ids=options.sample_ids))
+    asked = planned(options)
     found = forecast(
-        artifacts,
-        planned,
-        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(locations)),
+        asked.store,
+        asked.plan,
+        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(asked.locations)),
         concurrency=concurrency or load_settings().concurrency,
     )
     if json:
-        print_json({"name": planned.name, "store": artifacts.url, "stages": [_record(one) for one in found]})
+        print_json({"name": asked.plan.name, "store": asked.store.url, "stages": [_record(one) for one in found]})
     else:
-        _print(found, [task.task_id for task in planned.tasks])
+        _print(found, [task.task_id for task in asked.plan.tasks])
 
 
 def _record(one: "Forecast") -> dict[str, Any]:

@@ -26,20 +26,18 @@ def show_sample(
     Raises:
         InputError: no such task or sample, or the run has not come to its requests.
     """
-    from gage_eval.runs.options import Locations
-    from gage_eval.store import Store
+    from gage_eval.runs.planned import planned_before
 
     tasks = list(stored.record["tasks"])
     if task_id is not None and task_id not in tasks:
         raise InputError(
             f"run {stored.run_id} has no task '{task_id}'. Tasks: {', '.join(tasks)}.{closest(task_id, tasks)}"
         )
-    artifacts = Store.open(Locations.at(store, output_dir).store, read_only=True)
-    plan = _plan(stored, artifacts)
+    before = planned_before(stored, store, output_dir)
     found = [
-        _gather(artifacts, stored, plan.task(name), sample_id, part)
+        _gather(before.store, stored, before.plan.task(name), sample_id, part)
         for name in (tasks if task_id is None else [task_id])
-        if (part := _find(artifacts, stored, name, sample_id)) is not None
+        if (part := _find(before.store, stored, name, sample_id)) is not None
     ]
     if not found:
         where = f"task '{task_id}' of run {stored.run_id}" if task_id is not None else f"run {stored.run_id}"
@@ -49,28 +47,6 @@ def show_sample(
         return
     for one in found:
         _print(one)
-
-
-def _plan(stored: "StoredRun", store: "Store") -> Any:
-    """The run's plan, from the config as the run kept it: the file may have changed since."""
-    from dataclasses import replace
-
-    from gage_eval.config.load import parse_config
-    from gage_eval.planning.plan import Surroundings, make_plan
-    from gage_eval.runs.options import RunOptions
-    from gage_eval.settings import fold, load_settings
-
-    options = RunOptions.of(stored.record["options"])
-    loaded = parse_config(
-        stored.record["config"]["text"],
-        source=f"the config of run {stored.run_id}",
-        base_dir=options.base_dir,
-        overrides=options.overrides,
-        max_samples=options.max_samples,
-        model_path=options.model_path,
-    )
-    loaded = replace(loaded, config=fold(load_settings(), loaded.config))
-    return make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
 
 
 def _find(store: "Store", stored: "StoredRun", task_id: str, sample_id: str) -> int | None:

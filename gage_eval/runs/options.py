@@ -105,8 +105,12 @@ class Locations:
         return shlex.join(said)
 
 
-def load(options: RunOptions) -> LoadedConfig:
+def load(options: RunOptions, source: str | None = None) -> LoadedConfig:
     """The config the options name, with their changes and the environment's settings written into it.
+
+    Args:
+        options: what is asked.
+        source: how a config that the options hold as text is called in an error.
 
     Raises:
         InputError: no such file or suite, it has problems, or a stage to refresh is none.
@@ -124,7 +128,7 @@ def load(options: RunOptions) -> LoadedConfig:
         "model_path": options.model_path,
     }
     if options.text is not None:
-        loaded = parse_config(options.text, base_dir=options.base_dir, **changes)
+        loaded = parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
     elif options.config.startswith(SUITE_PREFIX):
         loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
     else:

@@ -10,11 +10,10 @@ from gage_eval.errors import InputError, closest
 from gage_eval.marks import STAGES, Stage
 from gage_eval.observability.observer import Observers
 from gage_eval.planning import Rendered, asks_a_model, inputs_of, rendered, standing, who_is_asked
-from gage_eval.planning.plan import Surroundings, make_plan
 from gage_eval.planning.render import RoleSource
-from gage_eval.runs.options import Locations, RunOptions, load
+from gage_eval.runs.options import RunOptions
+from gage_eval.runs.planned import planned
 from gage_eval.stages import Env, TaskPlan
-from gage_eval.store import Store
 
 
 @dataclass(frozen=True)
@@ -62,15 +61,13 @@ def preview_requests(options: RunOptions, count: int, task_id: str | None) -> Pr
     Raises:
         InputError: the config cannot be used, or has no such task.
     """
-    loaded = load(options)
-    store = Store.open(Locations.at(options.store).store)
-    plan = make_plan(loaded, Surroundings(media=store.media.get, sample_ids=options.sample_ids))
-    names = [task.task_id for task in plan.tasks]
+    asked = planned(options)
+    names = [task.task_id for task in asked.plan.tasks]
     if task_id is not None and task_id not in names:
         raise InputError(f"no task '{task_id}'. Tasks: {', '.join(names)}.{closest(task_id, names)}")
-    env = stages.Env(store, None, Observers(), run_id="preview")
+    env = stages.Env(asked.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
-    for task in plan.tasks:
+    for task in asked.plan.tasks:
         if task_id in (None, task.task_id):
             _add(preview, env, task, count)
     return preview

@@ -16,14 +16,13 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.events import EventLog
 from gage_eval.observability.observer import Observer, Observers
-from gage_eval.planning.plan import Surroundings, make_plan
 from gage_eval.processes import born
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
-from gage_eval.runs.options import Locations, RunOptions, load
+from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.planned import planned
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
-from gage_eval.store import Store
 
 # Tasks side by side: enough that the tail of one overlaps the start of the next, few enough to stay small in memory.
 TASKS_AT_ONCE = 4
@@ -78,17 +77,9 @@ class RunSession:
     ) -> None:
         self.began = time.time()
         self.options = options
-        locations = Locations.at(options.store, options.output_dir)
-        self.loaded = load(options)
-        self.store = Store.open(locations.store)
-        around = Surroundings(
-            media=self.store.media.get,
-            media_file=self.store.media.path,
-            secrets=secrets,
-            sample_ids=options.sample_ids,
-        )
-        self.plan = make_plan(self.loaded, around)
-        self.folder = self._folder(locations, process or {})
+        asked = planned(options, secrets=secrets)
+        self.loaded, self.plan, self.store = asked.loaded, asked.plan, asked.store
+        self.folder = self._folder(asked.locations, process or {})
         self.results: dict[tuple[str, str], StageResult] = {}
         self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), _Collect(self), *observers])
         settings = load_settings()

@@ -1,0 +1,73 @@
+"""From the options of a run to its plan: the config, the store and the specs of every stage."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from gage_eval.config.load import LoadedConfig
+from gage_eval.planning.plan import Surroundings, make_plan
+from gage_eval.planning.specs import Plan
+from gage_eval.runs.options import Locations, RunOptions, load
+from gage_eval.runs.stored import StoredRun
+from gage_eval.store import Store
+
+
+class Planned:
+    """What the options come to. Make one with `planned`.
+
+    Attributes:
+        options: what was asked.
+        locations: where artifacts and run folders live.
+        loaded: the config.
+        plan: the specs of all tasks.
+    """
+
+    def __init__(
+        self, options: RunOptions, source: str | None, secrets: Callable[[str], str] | None, *, read_only: bool
+    ) -> None:
+        self.options = options
+        self.locations = Locations.at(options.store, options.output_dir)
+        self._read_only = read_only
+        self.loaded: LoadedConfig = load(options, source)
+        around = Surroundings(
+            media=lambda url: self.store.media.get(url),
+            media_file=lambda url: self.store.media.path(url),
+            secrets=secrets,
+            sample_ids=options.sample_ids,
+        )
+        self.plan: Plan = make_plan(self.loaded, around)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store, opened when it is first needed: to validate a config needs none."""
+        return Store.open(self.locations.store, read_only=self._read_only)
+
+
+def planned(options: RunOptions, *, secrets: Callable[[str], str] | None = None, read_only: bool = False) -> Planned:
+    """Load the config that the options name and make its plan.
+
+    Args:
+        options: what is asked.
+        secrets: value of a ``block:`` reference; only flows have one.
+        read_only: open the store for reading only.
+
+    Raises:
+        InputError: the config or the options cannot be used.
+    """
+    return Planned(options, None, secrets, read_only=read_only)
+
+
+def planned_before(stored: StoredRun, store: str | None = None, output_dir: str | None = None) -> Planned:
+    """The plan of an earlier run, from the config as the run kept it: the file may have changed since.
+
+    Args:
+        stored: the run.
+        store: where its artifacts are, to be read only.
+        output_dir: where its folder is.
+
+    Raises:
+        InputError: the config cannot be used any more.
+    """
+    options = RunOptions.of(stored.record["options"])
+    kept = {"config": str(options.base_dir), "text": stored.record["config"]["text"]}
+    options = options.model_copy(update={**kept, "store": store, "output_dir": output_dir})
+    return Planned(options, f"the config of run {stored.run_id}", None, read_only=True)
