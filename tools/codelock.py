@@ -34,8 +34,8 @@ LOCK = Path(__file__).with_name("code.lock.json")
 # Code that determines results.
 SEMANTIC = frozenset(
     {
-        *("canonical", "field_paths", "sample", "tables", "datasets", "standardize", "prepare", "prompts", "metrics"),
-        *("stats", "backends", "scorecards", "report.summary", "client.types"),
+        *("canonical", "field_paths", "sample", "tables", "extract", "datasets", "standardize", "prepare", "prompts"),
+        *("metrics", "stats", "backends", "scorecards", "report.summary", "client.types"),
         *("engine.episodes", "engine.generate", "engine.rows"),
         *("planning.judge_overrides", "planning.render", "planning.tool_outputs"),
         *("stages.auto_eval", "stages.generation", "stages.infer", "stages.judge", "stages.load", "stages.preprocess"),

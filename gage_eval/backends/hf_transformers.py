@@ -39,7 +39,7 @@ class TransformersConfig(CheckpointConfig):
         return value
 
 
-@registry.backends.register("transformers", version=2, config=TransformersConfig)
+@registry.backends.register("transformers", version=3, config=TransformersConfig)
 class Transformers(EngineBackend[TransformersConfig]):
     """A text model run by transformers: chat, completions, log-likelihoods."""
 
@@ -86,7 +86,7 @@ class Transformers(EngineBackend[TransformersConfig]):
         await watched(worker.child, worker.ready(config.start_timeout))
 
 
-@registry.backends.register("vlm_transformers", version=2, config=TransformersConfig)
+@registry.backends.register("vlm_transformers", version=3, config=TransformersConfig)
 class VLMTransformers(Transformers):
     """A model that sees, run by transformers: chat with images, completions, log-likelihoods of texts."""
 

@@ -44,7 +44,7 @@ class LlamaCppConfig(BackendConfig):
         return self
 
 
-@registry.backends.register("llama_cpp", version=2, config=LlamaCppConfig)
+@registry.backends.register("llama_cpp", version=3, config=LlamaCppConfig)
 class LlamaCpp(BaseBackend[LlamaCppConfig]):
     """A GGUF model in a llama.cpp server that lives as long as the run."""
 

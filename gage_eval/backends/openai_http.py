@@ -71,7 +71,7 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         return self
 
 
-@registry.backends.register("openai_http", version=2, config=OpenAIHTTPConfig)
+@registry.backends.register("openai_http", version=3, config=OpenAIHTTPConfig)
 class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
     """An OpenAI-compatible endpoint, hosted or self-hosted (vLLM, llama.cpp, …)."""
 

@@ -1,32 +1,17 @@
 """Answers of models that think aloud: the thinking text apart from the answer."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.backends.base import ThinkingConfig
 from gage_eval.client.types import Response
-
-
-@dataclass(frozen=True, slots=True)
-class Thought:
-    """A text taken apart.
-
-    Attributes:
-        reasoning: what comes before the end marker, without the markers; None where nothing was thought.
-        answer: what comes after the last end marker.
-        closed: the thinking came to its end; an unclosed one leaves no answer.
-    """
-
-    reasoning: str | None
-    answer: str
-    closed: bool = True
+from gage_eval.extract.thinking import split_thinking
 
 
 def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> None:
     """Put thinking text apart from a response's answer; then cut at the stop strings, where that is ours to do.
 
     Args:
-        response: thinking that never ends truncates it.
+        response: it is truncated when its thinking never ended.
         config: of the backend.
         stops: of the request, as for `cut_at`.
     """
@@ -39,21 +24,6 @@ def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> Non
         if not thought.closed:
             response.status = "truncated"
     response.answer = cut_at(answer, stops) if config.stop_after_thinking else answer
-
-
-def split_thinking(text: str, start: str, end: str) -> Thought:
-    """Split a text on the end-of-thinking marker; the last part, stripped on the left, is the answer.
-
-    The start marker may be missing, as chat templates put it into the prompt. A text that begins with it and never
-    closes it holds no answer.
-    """
-    if end in text:
-        before, _, answer = text.rpartition(end)
-        return Thought(before.strip().removeprefix(start).strip() or None, answer.lstrip())
-    stripped = text.lstrip()
-    if stripped.startswith(start):
-        return Thought(stripped.removeprefix(start).strip() or None, "", closed=False)
-    return Thought(None, text)
 
 
 def cut_at(text: str, stops: Any) -> str:

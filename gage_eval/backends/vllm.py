@@ -82,7 +82,7 @@ class _Server:
     active: int = 0
 
 
-@registry.backends.register("vllm", version=1, config=VLLMConfig)
+@registry.backends.register("vllm", version=2, config=VLLMConfig)
 class VLLM(BaseBackend[VLLMConfig]):
     """A vLLM server, running already or started for the run: chat, completions, log-likelihoods, images."""
 

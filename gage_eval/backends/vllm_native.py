@@ -36,7 +36,7 @@ class VLLMNativeConfig(VLLMEngineConfig):
         return self
 
 
-@registry.backends.register("vllm_native", version=1, config=VLLMNativeConfig)
+@registry.backends.register("vllm_native", version=2, config=VLLMNativeConfig)
 class VLLMNative(EngineBackend[VLLMNativeConfig]):
     """vLLM's offline engine: chat, completions, log-likelihoods, images."""
 

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.canonical import JsonValue
+from gage_eval.extract.thinking import strip_thinking
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.lists import list_items
 from gage_eval.metrics.numbers import Number, exact, last_number
-from gage_eval.metrics.text_utils import as_text, strip_thinking
+from gage_eval.metrics.text_utils import as_text
 
 FieldType: TypeAlias = Literal["enum", "number", "list", "text"]
 

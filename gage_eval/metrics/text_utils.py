@@ -1,4 +1,4 @@
-"""Text as metrics see it: normalised, without thinking."""
+"""Text as metrics see it: normalised."""
 
 import re
 
@@ -30,14 +30,3 @@ def normalise_text(
     if strip:
         text = text.strip()
     return text if case_sensitive else text.lower()
-
-
-def strip_thinking(text: str, *, start: str = "<think>", end: str = "</think>") -> str | None:
-    """The text behind the last end-of-thinking marker.
-
-    Returns:
-        The text as it is without markers; None when thinking was begun and never ended: there is no answer.
-    """
-    if end in text:
-        text = text.rpartition(end)[2].lstrip()
-    return None if start in text else text

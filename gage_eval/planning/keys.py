@@ -26,7 +26,7 @@ VERSIONS: Mapping[Stage, int] = {
 # Of steps within stages: a metric's scores, the rendering of a role's requests, the reading of a judge's verdict.
 SCORES_VERSION = 2
 RENDER_VERSION = 1
-JUDGE_PARSER_VERSION = 3
+JUDGE_PARSER_VERSION = 4
 
 # Inputs that are named for their use. All others carry the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}

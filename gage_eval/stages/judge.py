@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from gage_eval.canonical import canonical_text, decode
-from gage_eval.metrics.filters.verdict import pairwise_verdict
+from gage_eval.extract.brackets import double_bracketed, pairwise_verdict
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
 from gage_eval.planning.judge_overrides import COLUMN, judge_override
 from gage_eval.planning.render import RoleSource
@@ -16,7 +16,6 @@ from gage_eval.stages.generation import STATUSES, check_errors, generate
 from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
 
-_RATING = re.compile(r"\[\[(-?\d{1,9}(?:\.\d{1,9})?)\]\]")
 # Matched against single stripped lines: over a whole text their time would grow with the square of its length.
 _ANSWER = re.compile(r"(?:CORRECT|ANSWER|VERDICT)\s*:\s*(.+)", re.IGNORECASE)
 _SCORE = re.compile(r"(?:SCORE|RATING)\s*:\s*(-?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
@@ -110,8 +109,8 @@ def judgment(response: dict[str, Any]) -> dict[str, Any]:
     scores = [found[1] for line in lines if (found := _SCORE.fullmatch(line))]
     if not answers and (verdict := pairwise_verdict(text)) is not None:
         answers = [verdict]
-    if not scores and (rating := _RATING.search(text)) is not None:
-        scores = [rating[1]]
+    if not scores and (rating := double_bracketed(text)) is not None:
+        scores = [rating]
     status = response["status"]
     if status in ("ok", "truncated", "refused"):
         status = "ok" if answers or scores else "unparsed"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gage_eval import registry
+from gage_eval.extract.boxed import boxed_answer
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     FieldMap,
@@ -18,8 +19,6 @@ from gage_eval.standardize.base import (
 from gage_eval.standardize.compose import instructed
 from gage_eval.standardize.default import default
 from gage_eval.standardize.simple import simple
-
-_BOXES = ("\\boxed", "\\fbox")
 
 
 @registry.preprocessors.register("gsm8k", version=1)
@@ -59,7 +58,7 @@ def gsm8k(
     return to_sample
 
 
-@registry.preprocessors.register("math", version=1)
+@registry.preprocessors.register("math", version=2)
 def math(
     *,
     question_field: str = "problem",
@@ -91,7 +90,7 @@ def math(
             raise RecordRejected(f"{question_field}: there is no problem.")
         worked = None if solution is None else text_of(solution, solution_field)
         if answer is None and worked is not None:
-            answer = last_boxed(worked)
+            answer = boxed_answer(worked)
         if answer is None:
             raise RecordRejected(f"there is no answer in {answer_field}, and none is boxed in {solution_field}.")
         subject_key, subject = first_of(record, ("subject", "type"))
@@ -111,24 +110,6 @@ def math(
         return sample
 
     return to_sample
-
-
-def last_boxed(text: str) -> str | None:
-    r"""What the last ``\boxed{…}`` or ``\fbox{…}`` of a text holds; None without a closed one.
-
-    >>> last_boxed(r"so \boxed{1} or \boxed{\frac{1}{2}}.")
-    '\\frac{1}{2}'
-    """
-    start = max(text.rfind(f"{box}{{") for box in _BOXES)
-    if start < 0:
-        return None
-    opened = text.index("{", start)
-    depth = 0
-    for place in range(opened, len(text)):
-        depth += {"{": 1, "}": -1}.get(text[place], 0)
-        if depth == 0:
-            return text[opened + 1 : place]
-    return None
 
 
 @registry.preprocessors.register("bbh", version=1)

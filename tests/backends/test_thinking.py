@@ -1,36 +1,11 @@
 """Thinking text is apart from the answer; an unclosed thought leaves none."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.calls import ask, chat, connect
 from support.endpoint import mock_endpoint
 
-from gage_eval.backends.thinking import Thought, cut_at, split_thinking
+from gage_eval.backends.thinking import cut_at
 from gage_eval.engine.runtime import Runtime
-
-
-@pytest.mark.parametrize(
-    ("text", "thought"),
-    [
-        ("<think>2 + 2</think>\n\n4", Thought("2 + 2", "4")),
-        ("2 + 2</think> 4", Thought("2 + 2", "4")),
-        ("<think></think>4", Thought(None, "4")),
-        ("<think>a</think>b</think>c", Thought("a</think>b", "c")),
-        ("  <think>2 +", Thought("2 +", "", closed=False)),
-        ("4", Thought(None, "4")),
-        ("the tag <think> opens a thought", Thought(None, "the tag <think> opens a thought")),
-    ],
-)
-def test_the_last_part_after_the_end_marker_is_the_answer(text: str, thought: Thought) -> None:
-    assert split_thinking(text, "<think>", "</think>") == thought
-
-
-@given(st.text(), st.text())
-def test_whatever_was_thought_the_answer_is_what_follows(reasoning: str, answer: str) -> None:
-    if "</think>" not in answer:
-        found = split_thinking(f"<think>{reasoning}</think>{answer}", "<think>", "</think>")
-        assert found.answer == answer.lstrip()
 
 
 def test_the_first_stop_string_counts_and_empty_ones_do_not() -> None:

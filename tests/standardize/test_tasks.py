@@ -9,7 +9,6 @@ from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.standardize.compose import build
-from gage_eval.standardize.solutions import last_boxed
 
 
 def sample_of(name: str, record: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
@@ -130,19 +129,10 @@ def test_math_takes_the_answer_else_what_is_boxed_last() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "boxed"),
-    [
-        (r"\boxed{1} then \fbox{2}", "2"),
-        (r"\boxed{a{b}c}", "a{b}c"),
-        (r"\boxed{}", ""),
-        (r"\boxed{never closed", None),
-        (r"\boxed 3", None),
-        ("{1}", None),
-    ],
-)
-def test_the_last_box_is_the_answer(text: str, boxed: str | None) -> None:
-    assert last_boxed(text) == boxed
+def test_math_reads_a_solutions_box_as_the_scripts_of_hendrycks_math_do() -> None:
+    """The first ``\\boxed`` wins over a later ``\\fbox``, and one without braces holds what follows up to ``$``."""
+    assert sample_of("math", {"problem": "p", "solution": r"$\boxed{1}$, drawn as \fbox{2}"})["label"] == "1"
+    assert sample_of("math", {"problem": "p", "solution": r"so it is $\boxed 3$."})["label"] == "3"
 
 
 def test_bbh_keeps_the_target_and_knows_its_task() -> None:

@@ -1,9 +1,9 @@
 """Metrics on multiple choice."""
 
 from gage_eval.canonical import JsonValue
+from gage_eval.extract.thinking import strip_thinking
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.choices import LETTERS, choose, option_texts
-from gage_eval.metrics.text_utils import strip_thinking
 
 
 @metric(

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from gage_eval.extract.thinking import strip_thinking as without_thinking
 from gage_eval.metrics.base import Score, metric
-from gage_eval.metrics.text_utils import strip_thinking as without_thinking
 
 
 @metric("docvqa_anls", value="anls", aggregate="mean", version=1, libraries=("rapidfuzz",))

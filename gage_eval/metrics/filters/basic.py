@@ -1,10 +1,15 @@
 """The filters every task needs: patterns, thinking, letters, numbers."""
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from gage_eval.metrics import choices, numbers, patterns, text_utils
+from pydantic import Field
+
+from gage_eval.extract import thinking
+from gage_eval.metrics import choices, numbers, patterns
 from gage_eval.metrics.base import text_filter
 from gage_eval.metrics.patterns import PatternText
+
+_Marker: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
 @text_filter("regex", version=2)
@@ -34,15 +39,17 @@ def regex(
 
 
 @text_filter("strip_thinking", version=1)
-def strip_thinking(text: str, *, start: str = "<think>", end: str = "</think>") -> str | None:
-    """The answer behind the thinking; nothing when the thinking never ended."""
-    return text_utils.strip_thinking(text, start=start, end=end)
+def strip_thinking(
+    text: str, *, start: _Marker = thinking.THINK_START, end: _Marker = thinking.THINK_END
+) -> str | None:
+    """The answer after the thinking; nothing when the thinking never ended."""
+    return thinking.strip_thinking(text, start, end)
 
 
 @text_filter("choice_letter", version=1)
 def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
     """The one letter an answer chooses, by the rules of `gage_eval.metrics.choices.choose`."""
-    answer = text_utils.strip_thinking(text)
+    answer = thinking.strip_thinking(text)
     return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
 
 

@@ -3,14 +3,13 @@
 import re
 from typing import Literal
 
+from gage_eval.extract.boxed import boxed_answer
+from gage_eval.extract.brackets import double_bracketed, single_bracketed
 from gage_eval.field_paths import MISSING, walk
 from gage_eval.metrics.base import text_filter
 from gage_eval.metrics.json_text import find_json
-from gage_eval.metrics.latex import boxed_content, last_boxed
 from gage_eval.metrics.text_utils import as_text
 
-# Linear: the dot stands between the digits, so that a long run of them is read in one way only.
-_RATING = (re.compile(r"\[\[([0-9]+(?:\.[0-9]*)?)\]\]"), re.compile(r"\[([0-9]+(?:\.[0-9]*)?)\]"))
 _ANSWER = re.compile(r"ANSWER\s*:\s*", re.IGNORECASE)
 _LETTER = re.compile(r"[A-Za-z](?!\w)")
 
@@ -18,8 +17,7 @@ _LETTER = re.compile(r"[A-Za-z](?!\w)")
 @text_filter("boxed", version=1)
 def boxed(text: str) -> str | None:
     r"""What stands in the last ``\boxed{…}`` (or ``\fbox{…}``), as the scripts of hendrycks/math find it."""
-    found = last_boxed(text)
-    return None if found is None else boxed_content(found)
+    return boxed_answer(text)
 
 
 @text_filter("json_field", version=2)
@@ -41,7 +39,7 @@ def rating(text: str) -> str | None:
 
     As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685).
     """
-    return next((found[1] for pattern in _RATING if (found := pattern.search(text))), None)
+    return double_bracketed(text) or single_bracketed(text)
 
 
 @text_filter("answer", version=1)

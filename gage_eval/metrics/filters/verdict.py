@@ -1,8 +1,7 @@
 """Which of two answers a judge finds better."""
 
+from gage_eval.extract import brackets
 from gage_eval.metrics.base import text_filter
-
-_VERDICTS = {"[[A]]": "A", "[[B]]": "B", "[[C]]": "tie"}
 
 
 @text_filter("pairwise_verdict", version=1)
@@ -11,4 +10,4 @@ def pairwise_verdict(text: str) -> str | None:
 
     As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685; ``run_judge_pair`` of lm-sys/FastChat).
     """
-    return next((verdict for mark, verdict in _VERDICTS.items() if mark in text), None)
+    return brackets.pairwise_verdict(text)

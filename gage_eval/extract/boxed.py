@@ -4,11 +4,21 @@ _BOXES = ("\\boxed", "\\fbox")
 _BARE = "\\boxed "
 
 
+def boxed_answer(text: str) -> str | None:
+    r"""What the last box of a text holds; None without a box.
+
+    >>> boxed_answer(r"so \boxed{1} or \boxed{\frac{1}{2}}.")
+    '\\frac{1}{2}'
+    """
+    box = last_boxed(text)
+    return None if box is None else boxed_content(box)
+
+
 def last_boxed(text: str) -> str | None:
     r"""The last ``\boxed{…}`` of a text with its braces, else the last ``\fbox{…}``.
 
     The rule of hendrycks/math: ``\boxed 5`` without braces wins over any with them, and ends at the next ``$``; a box
-    whose braces never close is none.
+    whose braces never close does not count.
     """
     if _BARE in text:
         return _BARE + text.rpartition(_BARE)[2].partition("$")[0]

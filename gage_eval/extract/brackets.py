@@ -1,0 +1,26 @@
+"""Marks in double brackets that judges end with, as MT-bench reads them (Zheng et al. 2023, arXiv:2306.05685)."""
+
+import re
+
+# Linear: the dot stands between the digits, so that a long run of them is read in one way only.
+_NUMBER = r"[0-9]+(?:\.[0-9]*)?"
+_DOUBLE = re.compile(rf"\[\[({_NUMBER})\]\]")
+_SINGLE = re.compile(rf"\[({_NUMBER})\]")
+_VERDICTS = {"[[A]]": "A", "[[B]]": "B", "[[C]]": "tie"}
+
+
+def double_bracketed(text: str) -> str | None:
+    """The first number in double brackets, ``[[7.5]]``."""
+    found = _DOUBLE.search(text)
+    return None if found is None else found[1]
+
+
+def single_bracketed(text: str) -> str | None:
+    """The first number in brackets, ``[7.5]``."""
+    found = _SINGLE.search(text)
+    return None if found is None else found[1]
+
+
+def pairwise_verdict(text: str) -> str | None:
+    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, looked for in this order anywhere in the text."""
+    return next((verdict for mark, verdict in _VERDICTS.items() if mark in text), None)
