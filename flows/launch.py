@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
+from gage_eval.packaged import packages_beside
 from gage_eval.runs import RunOptions, RunOutcome
 
 
@@ -32,8 +33,9 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
             f"the Prefect API at {scrub(api_url)} does not answer ({type(problem).__name__}). Start it, unset "
             "PREFECT_API_URL, or run with --inline."
         )
-    from flows.runner import Watch, watching
-    from flows.suite import suite
+    with packages_beside():
+        from flows.runner import Watch, watching
+        from flows.suite import suite
 
     watch = Watch(tuple(observers))
     with watching(watch):

@@ -2,8 +2,12 @@
 
 from prefect import flow
 
-from flows.runner import run_in_flow, run_name, task_runner
+from gage_eval.packaged import packages_beside
 from gage_eval.runs import RunOptions
+
+# A worker loads this file by its path, wherever its own folder stands on Python's path.
+with packages_beside():
+    from flows.runner import run_in_flow, run_name, task_runner
 
 
 @flow(name="suite", flow_run_name=run_name, task_runner=task_runner(), persist_result=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gage_eval import server
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import InputError
+from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions, RunOutcome
@@ -39,7 +40,8 @@ def launch_run(
             from gage_eval.runs import run_inline
 
             return run_inline(options, [console])
-        from flows.launch import launch
+        with packages_beside():
+            from flows.launch import launch
 
         return launch(options, api_url, [console])
 

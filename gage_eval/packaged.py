@@ -1,13 +1,90 @@
-"""Files that come with the package."""
+"""What comes with this package: the configs, and the packages ``flows``, ``tasks`` and ``blocks`` beside it."""
 
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from threading import RLock
+from types import ModuleType
+
+from gage_eval.errors import GageError
+
+BESIDE = ("flows", "tasks", "blocks")
+
+_FOLDER = Path(__file__).resolve().parents[1]
+_lock = RLock()
+_kept: dict[str, ModuleType] = {}
 
 
 def configs_dir() -> Path:
     """The configs that come with the package: a checkout's ``configs/``, else the packaged copy."""
-    package = Path(__file__).resolve().parent
-    checkout = package.parent / "configs"
+    checkout = _FOLDER / "configs"
     # An installed package has other packages beside it, one of which may be called `configs`.
-    if checkout.is_dir() and (package.parent / "pyproject.toml").is_file():
+    if checkout.is_dir() and (_FOLDER / "pyproject.toml").is_file():
         return checkout
-    return package / "_configs"
+    return Path(__file__).resolve().parent / "_configs"
+
+
+@contextmanager
+def packages_beside() -> Iterator[None]:
+    """Have ``import flows``, ``tasks`` and ``blocks`` find the packages beside this one.
+
+    These names are common. A user's package of the same name may come first on the path, or may be loaded already.
+    Inside, the names mean ours; afterwards they are free for the user's packages again.
+
+    Raises:
+        GageError: one of ours is missing or was written over.
+    """
+    with _lock:
+        theirs = {name: module for name, module in _loaded().items() if not _is_ours(module)}
+        _forget(theirs)
+        imported_before = bool(_loaded())
+        if not imported_before:
+            sys.modules.update(_kept)
+        finder = _Beside()
+        sys.meta_path.insert(0, finder)
+        try:
+            yield
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] not in BESIDE:
+                raise
+            raise GageError(
+                f"{_FOLDER} does not hold the packages {', '.join(BESIDE)} of gage-eval as they were installed: "
+                f"{error}. Install gage-eval again, in an environment without other packages of these names, or run "
+                "with --inline."
+            ) from error
+        finally:
+            sys.meta_path.remove(finder)
+            if not imported_before:
+                _kept.update(_loaded())
+                _forget(_kept)
+            sys.modules.update(theirs)
+
+
+class _Beside:
+    """Finds the packages beside this one, and no others."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name not in BESIDE:
+            return None
+        found = PathFinder.find_spec(name, [str(_FOLDER)])
+        if found is None:
+            raise ModuleNotFoundError(f"there is no package '{name}'", name=name)
+        return found
+
+
+def _loaded() -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in BESIDE}
+
+
+def _forget(modules: dict[str, ModuleType]) -> None:
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+def _is_ours(module: ModuleType) -> bool:
+    top = module.__name__.partition(".")[0]
+    return Path(getattr(module, "__file__", None) or "").is_relative_to(_FOLDER / top)

@@ -1,0 +1,55 @@
+"""A user's own packages named flows, tasks or blocks live beside ours."""
+
+from pathlib import Path
+
+import pytest
+from support.prefect import Prefect
+from support.runs import gage, summary
+
+from gage_eval.packaged import BESIDE
+
+FILTER = """
+import blocks
+from flows import NAME as flows_name
+from tasks.words import last_word as word
+
+
+def last_word(text: str) -> str | None:
+    assert (blocks.NAME, flows_name) == ("blocks", "flows")
+    return word(text)
+"""
+CONFIG = """
+datasets:
+  - dataset_id: words
+    loader: inline
+    params:
+      records: [{question: "Say: the end", answer: end}]
+backends: [{backend_id: parrot, type: dummy, config: {answer: the end}}]
+metrics:
+  - {metric_id: last, implementation: exact_match, filters: ["own_filter:last_word"]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A working folder with packages of all three names, which a plug-in beside them uses."""
+    for name in BESIDE:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"NAME = '{name}'\n")
+    (tmp_path / "tasks" / "words.py").write_text("def last_word(text):\n    return text.split()[-1]\n")
+    (tmp_path / "own_filter.py").write_text(FILTER)
+    (tmp_path / "words.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_an_inline_run_uses_the_users_packages(folder: Path) -> None:
+    gage(folder, "run", "words.yaml", "--inline", "--run-id", "mine", env={"PYTHONPATH": "."})
+    assert summary(folder, "mine")["tasks"][0]["metrics"][0]["raw_values"] == {"score": 1.0}
+
+
+@pytest.mark.server
+@pytest.mark.xdist_group("prefect")
+def test_a_run_at_a_server_uses_our_flows_and_the_users_packages(folder: Path, prefect: Prefect) -> None:
+    gage(folder, "run", "words.yaml", "--run-id", "theirs", env={**prefect.env, "PYTHONPATH": "."})
+    assert summary(folder, "theirs")["tasks"][0]["metrics"][0]["raw_values"] == {"score": 1.0}
+    assert prefect.flow_state("theirs")[0] == "COMPLETED"
