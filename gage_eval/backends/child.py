@@ -124,6 +124,11 @@ class Child:
         """Whether the process runs."""
         return self._process.poll() is None
 
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the process has ended, or so long."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+
     def ended(self) -> EndpointFailed:
         """That the process ended, with its status and last words."""
         status = self._process.wait()

@@ -1,10 +1,7 @@
-"""A model behind a class of the user's: a module or a file, and the class in it."""
+"""A model behind a class of the user's, which runs in a process of its own."""
 
 import asyncio
-import inspect
-import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +9,19 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
+from gage_eval.backends.child import log_file
+from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.media import holds_parts, with_media
-from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.client.types import Request, Response, token_count, without_surrogates
-from gage_eval.errors import GageError, InputError, closest
+from gage_eval.backends.worker import on_script
+from gage_eval.canonical import JsonValue, decode
+from gage_eval.client.types import Request, Response
+from gage_eval.errors import EndpointFailed, GageError, InputError
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
-from gage_eval.marks import identity, semantic
+from gage_eval.marks import identity, scheduling, semantic
 
-_STATUSES = ("ok", "truncated", "refused", "error", "skipped")
-_TEXTS = ("answer", "reasoning", "finish_reason", "error_kind")
-_COUNTS = ("prompt_tokens", "completion_tokens")
-_JSON = ("tool_calls", "logprobs")
-_GIVEN = ("status", *_TEXTS, *_COUNTS, *_JSON)
+# So long `close` of the class may take.
+_CLOSE_S = 10.0
 
 
 class CustomScriptConfig(BackendConfig):
@@ -33,6 +30,7 @@ class CustomScriptConfig(BackendConfig):
     module_path: str | None = identity("infer", None, description="The class's module, as pkg.mod.")
     file_path: str | None = identity("infer", None, description="The class's file; relative to the config.")
     class_name: str = semantic("infer", min_length=1, description="The class.")
+    start_timeout: float = scheduling(1800.0, gt=0, description="Seconds the class may take to be built.")
 
     @model_validator(mode="after")
     def _one_place(self) -> "CustomScriptConfig":
@@ -51,6 +49,9 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
     text, or a mapping with ``answer`` and any of status, reasoning, tool_calls, finish_reason, logprobs,
     prompt_tokens, completion_tokens and error_kind. What it raises is the error of that row. ``close`` is called at
     the end, where there is one.
+
+    The class runs in a process of its own. When that process dies, the requests it had are asked once more, one at a
+    time in a second process, so that only the request that kills it becomes an error.
     """
 
     type = "custom_script"
@@ -58,8 +59,12 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
 
     def __init__(self, config: CustomScriptConfig, context: BackendContext) -> None:
         super().__init__(config, context)
-        self._model: Any = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._log_folder: Path | None = None
+        self._worker: Worker | None = None
+        self._starting = asyncio.Lock()
+        # Where requests are asked again, one at a time.
+        self._second: Worker | None = None
+        self._alone = asyncio.Lock()
 
     def identity(self) -> dict[str, JsonValue]:
         """The code of the class beside its arguments.
@@ -73,7 +78,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         return {**super().identity(), "code": origin, "version": int(getattr(kind, "version", 1))}
 
     async def open(self, log_folder: Path | None) -> None:
-        """Build the class with the config's other keys.
+        """Start the process and build the class with the config's other keys.
 
         Raises:
             InputError: there is no such class, it lacks its methods, or cannot be built.
@@ -81,98 +86,102 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         kind, _ = self._class()
         if not any(callable(getattr(kind, name, None)) for name in ("generate", "ainvoke")):
             raise InputError(f"custom_script: {self._where()} has neither 'generate' nor 'ainvoke'.")
-        self._threads = ThreadPoolExecutor(self.max_concurrency, thread_name_prefix="custom-script")
+        self._log_folder = log_folder
         try:
-            self._model = await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: kind(**(self.config.model_extra or {}))
-            )
-        except GageError:
-            raise
-        except Exception as error:
-            raise InputError(f"custom_script: {self._where()} cannot be built: {_said(error)}") from error
+            self._worker = await self._start()
+        except EndpointFailed as error:
+            raise InputError(f"custom_script: {self._where()} cannot be built: {str(error).rstrip('.')}.") from error
 
     async def call(self, request: Request, body: bytes) -> Response:
-        """One answer; what the class raises or gives that is none is an error row."""
+        """One answer. What the class raises, or returns that is not an answer, is an error row."""
         if is_empty(request):
             return skipped()
         given = {**decode(body), "replicate": request.replicate}
         if request.kind == "chat" and holds_parts(request.messages or []):
             given["messages"] = await asyncio.to_thread(with_media, request, self.context, files=True)
-        began = time.perf_counter()
+        asked = {"request": given}
+        worker = await self._running()
         try:
-            if hasattr(self._model, "ainvoke"):
-                found = await asyncio.wait_for(self._model.ainvoke(given), self.config.timeout)
-            else:
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, self._model.generate, given)
-            response = _response(without_surrogates(dict(found) if isinstance(found, Mapping) else found))
-        except Exception as error:  # noqa: BLE001 - foreign code may raise anything; the row says what
-            kind = "timeout" if isinstance(error, TimeoutError) else "script"
-            response = Response("error", error_kind=kind, errors=[_said(error)])
-        response.latency_ms = (time.perf_counter() - began) * 1000.0
-        response.attempts = 1
-        return response
+            return await worker.ask(asked, self.config.timeout)
+        except EndpointFailed:
+            # Some request has ended the process: this one or another that was under way.
+            return await self._again(asked)
 
     async def close(self) -> None:
-        """Let the class close what it opened."""
-        close = getattr(self._model, "close", None)
-        if callable(close):
-            done = await asyncio.get_running_loop().run_in_executor(self._threads, close)
-            if inspect.isawaitable(done):
-                await done
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Let the class close what it opened, and end its process."""
+        for worker in (self._worker, self._second):
+            if worker is not None:
+                await worker.close(_CLOSE_S)
+        self._worker = self._second = None
+
+    async def _running(self) -> Worker:
+        """The process, started again where it died."""
+        async with self._starting:
+            if self._worker is None or not self._worker.child.is_alive():
+                if self._worker is not None:
+                    await self._worker.close()
+                    self._worker = None
+                self._worker = await self._start()
+            return self._worker
+
+    async def _again(self, asked: dict[str, Any]) -> Response:
+        """Ask once more, with no other request beside it."""
+        async with self._alone:
+            if self._second is None or not self._second.child.is_alive():
+                self._second = await self._start()
+            try:
+                return await self._second.ask(asked, self.config.timeout)
+            except EndpointFailed as error:
+                second, self._second = self._second, None
+                await second.close()
+                return Response("error", error_kind="script_ended", attempts=2, errors=[str(error)])
+
+    async def _start(self) -> Worker:
+        """A process in which the class is built.
+
+        Raises:
+            EndpointFailed: it cannot be built; the message ends with why.
+        """
+        worker = Worker(
+            f"the process of {self._where()}",
+            None,
+            {
+                "engine": on_script.load.__module__,
+                "class": self._path(),
+                "arguments": self.config.model_extra or {},
+                "path": _import_path(),
+            },
+            self.context.env,
+            log_file(self._log_folder, self.type),
+        )
+        try:
+            return await worker.ready(self.config.start_timeout)
+        except BaseException:
+            await worker.close()
+            raise
 
     def _class(self) -> tuple[Any, str]:
-        config = self.config
-        module = config.module_path
-        if config.file_path is not None:
-            module = str(local_path(config.file_path, self.context.base_dir))
         try:
-            kind, origin = registry.load_object(f"{module}:{config.class_name}")
+            kind, origin = registry.load_object(self._path())
         except GageError:
             raise
-        except Exception as error:
-            raise InputError(f"custom_script: {self._where()} cannot be loaded: {_said(error)}") from error
+        except (Exception, SystemExit) as error:
+            raise InputError(f"custom_script: {self._where()} cannot be loaded: {on_script.said(error)}") from error
         if not isinstance(kind, type):
-            raise InputError(f"custom_script: {self._where()} is no class.")
+            raise InputError(f"custom_script: {self._where()} is not a class.")
         return kind, origin
+
+    def _path(self) -> str:
+        """The class as `registry.load_object` reads it."""
+        module = self.config.module_path
+        if self.config.file_path is not None:
+            module = str(local_path(self.config.file_path, self.context.base_dir).absolute())
+        return f"{module}:{self.config.class_name}"
 
     def _where(self) -> str:
         return f"{self.config.module_path or self.config.file_path}:{self.config.class_name}"
 
 
-def _response(found: Any) -> Response:
-    """The response in what the class returned.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if isinstance(found, str):
-        return Response("ok", answer=found)
-    if not isinstance(found, Mapping):
-        raise ValueError(f"it returned {type(found).__name__}, not text or a mapping")
-    for name in found:
-        if name not in _GIVEN:
-            raise ValueError(f"it returned '{name}', which is no field of an answer.{closest(str(name), _GIVEN)}")
-    status = found.get("status") or "ok"
-    if status not in _STATUSES:
-        raise ValueError(f"its status is {status!r}, not one of {', '.join(_STATUSES)}")
-    for name in _TEXTS:
-        if found.get(name) is not None and not isinstance(found[name], str):
-            raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
-    for name in _COUNTS:
-        if found.get(name) is not None and token_count(found[name]) is None:
-            raise ValueError(f"its {name} is {found[name]!r}, which is no count")
-    if status == "ok" and "answer" not in found and not found.get("tool_calls"):
-        raise ValueError("it returned neither 'answer' nor 'tool_calls'")
-    response = Response(status)
-    for name in (*_TEXTS, *_COUNTS):
-        setattr(response, name, found.get(name))
-    for name in _JSON:
-        if found.get(name) is not None:
-            setattr(response, name, canonical_text(found[name]))
-    return response
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error)[:300].split())}"
+def _import_path() -> list[str]:
+    """Where this process looks for modules, in a form that holds in any folder."""
+    return [str(Path(folder).absolute()) for folder in sys.path]

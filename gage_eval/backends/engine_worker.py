@@ -64,13 +64,16 @@ class Worker:
             line = await asyncio.wait_for(reader.readline(), timeout_s)
             if not line:
                 raise await asyncio.to_thread(self.child.ended)
+            first = parse_json(line)
+            if "not_loaded" in first:
+                raise EndpointFailed(str(first["not_loaded"]))
         except TimeoutError:
             self._writer.close()
             raise await asyncio.to_thread(self.child.too_slow, timeout_s) from None
         except BaseException:
             self._writer.close()
             raise
-        self._runs = str(parse_json(line)["runs"])
+        self._runs = str(first["runs"]) or None
         self._reading = asyncio.create_task(self._read(reader))
         return self
 
@@ -127,8 +130,8 @@ class Worker:
         await asyncio.to_thread(self.child.stop)
         return EndpointFailed(f"{self.child.name} ended. {self.child.last_words()}".strip())
 
-    async def close(self) -> None:
-        """Let go of the socket and end the process."""
+    async def close(self, grace_s: float = 0.0) -> None:
+        """Let go of the socket, and end the process when it has not ended by itself after so many seconds."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -136,4 +139,6 @@ class Worker:
             self._writer.close()
         else:
             self._ours.close()
+        if grace_s:
+            await asyncio.to_thread(self.child.wait, grace_s)
         await asyncio.to_thread(self.child.stop)

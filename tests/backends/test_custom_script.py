@@ -49,6 +49,38 @@ class Broken:
         raise RuntimeError("no GPU")
     def generate(self, request): ...
 
+class Hostile:
+    def __init__(self, **rest):
+        pass
+    def generate(self, request):
+        import os, sys, time
+        text = request["messages"][-1]["content"]
+        if text == "What is 1 + 1?":
+            exec(self.what)
+        return "ANSWER: " + text
+    what = ""
+
+class Exits(Hostile):
+    what = "sys.exit(0)"
+class Dies(Hostile):
+    what = "os._exit(0)"
+class Hangs(Hostile):
+    what = "time.sleep(3600)"
+class Spins(Hostile):
+    what = "while True: pass"
+class Interrupts(Hostile):
+    what = "raise KeyboardInterrupt"
+class Unsayable(Hostile):
+    what = "class E(Exception):\\n  def __str__(self): raise ValueError\\nraise E"
+
+class Closes:
+    def __init__(self, file):
+        self.file = file
+    def generate(self, request):
+        return "x"
+    def close(self):
+        open(self.file, "w").write("closed")
+
 class Mute: ...
 function = len
 """
@@ -92,6 +124,45 @@ def test_the_class_gets_the_rest_of_the_config_and_the_request(folder: Path) -> 
     assert response.latency_ms is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "said"),
+    [
+        ("Exits", "script", "SystemExit: 0"),
+        ("Interrupts", "script", "KeyboardInterrupt:"),
+        ("Unsayable", "script", "E: its text cannot be read (ValueError)"),
+        ("Dies", "script_ended", "the process of script.py:Dies ended."),
+        ("Hangs", "timeout", "no answer within 1 s"),
+        ("Spins", "timeout", "no answer within 1 s"),
+    ],
+)
+def test_a_row_that_breaks_the_class_costs_no_other_row(folder: Path, name: str, kind: str, said: str) -> None:
+    config = {"file_path": "script.py", "class_name": name, "timeout": 1.0, "max_concurrency": 4}
+    with Runtime() as runtime:
+        backend = runtime.backend("custom_script", config, BackendContext(folder))
+        broken, *others = ask(runtime, backend, [chat(n) for n in range(1, 9)])
+    assert (broken.status, broken.error_kind) == ("error", kind)
+    assert said in " ".join(broken.errors)
+    assert [(other.status, other.answer) for other in others] == [
+        ("ok", f"ANSWER: What is {n} + 1?") for n in range(2, 9)
+    ]
+
+
+def test_the_class_closes_what_it_opened(folder: Path) -> None:
+    assert answer(folder, "Closes", file=str(folder / "said")).status == "ok"
+    assert (folder / "said").read_text() == "closed"
+
+
+def test_the_class_may_use_this_package(folder: Path) -> None:
+    (folder / "script.py").write_text(
+        "import gage_eval\n"
+        "class Model:\n"
+        "    def generate(self, request):\n"
+        "        same = gage_eval.score('exact_match', sample={'label': 'a'}, model_output={'answer': 'a'})\n"
+        "        return str(same.values)\n"
+    )
+    assert answer(folder, "Model").answer == "{'score': 1.0}"
+
+
 def test_half_a_character_in_an_answer_can_be_kept(folder: Path) -> None:
     response = answer(folder, "Halved")
     assert (response.answer, response.logprobs) == ("a\ufffd", '{"b":"\ufffd"}')
@@ -107,11 +178,11 @@ def test_a_coroutine_answers_too(folder: Path) -> None:
     [
         ("raises", "KeyError: 'no weights'"),
         ("number", "ValueError: it returned int, not text or a mapping"),
-        ("unknown", "ValueError: it returned 'anser', which is no field of an answer. Did you mean 'answer'?"),
+        ("unknown", "ValueError: it returned 'anser', which is not a field of an answer. Did you mean 'answer'?"),
         ("status", "ValueError: its status is 'fine', not one of ok, truncated, refused, error, skipped"),
         ("type", "ValueError: its answer is int, not str"),
-        ("count", "ValueError: its prompt_tokens is '3', which is no count"),
-        ("large", f"ValueError: its prompt_tokens is {2**70}, which is no count"),
+        ("count", "ValueError: its prompt_tokens is '3', which is not a count"),
+        ("large", f"ValueError: its prompt_tokens is {2**70}, which is not a count"),
         ("nothing", "ValueError: it returned neither 'answer' nor 'tool_calls'"),
         ("half", "ValueError: nan has no JSON form"),
     ],
@@ -125,7 +196,7 @@ def test_what_the_class_does_wrong_is_the_error_of_its_row(folder: Path, what: s
     ("config", "said"),
     [
         ({"class_name": "Nobody"}, "has no 'Nobody'"),
-        ({"class_name": "function"}, "is no class"),
+        ({"class_name": "function"}, "is not a class"),
         ({"class_name": "Mute"}, "has neither 'generate' nor 'ainvoke'"),
         ({"class_name": "Broken"}, "cannot be built: RuntimeError: no GPU"),
         ({"class_name": "Model", "file_path": "nowhere.py"}, "no file"),

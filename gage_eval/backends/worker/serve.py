@@ -3,7 +3,7 @@
 A request is ``{"id", "kind", "messages" or "prompt", "params", …}`` (`Asked`), or ``{"id", "cancel": true}`` for one
 that nobody waits for any more. An answer is ``{"id", "response": {…}}`` with the fields of a response, or ``{"id",
 "fatal": sentence}`` when no other request can succeed either. The first line says that the model is loaded, and by
-what: ``{"runs": "vllm 0.32.0"}``.
+what: ``{"runs": "vllm 0.32.0"}``; or, in one sentence, why it is not: ``{"not_loaded": sentence}``.
 """
 
 import asyncio
@@ -14,11 +14,15 @@ import socket
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 Asked: TypeAlias = dict[str, Any]
 Answered: TypeAlias = dict[str, Any]
 LINE_BYTES = 512 * 2**20
+
+
+class NotLoaded(Exception):
+    """The engine cannot be loaded; said in one sentence."""
 
 
 class Fatal(Exception):
@@ -38,9 +42,13 @@ class GivenUp(Exception):
 
 
 class Engine(Protocol):
-    """A model that is loaded, by a library."""
+    """A model that is loaded.
 
-    library: str
+    Attributes:
+        library: the module that runs it, whose version is told; None where it has none.
+    """
+
+    library: str | None
 
     async def answer(self, asked: Asked) -> Answered:
         """The fields of the response.
@@ -49,6 +57,14 @@ class Engine(Protocol):
             GivenUp: this request gets no answer.
             Fatal, Gone: the run must end.
         """
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """An engine with something to do before its process ends."""
+
+    async def close(self) -> None:
+        """The other end is gone; the process ends next."""
 
 
 def serve() -> None:
@@ -65,9 +81,15 @@ def serve() -> None:
 
 
 async def _serve(options: Mapping[str, Any]) -> None:
-    engine: Engine = await importlib.import_module(options["engine"]).load(options)
-    reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=options["socket"]), limit=LINE_BYTES)
-    runs = f"{engine.library} {sys.modules[engine.library].__version__}"
+    theirs = socket.socket(fileno=options["socket"])
+    try:
+        engine: Engine = await importlib.import_module(options["engine"]).load(options)
+    except NotLoaded as error:
+        theirs.sendall(json.dumps({"not_loaded": str(error)}).encode() + b"\n")
+        return
+    reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=LINE_BYTES)
+    library = engine.library
+    runs = f"{library} {sys.modules[library].__version__}" if library is not None else ""
     writer.write(json.dumps({"runs": runs}).encode() + b"\n")
     under_way: dict[int, asyncio.Task[None]] = {}
     while line := await reader.readline():
@@ -79,6 +101,8 @@ async def _serve(options: Mapping[str, Any]) -> None:
             continue
         under_way[number] = asyncio.create_task(_one(engine, asked, writer))
         under_way[number].add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
+    if isinstance(engine, Closes):
+        await engine.close()
 
 
 async def _one(engine: Engine, asked: Asked, writer: asyncio.StreamWriter) -> None:

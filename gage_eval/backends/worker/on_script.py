@@ -1,0 +1,143 @@
+"""A class of the user's behind the worker's socket: what it does wrong is an error of its row, never of the run.
+
+Runs in this package's own interpreter. The class may exit, hang or break its process: the run goes on.
+"""
+
+import asyncio
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gage_eval.backends.worker.serve import Answered, Asked, NotLoaded, failed
+
+_STATUSES = ("ok", "truncated", "refused", "error", "skipped")
+_TEXTS = ("answer", "reasoning", "finish_reason", "error_kind")
+_COUNTS = ("prompt_tokens", "completion_tokens")
+_JSON = ("tool_calls", "logprobs")
+_GIVEN = ("status", *_TEXTS, *_COUNTS, *_JSON)
+
+
+async def load(options: Mapping[str, Any]) -> "ScriptEngine":
+    """Load the class and build it.
+
+    Args:
+        options: ``class`` (``pkg.mod:Class`` or ``dir/file.py:Class``), ``arguments`` of the class, and ``path``, the
+            folders modules are looked for in.
+
+    Raises:
+        NotLoaded: the class raised.
+    """
+    sys.path[:] = options["path"]
+    # The class may use all of this package, not the stand-in that a worker of another interpreter makes do with.
+    del sys.modules["gage_eval"]
+    importlib.import_module("gage_eval")
+    registry = importlib.import_module("gage_eval.registry")
+    try:
+        kind, _ = registry.load_object(options["class"])
+        return ScriptEngine(kind(**options["arguments"]))
+    except BaseException as error:
+        raise NotLoaded(said(error)) from error
+
+
+class ScriptEngine:
+    """Answers with the class's ``generate`` or ``ainvoke``; ends with its ``close``."""
+
+    library = None
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    async def answer(self, asked: Asked) -> Answered:
+        """The response to ``asked["request"]``."""
+        try:
+            if hasattr(self._model, "ainvoke"):
+                found = await self._model.ainvoke(asked["request"])
+            else:
+                found = await _in_thread(self._model.generate, asked["request"])
+            return _response(found)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything, SystemExit too; the row says what
+            kind = "timeout" if isinstance(error, TimeoutError) else "script"
+            return failed(kind, said(error))
+
+    async def close(self) -> None:
+        """Let the class close what it opened."""
+        close = getattr(self._model, "close", None)
+        if callable(close):
+            done = await _in_thread(close)
+            if inspect.isawaitable(done):
+                await done
+
+
+async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+    """What a call in a thread of its own gives. A thread that never ends is left behind and blocks no other."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        try:
+            result, error = call(*arguments), None
+        except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+            # A future takes neither of these two; SystemExit would end the loop.
+            tame = not isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
+            result, error = None, raised if tame else RuntimeError(said(raised))
+        loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="custom-script", daemon=True).start()
+    return await future
+
+
+def _response(found: Any) -> Answered:
+    """The fields of a response in what the class returned.
+
+    Raises:
+        ValueError: it is not an answer.
+    """
+    from gage_eval.canonical import canonical_text
+    from gage_eval.client.types import token_count, without_surrogates
+    from gage_eval.errors import closest
+
+    if isinstance(found, str):
+        return {"status": "ok", "answer": found, "attempts": 1}
+    if not isinstance(found, Mapping):
+        raise ValueError(f"it returned {type(found).__name__}, not text or a mapping")
+    for name in found:
+        if name not in _GIVEN:
+            raise ValueError(f"it returned '{name}', which is not a field of an answer.{closest(str(name), _GIVEN)}")
+    status = found.get("status") or "ok"
+    if status not in _STATUSES:
+        raise ValueError(f"its status is {status!r}, not one of {', '.join(_STATUSES)}")
+    for name in _TEXTS:
+        if found.get(name) is not None and not isinstance(found[name], str):
+            raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
+    for name in _COUNTS:
+        if found.get(name) is not None and token_count(found[name]) is None:
+            raise ValueError(f"its {name} is {found[name]!r}, which is not a count")
+    if status == "ok" and "answer" not in found and not found.get("tool_calls"):
+        raise ValueError("it returned neither 'answer' nor 'tool_calls'")
+    response = {"status": status, "attempts": 1, **{name: found.get(name) for name in (*_TEXTS, *_COUNTS)}}
+    for name in _JSON:
+        if found.get(name) is not None:
+            response[name] = canonical_text(without_surrogates(found[name]))
+    return response
+
+
+def said(error: BaseException) -> str:
+    """An exception on one line, its kind first."""
+    try:
+        told = " ".join(str(error)[:300].split())
+    except Exception as second:  # noqa: BLE001 - an exception of foreign code may fail to say what it is
+        told = f"its text cannot be read ({type(second).__name__})"
+    return f"{type(error).__name__}: {told}"
