@@ -6,9 +6,7 @@ python -m tools.metrics_page --check    say whether it is fresh
 
 import argparse
 import inspect
-import re
 import sys
-import typing
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.metrics.base import Definition, define, define_filter
 from gage_eval.registry import Plugin
+from tools.markdown import builtin, cell, plain, prose, text, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
@@ -27,7 +26,6 @@ A metric reads *fields* (where from can be set by the parameter in brackets) and
 part of every key: scores of another version are computed again. How scores are put together, and what each number
 beside them means, is said in [scoring.md](scoring.md).
 """
-_CODE = re.compile(r"``([^`]+)``")
 
 
 def page() -> str:
@@ -35,30 +33,30 @@ def page() -> str:
     lines = [_HEAD]
     lines.append("## Metrics\n")
     lines += _contents(registry.metrics)
-    for plugin in _builtin(registry.metrics):
+    for plugin in builtin(registry.metrics):
         lines += _metric(plugin)
     lines.append("## Filters\n\nBetween the answer and a metric; several are several results of one inference.\n")
-    for plugin in _builtin(registry.filters):
+    for plugin in builtin(registry.filters):
         lines += _filter(plugin)
     lines.append("## Aggregations\n")
     lines.append("| name | version | rule |\n|---|---|---|")
-    for plugin in _builtin(registry.aggregations):
-        lines.append(f"| `{plugin.name}` | {plugin.version} | {_cell(_text(plugin.obj))} |")
+    for plugin in builtin(registry.aggregations):
+        lines.append(f"| `{plugin.name}` | {plugin.version} | {cell(text(plugin.obj))} |")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _contents(kind: registry.Registry[Any]) -> Iterator[str]:
     yield "| metric | values | in short |\n|---|---|---|"
-    for plugin in _builtin(kind):
+    for plugin in builtin(kind):
         values = ", ".join(f"`{value}`" for value in plugin.info.get("values", ()))
-        yield f"| [`{plugin.name}`](#{plugin.name}) | {values} | {_cell(_prose(plugin.summary))} |"
+        yield f"| [`{plugin.name}`](#{plugin.name}) | {values} | {cell(prose(plugin.summary))} |"
     yield ""
 
 
 def _metric(plugin: Plugin[Any]) -> Iterator[str]:
     known = define(plugin)
     yield f"### {plugin.name}\n"
-    yield _text(plugin.obj) + "\n"
+    yield text(plugin.obj) + "\n"
     yield f"- values: {', '.join(f'`{value}` ({_aggregate(known, value)})' for value in known.values)}"
     for item in known.fields:
         spelled = ", ".join(f"`{spelling}`" for spelling in item.spellings)
@@ -70,7 +68,7 @@ def _metric(plugin: Plugin[Any]) -> Iterator[str]:
 def _filter(plugin: Plugin[Any]) -> Iterator[str]:
     _, signature = define_filter(plugin)
     yield f"### {plugin.name}\n"
-    yield _text(plugin.obj) + "\n"
+    yield text(plugin.obj) + "\n"
     yield from _parameters(signature.parameters)
     yield f"- {_source(plugin)}\n"
 
@@ -78,8 +76,8 @@ def _filter(plugin: Plugin[Any]) -> Iterator[str]:
 def _parameters(parameters: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
     for name, (annotation, default) in parameters.items():
         needed = default is inspect.Parameter.empty
-        shown = "needed" if needed else f"default `{'none' if default is None else _plain(default)}`"
-        yield f"- parameter `{name}` ({_type(annotation)}): {shown}"
+        shown = "needed" if needed else f"default `{'none' if default is None else plain(default)}`"
+        yield f"- parameter `{name}` ({type_name(annotation)}): {shown}"
 
 
 def _aggregate(known: Definition, value: str) -> str:
@@ -94,50 +92,6 @@ def _source(plugin: Plugin[Any]) -> str:
     with_them = f", with {libraries}" if libraries else ""
     profiled = "; a scoring profile's normalisation goes before it" if plugin.info.get("normalized") else ""
     return f"version {plugin.version}, [{place}](../{place}){with_them}{profiled}"
-
-
-def _builtin(kind: registry.Registry[Any]) -> Iterator[Plugin[Any]]:
-    return (plugin for plugin in kind if plugin.origin == "builtin")
-
-
-def _text(obj: Any) -> str:
-    """A docstring as Markdown, sections of arguments left out."""
-    text = inspect.getdoc(obj) or ""
-    return _prose(re.split(r"\n\n?(?:Args|Returns|Raises|Attributes):\n", text)[0].strip())
-
-
-def _prose(text: str) -> str:
-    return _CODE.sub(r"`\1`", text)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value) if isinstance(value, str) else str(list(value) if isinstance(value, tuple) else value)
-
-
-def _type(annotation: Any) -> str:
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _type(typing.get_args(annotation)[0])
-    if typing.get_origin(annotation) is typing.Literal:
-        return " or ".join(str(value) for value in typing.get_args(annotation))
-    if annotation is type(None):
-        return "none"
-    arguments = [_type(item) for item in typing.get_args(annotation) if item is not Ellipsis]
-    if not arguments:
-        return _TYPES.get(annotation, getattr(annotation, "__name__", str(annotation)))
-    return " or ".join(arguments) if _is_union(annotation) else f"list of {arguments[0]}"
-
-
-_TYPES: dict[Any, str] = {str: "text", float: "number", int: "integer", bool: "true or false", Any: "any"}
-
-
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) is typing.Union or type(annotation).__name__ == "UnionType"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -176,6 +176,7 @@ class _Checker:
             name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
         }
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        before = len(self.found)
         for key, value in given.items():
             if key in named:
                 self._argument((*loc, key), value, plugin, key)
@@ -184,6 +185,15 @@ class _Checker:
         for key, parameter in named.items():
             if parameter.default is parameter.empty and key not in given:
                 self.found.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
+        if plugin.origin == "builtin" and len(self.found) == before:
+            self._together(loc, given, plugin)
+
+    def _together(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
+        """Build a built-in plug-in, which refuses arguments that contradict each other or cannot work."""
+        try:
+            plugin.obj(**given)
+        except InputError as error:
+            self.found.append(ConfigProblem(loc, str(error)))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:

@@ -1,14 +1,15 @@
 """The preprocessor for records that are Samples already, or simple questions and answers."""
 
-from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from gage_eval import registry
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.standardize.base import (
     AnswerRule,
     FieldMap,
-    Preprocessor,
     answer_rule,
     build_messages,
     carry_over,
@@ -19,7 +20,7 @@ from gage_eval.standardize.base import (
     set_options,
     text_of,
 )
-from gage_eval.standardize.template import QuestionTemplate
+from gage_eval.standardize.options import BuiltInPreprocessor, DefaultTaskType, IdField, SystemPrompt, Template
 
 QUESTION_FIELDS = ("question", "prompt", "text", "goal")
 ANSWER_FIELDS = ("answer", "label", "target")
@@ -27,101 +28,112 @@ CHOICES_FIELDS = ("choices", "options")
 
 
 @registry.preprocessors.register("default", version=1)
-def default(
-    *,
-    question_field: str | None = None,
-    answer_field: str | None = None,
-    choices_field: str | None = None,
-    id_field: str = "id",
-    answer_index_base: int = 0,
-    answer_split: str | None = None,
-    answer_regex: str | None = None,
-    answer_strip: str | None = None,
-    system_prompt: str | None = None,
-    template: str | None = None,
-    task_type: str | None = None,
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
-    """Samples as they are; question, answer and choices of other records mapped.
+class Default(BuiltInPreprocessor):
+    """Samples as they are; question, answer and choices of other records mapped."""
 
-    Args:
-        question_field: the record's question; by default question, prompt, text or goal.
-        answer_field: its answer, one or a list; by default answer, label or target.
-        choices_field: its candidates; by default choices or options.
-        id_field: its id.
-        answer_index_base: what an index as answer counts from, 0 or 1.
-        answer_split: the final answer follows the last occurrence of this text, as ``"#### "``.
-        answer_regex: the final answer is this expression's last match (its first group).
-        answer_strip: characters removed from the final answer, as ``","``.
-        system_prompt: the system message.
-        template: Jinja text of the user message; it sees ``question``, ``options`` and ``record``.
-        task_type: for records that state none.
-        fields: further fields of the Sample → fields of the record, as ``{"data_tag.topic": "subject"}``.
-    """
-    questions = (question_field,) if question_field else QUESTION_FIELDS
-    answers = (answer_field,) if answer_field else ANSWER_FIELDS
-    choices = (choices_field,) if choices_field else CHOICES_FIELDS
-    rule = answer_rule(answer_split, answer_regex, answer_strip)
-    user_message = QuestionTemplate(template) if template is not None else None
-    extra_fields = FieldMap(fields)
+    question_field: Annotated[
+        str | None, Field(description="The record's question; by default question, prompt, text or goal.")
+    ] = None
+    answer_field: Annotated[
+        str | None, Field(description="Its answer, one or a list; by default answer, label or target.")
+    ] = None
+    choices_field: Annotated[str | None, Field(description="Its candidates; by default choices or options.")] = None
+    id_field: IdField = "id"
+    answer_index_base: Annotated[int, Field(description="What an index as answer counts from, 0 or 1.")] = 0
+    answer_split: Annotated[
+        str | None, Field(description="The final answer follows the last occurrence of this text, as `#### `.")
+    ] = None
+    answer_regex: Annotated[
+        str | None, Field(description="The final answer is this expression's last match (its first group).")
+    ] = None
+    answer_strip: Annotated[
+        str | None, Field(description="Characters removed from the final answer, as the comma of thousands.")
+    ] = None
+    system_prompt: SystemPrompt = None
+    template: Template = None
+    task_type: DefaultTaskType = None
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        if record.get("messages") is not None and question_field is None:
-            sample = _complete(record, answers, rule)
+    @cached_property
+    def field_map(self) -> FieldMap:
+        return FieldMap(self.fields)
+
+    @cached_property
+    def rule(self) -> AnswerRule:
+        return answer_rule(self.answer_split, self.answer_regex, self.answer_strip)
+
+    def check(self) -> None:
+        super().check()
+        _ = self.rule
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        if record.get("messages") is not None and self.question_field is None:
+            sample = self._complete(record)
         else:
-            sample = from_question(record)
-        if sample.get("task_type") is None and (kind := record.get("question_type") or task_type) is not None:
+            sample = self._from_question(record)
+        if sample.get("task_type") is None and (kind := record.get("question_type") or self.task_type) is not None:
             sample["task_type"] = text_of(kind, "question_type")
         sample.pop("question_type", None)
-        if id_field != "id":
-            identifier = read(record, id_field)
+        if self.id_field != "id":
+            identifier = read(record, self.id_field)
             if identifier is None:
-                raise RecordRejected(f"{id_field}: there is no id.")
-            sample["id"] = text_of(identifier, id_field)
-        extra_fields.apply(record, sample)
+                raise RecordRejected(f"{self.id_field}: there is no id.")
+            sample["id"] = text_of(identifier, self.id_field)
+        self.field_map.apply(record, sample)
         return sample
 
-    def from_question(record: dict[str, Any]) -> dict[str, Any]:
+    def _from_question(self, record: dict[str, Any]) -> dict[str, Any]:
+        questions = (self.question_field,) if self.question_field else QUESTION_FIELDS
         question_key, question = first_of(record, questions)
         if question is None:
             raise RecordRejected(f"there is no question ({', '.join(questions)}).")
-        choices_key, candidates = first_of(record, choices)
-        answer_key, answer = first_of(record, answers)
+        choices_key, candidates = first_of(record, (self.choices_field,) if self.choices_field else CHOICES_FIELDS)
+        answer_key, answer = first_of(record, self._answer_fields)
         sample = carry_over(record, (question_key, choices_key, answer_key))
         text = text_of(question, question_key)
         if candidates is not None:
-            _add_options(sample, candidates, choices_key, answer, answer_key, answer_index_base)
+            choices = choices_of(candidates, choices_key)
+            facts = set_options(sample, choices, answer, self.answer_index_base, answer_key)
+            sample["metadata"] = {**object_of(sample, "metadata"), **facts}
         elif sample.get("references") is None:
-            _add_references(sample, answer, answer_key, rule)
-        if user_message is not None:
-            text = user_message.render(text, sample.get("options", []), record)
-        sample["messages"] = build_messages(text, system_prompt)
+            self._add_references(sample, answer, answer_key)
+        if self.user_message is not None:
+            text = self.user_message.render(text, sample.get("options", []), record)
+        sample["messages"] = build_messages(text, self.system_prompt)
         return sample
 
-    return to_sample
-
-
-def _complete(record: dict[str, Any], answers: tuple[str, ...], rule: AnswerRule) -> dict[str, Any]:
-    """A record with messages: its answer may stand where earlier formats had it."""
-    sample = dict(record)
-    choices = record.get("choices")
-    if type(choices) is list and _holds_messages(choices):
-        # llm-eval: `choices` is shaped like a response and holds the reference.
-        del sample["choices"]
-        sample["choices_role"] = "reference"
-        if not sample.get("references"):
-            sample["references"] = [_choice_text(choice, index) for index, choice in enumerate(choices)]
-            sample.pop("label", None)
+    def _complete(self, record: dict[str, Any]) -> dict[str, Any]:
+        """A record with messages: its answer may stand where earlier formats had it."""
+        sample = dict(record)
+        choices = record.get("choices")
+        if type(choices) is list and _holds_messages(choices):
+            # llm-eval: `choices` is shaped like a response and holds the reference.
+            del sample["choices"]
+            sample["choices_role"] = "reference"
+            if not sample.get("references"):
+                sample["references"] = [_choice_text(choice, index) for index, choice in enumerate(choices)]
+                sample.pop("label", None)
+            return sample
+        if sample.get("references") is None and sample.get("label") is None:
+            key, answer = first_of(record, self._answer_fields)
+            sample.pop(key, None)
+            self._add_references(sample, answer, key)
         return sample
-    if sample.get("references") is None and sample.get("label") is None:
-        key, answer = first_of(record, answers)
-        sample.pop(key, None)
-        _add_references(sample, answer, key, rule)
-    return sample
+
+    @property
+    def _answer_fields(self) -> tuple[str, ...]:
+        return (self.answer_field,) if self.answer_field else ANSWER_FIELDS
+
+    def _add_references(self, sample: dict[str, Any], answer: Any, field: str) -> None:
+        values = answer if type(answer) is list else [] if answer is None else [answer]
+        texts = [text_of(value, field) for value in values]
+        sample["references"] = [self.rule(text, field) for text in texts]
+        if self.rule.active and texts:
+            # The worked solution that the final answer was taken from; few-shot prompts show it.
+            sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": texts[0]}
 
 
-def _holds_messages(choices: Any) -> bool:
-    return type(choices) is list and bool(choices) and all(type(item) is dict and "message" in item for item in choices)
+def _holds_messages(choices: list[Any]) -> bool:
+    return bool(choices) and all(type(item) is dict and "message" in item for item in choices)
 
 
 def _choice_text(choice: dict[str, Any], index: int) -> Any:
@@ -130,20 +142,3 @@ def _choice_text(choice: dict[str, Any], index: int) -> Any:
     if type(content) is not str and type(content) is not list:
         raise RecordRejected(f"choices[{index}].message.content: the reference is {kind_of(content)}, not text.")
     return {"answer": content}
-
-
-def _add_references(sample: dict[str, Any], answer: Any, field: str, rule: AnswerRule) -> None:
-    values = answer if type(answer) is list else [] if answer is None else [answer]
-    texts = [text_of(value, field) for value in values]
-    sample["references"] = [rule(text, field) for text in texts]
-    if rule.active and texts:
-        # The worked solution that the final answer was taken from; few-shot prompts show it.
-        sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": texts[0]}
-
-
-def _add_options(
-    sample: dict[str, Any], candidates: Any, choices_key: str, answer: Any, answer_key: str, index_base: int
-) -> None:
-    choices = choices_of(candidates, choices_key)
-    facts = set_options(sample, choices, answer, index_base, answer_key)
-    sample["metadata"] = {**object_of(sample, "metadata"), **facts}

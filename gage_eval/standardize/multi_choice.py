@@ -1,7 +1,10 @@
 """Preprocessors for multiple-choice questions (PIQA, MMLU, ARC and the like)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -9,7 +12,6 @@ from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     Choice,
     FieldMap,
-    Preprocessor,
     build_messages,
     carry_over,
     choices_of,
@@ -18,115 +20,108 @@ from gage_eval.standardize.base import (
     set_options,
     text_of,
 )
-from gage_eval.standardize.template import QuestionTemplate
+from gage_eval.standardize.compose import instructed
+from gage_eval.standardize.options import (
+    BuiltInPreprocessor,
+    ChoicesField,
+    IdField,
+    Instruction,
+    QuestionField,
+    SystemPrompt,
+    TaskType,
+    Template,
+)
 
 INSTRUCTION = "Answer with the letter of the correct option only."
 
 
-@registry.preprocessors.register("multi_choice", version=2)
-def multi_choice(
-    *,
-    question_field: str = "question",
-    choices_field: str | Sequence[str] | None = None,
-    options_field: str | Sequence[str] | None = None,
-    answer_field: str | None = "answer",
-    answer_index_base: int = 0,
-    id_field: str = "id",
-    system_prompt: str | None = None,
-    instruction: str | None = INSTRUCTION,
-    template: str | None = None,
-    task_type: str = "multiple-choice",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
-    """Multiple choice with lettered options and the prompt built from them.
-
-    Args:
-        question_field: the record's question.
-        choices_field: its candidates, or a list of fields that hold one each. Default ``choices``.
-        options_field: another name for choices_field.
-        answer_field: the correct one as letter, index or text; null for sets without answers.
-        answer_index_base: what an index counts from, 0 or 1.
-        id_field: the record's id.
-        system_prompt: the system message.
-        instruction: last paragraph of the user message; null for none.
-        template: Jinja text of the user message instead of the standard one; it sees ``question``,
-            ``options`` (id and content each), and ``record``.
-        task_type: the samples' task type.
-        fields: further fields of the Sample → fields of the record, as ``{"data_tag.topic": "subject"}``.
-    """
-    structure = multi_choice_struct_only(
-        question_field=question_field,
-        choices_field=choices_field,
-        options_field=options_field,
-        answer_field=answer_field,
-        answer_index_base=answer_index_base,
-        id_field=id_field,
-        task_type=task_type,
-        fields=fields,
-    )
-    user_message = QuestionTemplate(template) if template is not None else None
-
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        sample = structure(record)
-        question, options = sample["metadata"]["question_text"], sample["options"]
-        if user_message is not None:
-            text = user_message.render(question, options, record)
-        else:
-            text = _standard_text(question, options, instruction)
-        return {**sample, "messages": build_messages(text, system_prompt)}
-
-    return to_sample
-
-
 @registry.preprocessors.register("multi_choice_struct_only", version=2)
-def multi_choice_struct_only(
-    *,
-    question_field: str = "question",
-    choices_field: str | Sequence[str] | None = None,
-    options_field: str | Sequence[str] | None = None,
-    answer_field: str | None = "answer",
-    answer_index_base: int = 0,
-    id_field: str = "id",
-    task_type: str = "multiple-choice",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
+class MultiChoiceStructOnly(BuiltInPreprocessor):
     """Multiple choice without messages: a prompt of the config renders them.
 
     ``metadata`` gets question_text, option_map, correct_choice, and the names of the fields they came from.
-    The arguments are those of ``multi_choice``.
     """
-    if choices_field is not None and options_field is not None and choices_field != options_field:
-        raise InputError("choices_field and options_field are one argument by two names; give one of them.")
-    if answer_index_base not in (0, 1):
-        raise InputError(f"answer_index_base: it is 0 or 1, not {answer_index_base!r}.")
-    source = choices_field if choices_field is not None else options_field
-    source = "choices" if source is None else source
-    extra_fields = FieldMap(fields)
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        question = _required(record, question_field, "question")
+    question_field: QuestionField = "question"
+    choices_field: ChoicesField = None
+    options_field: Annotated[str | Sequence[str] | None, Field(description="Another name of choices_field.")] = None
+    answer_field: Annotated[
+        str | None, Field(description="The correct one as letter, index or text; null for sets without answers.")
+    ] = "answer"
+    answer_index_base: Annotated[int, Field(description="What an index counts from, 0 or 1.")] = 0
+    id_field: IdField = "id"
+    task_type: TaskType = "multiple-choice"
+
+    @cached_property
+    def field_map(self) -> FieldMap:
+        return FieldMap(self.fields)
+
+    def check(self) -> None:
+        super().check()
+        named = [name for name in (self.choices_field, self.options_field) if name is not None]
+        if len(named) == 2 and named[0] != named[1] and "choices_field" in self.model_fields_set:
+            raise InputError("choices_field and options_field are one argument by two names; give one of them.")
+        if self.answer_index_base not in (0, 1):
+            raise InputError(f"answer_index_base: it is 0 or 1, not {self.answer_index_base!r}.")
+
+    @property
+    def source(self) -> str | Sequence[str]:
+        """The field or fields that hold the candidates."""
+        return self.options_field or self.choices_field or "choices"
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        return self.structure(record, self.source)
+
+    def structure(self, record: dict[str, Any], source: str | Sequence[str]) -> dict[str, Any]:
+        """The sample without messages, its candidates read from ``source``.
+
+        Raises:
+            RecordRejected: question, candidates or answer are missing or wrong.
+        """
+        question = _required(record, self.question_field, "question")
         choices = _choices(record, source)
-        sample = carry_over(
-            record, [question_field, answer_field or "", *([source] if isinstance(source, str) else source)]
-        )
-        answer = None if answer_field is None else _required(record, answer_field, "answer")
+        fields = [source] if isinstance(source, str) else list(source)
+        sample = carry_over(record, [self.question_field, self.answer_field or "", *fields])
+        answer = None if self.answer_field is None else _required(record, self.answer_field, "answer")
         sample["metadata"] = {
             **object_of(sample, "metadata"),
-            **set_options(sample, choices, answer, answer_index_base, answer_field or ""),
-            "question_text": text_of(question, question_field),
-            "question_field": question_field,
-            "choices_field": source if isinstance(source, str) else list(source),
-            "answer_field": answer_field,
+            **set_options(sample, choices, answer, self.answer_index_base, self.answer_field or ""),
+            "question_text": text_of(question, self.question_field),
+            "question_field": self.question_field,
+            "choices_field": source if isinstance(source, str) else fields,
+            "answer_field": self.answer_field,
         }
         sample["messages"] = []
         if sample.get("task_type") is None:
-            sample["task_type"] = task_type
-        if id_field != "id":
-            sample["id"] = text_of(_required(record, id_field, "id"), id_field)
-        extra_fields.apply(record, sample)
+            sample["task_type"] = self.task_type
+        if self.id_field != "id":
+            sample["id"] = text_of(_required(record, self.id_field, "id"), self.id_field)
+        self.field_map.apply(record, sample)
         return sample
 
-    return to_sample
+    def question_of(self, record: dict[str, Any], sample: Mapping[str, Any]) -> str:
+        """The user message of a structured sample: the template's text, else question and lettered options."""
+        question, options = sample["metadata"]["question_text"], sample["options"]
+        if self.user_message is not None:
+            return self.user_message.render(question, options, record)
+        listed = "\n".join(f"{option['id']}. {option['content'].strip()}" for option in options)
+        return f"{question}\n\n{listed}"
+
+
+@registry.preprocessors.register("multi_choice", version=2)
+class MultiChoice(MultiChoiceStructOnly):
+    """Multiple choice with lettered options and the prompt built from them."""
+
+    system_prompt: SystemPrompt = None
+    instruction: Instruction = INSTRUCTION
+    template: Template = None
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        sample = self.structure(record, self.source)
+        text = self.question_of(record, sample)
+        if self.user_message is None:
+            text = instructed(text, self.instruction)
+        return {**sample, "messages": build_messages(text, self.system_prompt)}
 
 
 def _required(record: Mapping[str, Any], field: str, what: str) -> Any:
@@ -141,8 +136,3 @@ def _choices(record: Mapping[str, Any], source: str | Sequence[str]) -> list[Cho
         return choices_of(_required(record, source, "list of choices"), source)
     # As they stand, blanks at their ends too: a log-likelihood is that of the candidate as the dataset has it.
     return choices_of([text_of(_required(record, field, "choice"), field) for field in source], "choices")
-
-
-def _standard_text(question: str, options: list[dict[str, str]], instruction: str | None) -> str:
-    listed = "\n".join(f"{option['id']}. {option['content'].strip()}" for option in options)
-    return f"{question}\n\n{listed}\n\n{instruction}" if instruction else f"{question}\n\n{listed}"

@@ -7,14 +7,14 @@ themselves are read in preprocess.
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from gage_eval import canonical, registry
 from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.standardize.base import (
-    FieldMap,
-    Preprocessor,
     build_messages,
     carry_over,
     choices_of,
@@ -25,6 +25,14 @@ from gage_eval.standardize.base import (
     text_of,
 )
 from gage_eval.standardize.compose import instructed
+from gage_eval.standardize.options import (
+    BuiltInPreprocessor,
+    IdField,
+    Instruction,
+    QuestionField,
+    SystemPrompt,
+    TaskType,
+)
 
 _SLOT = re.compile(r"<image (\d{1,3})>")
 _MAX_LITERAL = 100_000
@@ -32,120 +40,108 @@ _ANSWERS = ("answers", "answer", "ground_truth")
 
 
 @registry.preprocessors.register("docvqa", version=1)
-def docvqa(
-    *,
-    question: str | None = None,
-    question_field: str = "question",
-    answers_field: str | None = None,
-    image_field: str | None = None,
-    content_field: str | None = None,
-    id_field: str = "id",
-    system_prompt: str | None = None,
-    instruction: str | None = "Answer with a word or a short phrase from the document.",
-    task_type: str = "doc-qa",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
+class DocVqa(BuiltInPreprocessor):
     """A question on scanned pages with all its accepted answers (DocVQA, receipts).
 
     ``metadata`` gets ``answers`` and ``image_url``. The pages stand before the question.
-
-    Args:
-        question: one question for all records, for sets that hold none.
-        question_field: the record's question.
-        answers_field: its accepted answer or answers; by default answers, answer or ground_truth.
-        image_field: an older name of content_field.
-        content_field: the path of its page, or a list of them. Default ``image``.
-        id_field: its id.
-        system_prompt: the system message.
-        instruction: last paragraph of the user message; null for none.
-        task_type: the samples' task type.
-        fields: further fields of the Sample → fields of the record.
     """
-    if image_field is not None and content_field is not None and image_field != content_field:
-        raise InputError("content_field and image_field are one argument by two names; give one of them.")
-    pages_field = content_field or image_field or "image"
-    answer_fields = (answers_field,) if answers_field else _ANSWERS
-    extra_fields = FieldMap(fields, id_field)
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        asked = question if question is not None else text_of(read(record, question_field), question_field)
+    question: Annotated[str | None, Field(description="One question for all records, for sets that hold none.")] = None
+    question_field: QuestionField = "question"
+    answers_field: Annotated[
+        str | None,
+        Field(description="The accepted answer or answers; by default answers, answer or ground_truth."),
+    ] = None
+    image_field: Annotated[str | None, Field(description="Another name of content_field.")] = None
+    content_field: Annotated[
+        str | None, Field(description="The path of the page, or a list of them. Default `image`.")
+    ] = None
+    id_field: IdField = "id"
+    system_prompt: SystemPrompt = None
+    instruction: Instruction = "Answer with a word or a short phrase from the document."
+    task_type: TaskType = "doc-qa"
+
+    def check(self) -> None:
+        super().check()
+        if self.image_field and self.content_field and self.image_field != self.content_field:
+            raise InputError("content_field and image_field are one argument by two names; give one of them.")
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        pages_field = self.content_field or self.image_field or "image"
+        asked = self.question
+        if asked is None:
+            asked = text_of(read(record, self.question_field), self.question_field)
         pages = _addresses(read(record, pages_field), pages_field)
+        answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)
         if value is None:
             raise RecordRejected(f"there is no answer ({', '.join(answer_fields)}).")
         answers = [text_of(item, answers_key) for item in (value if type(value) is list else [value])]
-        used = ("messages", "label", question_field, answers_key, pages_field, id_field)
+        used = ("messages", "label", self.question_field, answers_key, pages_field, self.id_field)
         sample = carry_over(record, used)
-        content = [*map(_image, pages), {"type": "text", "text": instructed(asked, instruction)}]
-        sample["messages"] = build_messages(content, system_prompt)
+        content = [*map(_image, pages), {"type": "text", "text": instructed(asked, self.instruction)}]
+        sample["messages"] = build_messages(content, self.system_prompt)
         sample["references"] = list(answers)
         sample["metadata"] = {**object_of(sample, "metadata"), "answers": answers, "image_url": pages[0]}
-        sample["task_type"] = task_type
-        extra_fields.apply(record, sample)
+        sample["task_type"] = self.task_type
+        self.field_map.apply(record, sample)
         return sample
-
-    return to_sample
 
 
 @registry.preprocessors.register("mmmu", version=1)
-def mmmu(
-    *,
-    question_field: str = "question",
-    choices_field: str = "options",
-    answer_field: str | None = "answer",
-    image_prefix: str = "image_",
-    id_field: str = "id",
-    system_prompt: str | None = None,
-    choice_instruction: str | None = "Answer with the option's letter from the given choices directly.",
-    open_instruction: str | None = "Answer the question using a single word or phrase.",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
+class Mmmu(BuiltInPreprocessor):
     """MMMU and MMMU-Pro (Yue et al. 2024): images take the places of ``<image N>`` in question and options.
 
     The text is that of the authors' evaluation: the question, ``(A) …`` line by line, the instruction. A question
     without options is an open one.
-
-    Args:
-        question_field: the record's question.
-        choices_field: its options, a list or the text of one as the hub has it.
-        answer_field: the correct letter, or the answers of an open question; null for sets without answers.
-        image_prefix: image N is the field of this name and N.
-        id_field: the record's id.
-        system_prompt: the system message.
-        choice_instruction: last line of a question with options.
-        open_instruction: last line of one without.
-        fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields, id_field)
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        text = text_of(read(record, question_field), question_field)
-        options = _listed(read(record, choices_field), choices_field)
-        answer = None if answer_field is None else read(record, answer_field)
-        if answer_field is not None and answer is None:
+    question_field: QuestionField = "question"
+    choices_field: Annotated[str, Field(description="The options, a list or the text of one as the hub has it.")] = (
+        "options"
+    )
+    answer_field: Annotated[
+        str | None,
+        Field(description="The correct letter, or the answers of an open question; null for sets without answers."),
+    ] = "answer"
+    image_prefix: Annotated[str, Field(description="Image N is the field of this name and N.")] = "image_"
+    id_field: IdField = "id"
+    system_prompt: SystemPrompt = None
+    choice_instruction: Annotated[str | None, Field(description="The last line of a question with options.")] = (
+        "Answer with the option's letter from the given choices directly."
+    )
+    open_instruction: Annotated[str | None, Field(description="The last line of one without.")] = (
+        "Answer the question using a single word or phrase."
+    )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        text = text_of(read(record, self.question_field), self.question_field)
+        options = _listed(read(record, self.choices_field), self.choices_field)
+        answer_field = self.answer_field or ""
+        answer = read(record, answer_field) if answer_field else None
+        if answer_field and answer is None:
             raise RecordRejected(f"{answer_field}: there is no answer.")
-        used = {question_field, choices_field, answer_field or "", id_field, "question_type", "label", "messages"}
+        used = {self.question_field, self.choices_field, answer_field, self.id_field}
+        used |= {"question_type", "label", "messages"}
         sample = {
-            name: value for name, value in record.items() if name not in used and not name.startswith(image_prefix)
+            name: value for name, value in record.items() if name not in used and not name.startswith(self.image_prefix)
         }
         metadata: dict[str, Any] = {**object_of(sample, "metadata"), "question_text": text}
         if options:
-            choices = choices_of(options, choices_field)
-            metadata |= set_options(sample, choices, answer, 0, answer_field or "")
+            choices = choices_of(options, self.choices_field)
+            metadata |= set_options(sample, choices, answer, 0, answer_field)
             lines = [text, *(f"({choice.id}) {choice.text}" for choice in choices)]
-            instruction = choice_instruction
+            instruction = self.choice_instruction
         else:
-            answers = [] if answer is None else _listed(answer, answer_field or "") or [answer]
-            sample["references"] = [text_of(item, answer_field or "") for item in answers]
-            lines, instruction = [text], open_instruction
-        content = _with_images("\n".join([*lines, *([instruction] if instruction else [])]), record, image_prefix)
-        sample["messages"] = build_messages(content, system_prompt)
+            answers = [] if answer is None else _listed(answer, answer_field) or [answer]
+            sample["references"] = [text_of(item, answer_field) for item in answers]
+            lines, instruction = [text], self.open_instruction
+        content = _with_images("\n".join([*lines, *([instruction] if instruction else [])]), record, self.image_prefix)
+        sample["messages"] = build_messages(content, self.system_prompt)
         sample["metadata"] = metadata
         sample["task_type"] = "multiple-choice" if options else "short-answer"
-        extra_fields.apply(record, sample)
+        self.field_map.apply(record, sample)
         return sample
-
-    return to_sample
 
 
 def _with_images(text: str, record: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:

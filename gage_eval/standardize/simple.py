@@ -1,94 +1,93 @@
 """The preprocessors for plain questions and for conversations."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from gage_eval import canonical, registry
 from gage_eval.sample.record import RecordRejected
-from gage_eval.standardize.base import FieldMap, Preprocessor, build_messages, carry_over, object_of, read, text_of
+from gage_eval.standardize.base import build_messages, carry_over, object_of, read, text_of
 from gage_eval.standardize.compose import check_roles, instructed, without_roles
-from gage_eval.standardize.default import default
-from gage_eval.standardize.template import QuestionTemplate
+from gage_eval.standardize.default import Default
+from gage_eval.standardize.options import (
+    AnswerField,
+    BuiltInPreprocessor,
+    DefaultTaskType,
+    IdField,
+    Instruction,
+    QuestionField,
+    RolesToRemove,
+    SystemPrompt,
+    TaskType,
+    Template,
+)
 
 
 @registry.preprocessors.register("simple", version=1)
-def simple(
-    *,
-    question_field: str = "question",
-    answer_field: str | None = "answer",
-    id_field: str = "id",
-    system_prompt: str | None = None,
-    instruction: str | None = None,
-    template: str | None = None,
-    task_type: str = "short-answer",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
-    """A question and its answer, from named fields and nothing guessed.
+class Simple(BuiltInPreprocessor):
+    """A question and its answer, from named fields and nothing guessed."""
 
-    Args:
-        question_field: the record's question.
-        answer_field: its answer, one or a list; null for sets without answers.
-        id_field: its id.
-        system_prompt: the system message.
-        instruction: last paragraph of the user message.
-        template: Jinja text of the user message; it sees ``question`` and ``record``.
-        task_type: the samples' task type.
-        fields: further fields of the Sample → fields of the record, as ``{"data_tag.topic": "subject"}``.
-    """
-    user_message = QuestionTemplate(template) if template is not None else None
-    extra_fields = FieldMap(fields, id_field)
+    question_field: QuestionField = "question"
+    answer_field: AnswerField = "answer"
+    id_field: IdField = "id"
+    system_prompt: SystemPrompt = None
+    instruction: Instruction = None
+    template: Template = None
+    task_type: TaskType = "short-answer"
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        question = read(record, question_field)
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        question = read(record, self.question_field)
         if question is None:
-            raise RecordRejected(f"{question_field}: there is no question.")
-        answer = None if answer_field is None else read(record, answer_field)
-        if answer_field is not None and answer is None:
+            raise RecordRejected(f"{self.question_field}: there is no question.")
+        answer_field = self.answer_field or ""
+        answer = read(record, answer_field) if answer_field else None
+        if answer_field and answer is None:
             raise RecordRejected(f"{answer_field}: there is no answer.")
-        sample = carry_over(record, ("messages", question_field, answer_field or "", id_field))
-        text = text_of(question, question_field)
-        if user_message is not None:
-            text = user_message.render(text, [], record)
-        sample["messages"] = build_messages(instructed(text, instruction), system_prompt)
+        sample = carry_over(record, ("messages", self.question_field, answer_field, self.id_field))
+        text = text_of(question, self.question_field)
+        if self.user_message is not None:
+            text = self.user_message.render(text, [], record)
+        sample["messages"] = build_messages(instructed(text, self.instruction), self.system_prompt)
         answers = answer if type(answer) is list else [] if answer is None else [answer]
-        sample["references"] = [text_of(item, answer_field or "") for item in answers]
-        sample["task_type"] = task_type
-        extra_fields.apply(record, sample)
+        sample["references"] = [text_of(item, answer_field) for item in answers]
+        sample["task_type"] = self.task_type
+        self.field_map.apply(record, sample)
         return sample
-
-    return to_sample
 
 
 @registry.preprocessors.register("strip_assistant", version=1)
-def strip_assistant(
-    *,
-    roles_to_remove: Sequence[str] = ("assistant",),
-    system_prompt: str | None = None,
-    task_type: str | None = None,
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
+class StripAssistant(BuiltInPreprocessor):
     """Recorded conversations without the assistant's messages, so that the model gives its own.
 
     The last message that is taken out is the reference of a record that names no references, label or answer.
-
-    Args:
-        roles_to_remove: whose messages are taken out.
-        system_prompt: a system message for records that have none.
-        task_type: for records that state none.
-        fields: further fields of the Sample → fields of the record.
     """
-    roles = check_roles(roles_to_remove)
-    as_sample: Preprocessor = default(task_type=task_type, fields=fields)
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
+    roles_to_remove: RolesToRemove = ("assistant",)
+    system_prompt: Annotated[str | None, Field(description="A system message for records that have none.")] = None
+    task_type: DefaultTaskType = None
+
+    def check(self) -> None:
+        super().check()
+        _ = self._roles
+
+    @cached_property
+    def _roles(self) -> frozenset[str]:
+        return check_roles(self.roles_to_remove)
+
+    @cached_property
+    def _default(self) -> Default:
+        return Default(task_type=self.task_type, fields=self.fields)
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        roles, system = self._roles, self.system_prompt
         stripped = without_roles(record, roles)
         if stripped is not record and all(record.get(name) is None for name in ("references", "label", "answer")):
             stripped = {**stripped, "references": _last_of(record["messages"], roles)}
-        if system_prompt and type(stripped.get("messages")) is list and not _starts_with_system(stripped["messages"]):
-            stripped = {**stripped, "messages": [{"role": "system", "content": system_prompt}, *stripped["messages"]]}
-        return as_sample(stripped)
-
-    return to_sample
+        if system and type(stripped.get("messages")) is list and not _starts_with_system(stripped["messages"]):
+            stripped = {**stripped, "messages": [{"role": "system", "content": system}, *stripped["messages"]]}
+        return self._default.to_sample(stripped)
 
 
 def _last_of(messages: list[Any], roles: frozenset[str]) -> list[Any]:
@@ -104,43 +103,49 @@ def _starts_with_system(messages: list[Any]) -> bool:
 
 
 @registry.preprocessors.register("agent", version=1)
-def agent(
-    *,
-    question_field: str | None = None,
-    answer_field: str | None = None,
-    tools_field: str = "tools",
-    trajectories_field: str = "golden_trajectories",
-    roles_to_remove: Sequence[str] = (),
-    system_prompt: str | None = None,
-    task_type: str = "agent",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
-    """A task with tools: their definitions and the golden trajectories stay with the sample.
+class Agent(BuiltInPreprocessor):
+    """A task with tools: their definitions and the golden trajectories stay with the sample."""
 
-    Args:
-        question_field: the record's question; by default its messages, else question, prompt, text or goal.
-        answer_field: its final answer; by default answer, label or target.
-        tools_field: tool definitions in OpenAI's form, as a list or as JSON text.
-        trajectories_field: one trace of messages or a list of them, or JSON text of these.
-        roles_to_remove: whose messages are taken out of the conversation.
-        system_prompt: the system message of records that are questions.
-        task_type: for records that state none.
-        fields: further fields of the Sample → fields of the record.
-    """
-    roles = check_roles(roles_to_remove)
-    as_sample: Preprocessor = default(
-        question_field=question_field,
-        answer_field=answer_field,
-        system_prompt=system_prompt,
-        task_type=task_type,
-        fields=fields,
+    question_field: Annotated[
+        str | None,
+        Field(description="The record's question; by default its messages, else question, prompt, text or goal."),
+    ] = None
+    answer_field: Annotated[str | None, Field(description="The final answer; by default answer, label or target.")] = (
+        None
     )
+    tools_field: Annotated[str, Field(description="Tool definitions in OpenAI's form, as a list or JSON text.")] = (
+        "tools"
+    )
+    trajectories_field: Annotated[
+        str, Field(description="One trace of messages or a list of them, or JSON text of these.")
+    ] = "golden_trajectories"
+    roles_to_remove: RolesToRemove = ()
+    system_prompt: Annotated[str | None, Field(description="The system message of records that are questions.")] = None
+    task_type: DefaultTaskType = "agent"
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        tools = _parsed(record, tools_field)
-        trajectories = _parsed(record, trajectories_field)
-        sample = as_sample(without_roles(record, roles))
-        for name in {tools_field, trajectories_field} - {"tools", "golden_trajectories"}:
+    def check(self) -> None:
+        super().check()
+        _ = self._roles
+
+    @cached_property
+    def _roles(self) -> frozenset[str]:
+        return check_roles(self.roles_to_remove)
+
+    @cached_property
+    def _default(self) -> Default:
+        return Default(
+            question_field=self.question_field,
+            answer_field=self.answer_field,
+            system_prompt=self.system_prompt,
+            task_type=self.task_type,
+            fields=self.fields,
+        )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        tools = _parsed(record, self.tools_field)
+        trajectories = _parsed(record, self.trajectories_field)
+        sample = self._default.to_sample(without_roles(record, self._roles))
+        for name in {self.tools_field, self.trajectories_field} - {"tools", "golden_trajectories"}:
             sample.pop(name, None)
         if tools is not None:
             sample["tools"] = tools
@@ -148,8 +153,6 @@ def agent(
             flat = type(trajectories) is list and any(type(item) is dict for item in trajectories)
             sample["golden_trajectories"] = [trajectories] if flat else trajectories
         return sample
-
-    return to_sample
 
 
 def _parsed(record: Mapping[str, Any], field: str) -> Any:
@@ -160,53 +163,42 @@ def _parsed(record: Mapping[str, Any], field: str) -> Any:
     try:
         return canonical.decode(value)
     except ValueError:
-        raise RecordRejected(f"{field}: it is a text and no JSON.") from None
+        raise RecordRejected(f"{field}: it is a text, but not JSON.") from None
 
 
 @registry.preprocessors.register("mt_bench", version=1)
-def mt_bench(
-    *,
-    turns_field: str = "turns",
-    references_field: str = "reference",
-    id_field: str = "question_id",
-    category_field: str = "category",
-    system_prompt: str | None = None,
-    task_type: str = "dialogue",
-    fields: Mapping[str, str] | None = None,
-) -> Preprocessor:
+class MtBench(BuiltInPreprocessor):
     """Questions asked one after another, each after the model's answer to the one before (MT-bench).
 
     ``metadata.turns`` is true, which makes the prepared row one of kind ``turns``.
-
-    Args:
-        turns_field: the list of questions.
-        references_field: the list of reference answers, one a turn, where there are any.
-        id_field: the record's id.
-        category_field: what goes into ``data_tag.category``.
-        system_prompt: the system message.
-        task_type: the samples' task type.
-        fields: further fields of the Sample → fields of the record.
     """
-    extra_fields = FieldMap(fields, id_field)
 
-    def to_sample(record: dict[str, Any]) -> dict[str, Any]:
-        turns = read(record, turns_field)
+    turns_field: Annotated[str, Field(description="The list of questions.")] = "turns"
+    references_field: Annotated[
+        str, Field(description="The list of reference answers, one per turn, where there are any.")
+    ] = "reference"
+    id_field: IdField = "question_id"
+    category_field: Annotated[str, Field(description="What goes into `data_tag.category`.")] = "category"
+    system_prompt: SystemPrompt = None
+    task_type: TaskType = "dialogue"
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        turns = read(record, self.turns_field)
         if type(turns) is not list or not turns:
-            raise RecordRejected(f"{turns_field}: it must be a list of questions.")
-        texts = [text_of(turn, f"{turns_field}[{place}]") for place, turn in enumerate(turns)]
-        references = read(record, references_field)
+            raise RecordRejected(f"{self.turns_field}: it must be a list of questions.")
+        first, *later = (text_of(turn, f"{self.turns_field}[{place}]") for place, turn in enumerate(turns))
+        references = read(record, self.references_field)
         answers = references if type(references) is list else [] if references is None else [references]
-        sample = carry_over(record, (turns_field, references_field, id_field, category_field))
-        first, *later = texts
-        sample["messages"] = [*build_messages(first, system_prompt), *({"role": "user", "content": t} for t in later)]
-        sample["references"] = [text_of(answer, references_field) for answer in answers]
+        used = (self.turns_field, self.references_field, self.id_field, self.category_field)
+        sample = carry_over(record, used)
+        messages = build_messages(first, self.system_prompt)
+        sample["messages"] = [*messages, *({"role": "user", "content": text} for text in later)]
+        sample["references"] = [text_of(answer, self.references_field) for answer in answers]
         sample.pop("label", None)
         sample["metadata"] = {**object_of(sample, "metadata"), "turns": True}
-        sample["task_type"] = task_type
-        category = read(record, category_field)
+        sample["task_type"] = self.task_type
+        category = read(record, self.category_field)
         if category is not None:
-            sample["data_tag"] = {**object_of(sample, "data_tag"), "category": text_of(category, category_field)}
-        extra_fields.apply(record, sample)
+            sample["data_tag"] = {**object_of(sample, "data_tag"), "category": text_of(category, self.category_field)}
+        self.field_map.apply(record, sample)
         return sample
-
-    return to_sample

@@ -259,7 +259,7 @@ class TestPlugins:
         (line,) = refusal(small(datasets=[{"dataset_id": "a", "params": params}]))
         assert line.startswith(
             "datasets[0].params.preprocess_kwargs.question_fild: "
-            "multi_choice has no parameter 'question_fild'. It takes: question_field (question), "
+            "multi_choice has no parameter 'question_fild'. It takes: fields (none), question_field (question), "
         )
         assert line.endswith("Did you mean 'question_field'?")
 
@@ -271,6 +271,14 @@ class TestPlugins:
         }
         assert refusal(small(datasets=[{"dataset_id": "a", "params": params}])) == [
             "datasets[0].params.preprocess_kwargs.answer_index_base: must be a whole number, not '1'."
+        ]
+
+    def test_arguments_of_a_preprocessor_that_cannot_work_are_refused_with_the_config(
+        self, small: Small, refusal: Refusal
+    ) -> None:
+        params = {"path": "a.jsonl", "preprocess_kwargs": {"answer_split": ""}}
+        assert refusal(small(datasets=[{"dataset_id": "a", "params": params}])) == [
+            "datasets[0].params.preprocess_kwargs: answer_split: it is empty; name the text before the final answer."
         ]
 
     @pytest.mark.parametrize("code", [FORWARD, "make = dict\n"], ids=["a type for type checkers", "no signature"])

@@ -14,6 +14,7 @@ from gage_eval.config.templates import load_suite
 from gage_eval.metrics import bind
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import samples_to_table
+from gage_eval.standardize.compose import build
 from gage_eval.tables import RESPONSES
 
 Say = Callable[[dict[str, Any]], str]
@@ -42,7 +43,7 @@ def rows_and_samples(demo: LoadedConfig, dataset_id: str) -> tuple[list[dict[str
     assert params.path is not None
     text = (demo.base_dir / params.path).read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
-    to_sample = registry.preprocessors.get(params.preprocess).obj(**params.preprocess_kwargs)
+    to_sample = build(registry.preprocessors.get(params.preprocess), params.preprocess_kwargs)
     return rows, [normalise_sample(to_sample(dict(row))) for row in rows]
 
 

@@ -14,6 +14,7 @@ from gage_eval import registry
 from gage_eval.sample.record import RecordRejected, content_id, parse_record
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import rows_of, samples_to_table
+from gage_eval.standardize.compose import build
 
 FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("default", {}),
@@ -73,7 +74,7 @@ def test_every_preprocessor_is_tried() -> None:
 @settings(deadline=None, max_examples=60)
 @given(record=RECORDS)
 def test_any_record_is_a_sample_or_has_a_reason(name: str, kwargs: dict[str, Any], record: dict[str, Any]) -> None:
-    to_sample = registry.preprocessors.get(name).obj(**kwargs)
+    to_sample = build(registry.preprocessors.get(name), kwargs)
     before = copy.deepcopy(record)
     try:
         sample = normalise_sample(to_sample(record), default_id="x")
@@ -104,14 +105,14 @@ def test_any_record_is_a_sample_or_has_a_reason(name: str, kwargs: dict[str, Any
     ],
 )
 def test_what_has_no_value_or_no_json_form_rejects_its_record(name: str, text: str, reason: str) -> None:
-    to_sample = registry.preprocessors.get(name).obj()
+    to_sample = build(registry.preprocessors.get(name), {})
     with pytest.raises(RecordRejected) as rejected:
         to_sample(parse_record(text))
     assert rejected.value.reason == reason
 
 
 def through(folder: Path, params: dict[str, Any], name: str, kwargs: dict[str, Any]) -> list[dict[str, Any]]:
-    to_sample = registry.preprocessors.get(name).obj(**kwargs)
+    to_sample = build(registry.preprocessors.get(name), kwargs)
 
     def samples() -> Iterator[dict[str, Any]]:
         for _, text in registry.loaders.get("jsonl").obj(params, folder).records():

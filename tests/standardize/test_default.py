@@ -8,10 +8,11 @@ from gage_eval import registry
 from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
+from gage_eval.standardize.compose import build
 
 
 def sample_of(record: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-    return normalise_sample(registry.preprocessors.get("default").obj(**kwargs)(record), default_id="x")
+    return normalise_sample(build(registry.preprocessors.get("default"), kwargs)(record), default_id="x")
 
 
 def reason(record: dict[str, Any], **kwargs: Any) -> str:
@@ -180,5 +181,5 @@ def test_a_record_that_cannot_be_used_is_rejected_in_one_sentence(
 )
 def test_arguments_that_cannot_work_are_refused_before_any_row(kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        registry.preprocessors.get("default").obj(**kwargs)
+        build(registry.preprocessors.get("default"), kwargs)
     assert str(caught.value) == said

@@ -8,10 +8,11 @@ from gage_eval import registry
 from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
+from gage_eval.standardize.compose import build
 
 
 def sample_of(record: dict[str, Any], name: str = "multi_choice", **kwargs: Any) -> dict[str, Any]:
-    return normalise_sample(registry.preprocessors.get(name).obj(**kwargs)(record), default_id="x")
+    return normalise_sample(build(registry.preprocessors.get(name), kwargs)(record), default_id="x")
 
 
 PIQA = {"goal": "How?", "sol1": "this way ", "sol2": "that way", "label": 1}

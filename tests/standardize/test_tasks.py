@@ -280,7 +280,7 @@ def test_an_agent_has_its_tools_and_traces_in_one_form() -> None:
     assert sample["tools"] == [{"type": "function"}]
     assert sample["golden_trajectories"] == [[{"role": "assistant", "content": [{"type": "text", "text": "Sunny"}]}]]
     assert (sample["task_type"], sample["label"]) == ("agent", "Sunny")
-    assert reason("agent", {"question": "q", "answer": "a", "tools": "{"}) == "tools: it is a text and no JSON."
+    assert reason("agent", {"question": "q", "answer": "a", "tools": "{"}) == "tools: it is a text, but not JSON."
 
 
 # Preprocessors of users

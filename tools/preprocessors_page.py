@@ -1,0 +1,49 @@
+"""docs/preprocessors.md from the registry.
+
+python -m tools.preprocessors_page    write the page
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.registry import Plugin
+from gage_eval.standardize.options import options_of
+from tools.markdown import builtin, cell, plain, text, type_name
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "preprocessors.md"
+
+_HEAD = """# Preprocessors and their options
+
+Made from the code by `python -m tools.preprocessors_page`; change a description there, not on this page.
+
+A preprocessor turns a record into a Sample. `preprocess:` of a dataset names it, `preprocess_kwargs:` sets its options.
+A field may be a path, as `review.text` or `choices.0.text`. [datasets.md](datasets.md) has worked examples and shows
+how to write one of your own.
+
+Every preprocessor takes `fields`: further fields of the Sample → fields of the record, as
+`{data_tag.topic: subject, metadata.source: origin.url}`.
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    lines = [_HEAD]
+    for plugin in builtin(registry.preprocessors):
+        lines += _preprocessor(plugin)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _preprocessor(plugin: Plugin[Any]) -> Iterator[str]:
+    yield f"## {plugin.name}\n\n{text(plugin.obj)}\n"
+    yield "| option | type | default | for |\n|---|---|---|---|"
+    for name, annotation, default, description in options_of(plugin.obj):
+        if name != "fields":
+            shown = "none" if default is None else f"`{cell(plain(default))}`"
+            yield f"| `{name}` | {type_name(annotation)} | {shown} | {cell(description)} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
