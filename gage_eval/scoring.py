@@ -13,11 +13,12 @@ from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import InputError
 from gage_eval.field_paths import MISSING, Path, walk
-from gage_eval.metrics.base import Status
+from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import in_form
 from gage_eval.sample.rules import normalise_sample
+from gage_eval.statuses import ScoreStatus
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class ScoreResult:
 
     Attributes:
         values: the numbers by value key; none when ``status`` is ``unscored``.
-        metadata: ``metric``, ``filter``, ``extracted`` (what was read from the answer), ``explanation``, and
-            ``components`` where corpus numbers are made of them.
+        metadata: ``metric``, ``filter``, ``extracted`` (what was read from the answer), ``reason`` (why it is not
+            ``scored``, one word), ``explanation``, and ``components`` where corpus numbers are made of them.
         status: ``scored``; ``unparsed``: the answer cannot be read, which counts as wrong; ``unscored``: nobody knows.
     """
 
     values: dict[str, float]
     metadata: dict[str, JsonValue]
-    status: Status
+    status: ScoreStatus
 
 
 def score(
@@ -73,12 +74,13 @@ def score(
     output = {"answer": model_output} if isinstance(model_output, str) else dict(model_output or {})
     given = _normalised(sample or {})
     own = variant(ready, override_of(ready, canonical_text(given.get("eval_config") or {})))
-    if isinstance(own, str):
-        return ScoreResult({}, {"metric": ready.implementation, "explanation": own}, "unscored")
+    if isinstance(own, Score):
+        metadata = {"metric": ready.implementation, "reason": own.reason, "explanation": own.explanation}
+        return ScoreResult({}, metadata, own.status)
     args = _arguments(own, given, output, judge_output or {})
     (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
-    metadata["explanation"] = row["explanation"]
+    metadata |= {"reason": row["reason"], "explanation": row["explanation"]}
     if row["components"] is not None:
         metadata["components"] = decode(row["components"])
     return ScoreResult(row["values"], metadata, row["status"])

@@ -131,7 +131,7 @@ TURN = pa.struct(
     [("answer", pa.string()), ("reasoning", pa.string()), ("finish_reason", pa.string()), ("tool_calls", pa.string())]
 )
 
-# status: ok, truncated, refused, error, skipped. `turns` only where an episode made several calls.
+# status: `statuses.ResponseStatus`. `turns` only where an episode made several calls.
 RESPONSES = TableSchema(
     "responses",
     1,
@@ -174,9 +174,10 @@ RESPONSE_TELEMETRY = TableSchema(
     ),
 )
 
+# status: `statuses.JudgmentStatus`. `reason` says why there is no verdict, `explanation` says so in words.
 JUDGMENTS = TableSchema(
     "judgments",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -187,16 +188,19 @@ JUDGMENTS = TableSchema(
             ("score", pa.float64()),
             ("text", pa.string()),
             ("parsed", pa.string()),
+            ("reason", pa.string()),
+            ("explanation", pa.string()),
             ("response_key", pa.string()),
         ]
     ),
 )
 
-# status: scored, unparsed, unscored. `values` by value key (score, acc, …); `components` is canonical JSON of what
-# a corpus aggregate needs beyond the values, `overrides` of the parameters that the sample's eval_config set.
+# status: `statuses.ScoreStatus`; `reason` says why, `explanation` says it in words. `values` by value key (score, acc,
+# …); `components` is canonical JSON of what a corpus aggregate needs beyond the values, `overrides` of the parameters
+# that the sample's eval_config set.
 SCORES = TableSchema(
     "scores",
-    2,
+    3,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -206,6 +210,7 @@ SCORES = TableSchema(
             ("status", pa.string()),
             ("values", pa.map_(pa.string(), pa.float64())),
             ("extracted", pa.string()),
+            ("reason", pa.string()),
             ("explanation", pa.string()),
             ("components", pa.string()),
             ("overrides", pa.string()),

@@ -18,7 +18,7 @@ MAX_LINES = 500
 
 # The parts of the domain, inner ones first: each imports only from those before it, lazily or not.
 ORDER = (
-    *("errors", "canonical", "marks", "hashing", "processes", "files", "packaged"),
+    *("errors", "statuses", "canonical", "marks", "hashing", "processes", "files", "packaged"),
     *("registry", "tables", "field_paths", "stats", "store", "sample", "client", "extract", "prompts"),
     *("datasets", "prepare", "standardize", "metrics", "scorecards", "backends", "engine"),
     *("observability", "report", "config", "settings", "planning", "stages", "scoring", "runs", "server"),

@@ -24,10 +24,9 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import GageError, InputError
+from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.tables import RESPONSES
 
-_ANSWERED = frozenset({"ok", "truncated", "refused"})
-_STATUSES = (*sorted(_ANSWERED), "error", "skipped")
 # What `parse` may change of a row.
 _PARSED = ("status", "answer", "reasoning", "tool_calls", "error_kind")
 
@@ -106,14 +105,14 @@ class RoleHooks:
         """
         rows = table.to_pylist()
         for row in rows:
-            if row["status"] not in _ANSWERED:
+            if row["status"] not in ANSWERED:
                 continue
             received = Response(**{name: row[name] for name in _PARSED})
             with self._told(f"parse failed for sample '{row['sample_id']}'"):
                 made = self._loaded[0].parse(received)
-            if not isinstance(made, Response) or made.status not in _STATUSES:
+            if not isinstance(made, Response) or made.status not in RESPONSE_STATUSES:
                 raise InputError(
-                    f"{self.path}: parse must give a Response whose status is one of {', '.join(_STATUSES)}."
+                    f"{self.path}: parse must give a Response whose status is one of {', '.join(RESPONSE_STATUSES)}."
                 )
             row.update({name: getattr(made, name) for name in _PARSED})
         return pa.Table.from_pylist(rows, schema=RESPONSES.arrow)

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.canonical import decode, digest
 from gage_eval.client.types import Request, Response
+from gage_eval.statuses import UNANSWERED
 
 N = TypeVar("N", int, float)
 
@@ -59,7 +60,7 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
             continue
         response = await calls.generate(replace(request, kind="chat", messages=list(history)))
         turns.append(response)
-        if response.status in ("error", "skipped"):
+        if response.status in UNANSWERED:
             break
         history.append({"role": "assistant", "content": response.answer or ""})
     return _outcome(turns) if turns else Outcome(Response("skipped", error_kind="empty_prompt"))
@@ -79,7 +80,7 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         response = await calls.generate(asked)
         turns.append(response)
         called = _calls_of(response)
-        if not called or response.status in ("error", "skipped"):
+        if not called or response.status in UNANSWERED:
             break
         history.append({"role": "assistant", "content": response.answer or "", "tool_calls": called})
         for call in called:

@@ -26,6 +26,7 @@ from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.rows import chunk_tables, outcomes_in, outcomes_of
 from gage_eval.engine.wal import LogIndex, LogWriter, index_logs
 from gage_eval.errors import BudgetSpent, GageError
+from gage_eval.statuses import UNANSWERED
 from gage_eval.store import Artifact, Store
 from gage_eval.store.responses import pack_keys
 
@@ -38,7 +39,6 @@ READY_ROWS = 1024
 TICK_S = 0.25
 # How often a chunk that another process works on is looked at.
 POLL_S = 0.2
-_NOT_AN_ANSWER = frozenset({"error", "skipped"})
 
 
 class Generate:
@@ -313,7 +313,7 @@ class Generate:
             tally.in_flight += 1
             try:
                 response = await self._call(request, body)
-                if response.status not in _NOT_AN_ANSWER:
+                if response.status not in UNANSWERED:
                     self._log.append(key, response.to_bytes())
             finally:
                 tally.in_flight -= 1
@@ -329,7 +329,7 @@ class Generate:
                 response = await self.job.backend.call(request, body)
             except RequestRefused as refusal:
                 return await self._refusals.judge(refusal)
-            if response.status not in _NOT_AN_ANSWER:
+            if response.status not in UNANSWERED:
                 self._refusals.answered()
             return response
 
@@ -477,7 +477,7 @@ def index_answers(store: Store, model_identity: str, responses: Artifact) -> Non
     keys, places = [pack_keys([])], [np.empty((0, 2), np.int32)]
     for part in responses.parts:
         table = responses.read(part.index, columns=["response_key", "status"])
-        rows = np.flatnonzero(~pc.is_in(table["status"], pa.array(sorted(_NOT_AN_ANSWER))).to_numpy())
+        rows = np.flatnonzero(~pc.is_in(table["status"], pa.array(sorted(UNANSWERED))).to_numpy())
         keys.append(pack_keys(table["response_key"].take(rows).to_pylist()))
         places.append(np.column_stack((np.full(len(rows), part.index), rows)).astype(np.int32))
     store.responses.add(model_identity, responses.id, np.concatenate(keys), np.concatenate(places))

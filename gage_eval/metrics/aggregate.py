@@ -25,11 +25,10 @@ from gage_eval.metrics.aggregations.base import (
     one_each,
 )
 from gage_eval.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping, slice_column
+from gage_eval.statuses import NOT_OK, SCORE_STATUSES
 
-RESPONSE_STATUSES = ("truncated", "refused", "error", "skipped")
 MOST_SLICES = 1000
-_SCORED, _UNPARSED, _UNSCORED = range(3)
-_STATUSES = ("scored", "unparsed", "unscored")
+_UNPARSED, _UNSCORED = SCORE_STATUSES.index("unparsed"), SCORE_STATUSES.index("unscored")
 _ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
 
 
@@ -139,7 +138,7 @@ def aggregate(
         for name in pc.unique(names).to_pylist():
             chosen = pc.is_null(names) if name is None else pc.fill_null(pc.equal(names, name), False)  # noqa: FBT003
             series.setdefault(name, _Series(wanted)).add(table.filter(chosen))
-    whole = {status: int(response_counts.get(status, 0)) for status in RESPONSE_STATUSES}
+    whole = {status: int(response_counts.get(status, 0)) for status in NOT_OK}
     named = {"metric_id": metric_id, "implementation": implementation}
     rows: list[dict[str, Any]] = []
     sliced: list[dict[str, Any]] = []
@@ -185,11 +184,11 @@ class _Series:
         return self._places.keys()
 
     def add(self, table: pa.Table) -> None:
-        status = pc.index_in(table.column("status"), pa.array(_STATUSES)).to_numpy().astype(np.int8)
+        status = pc.index_in(table.column("status"), pa.array(SCORE_STATUSES)).to_numpy().astype(np.int8)
         self._row_index.append(table.column("row_index").to_numpy())
         self._status.append(status)
         self._overridden.append(table.column("overrides").is_valid().to_numpy())
-        counts = pc.not_equal(table.column("status"), _STATUSES[_UNSCORED])
+        counts = pc.not_equal(table.column("status"), "unscored")
         entries = table.column("values").filter(counts).combine_chunks()
         parents = np.flatnonzero(counts.to_numpy())[pc.list_parent_indices(entries.cast(_ENTRIES)).to_numpy()]
         flat_keys, items = entries.keys, entries.items.to_numpy()
@@ -242,7 +241,7 @@ class _Series:
     def response_statuses(self, members: Ints) -> dict[str, int]:
         """The responses of a slice by status."""
         codes = self._responses.codes[members]
-        return {status: int(np.count_nonzero(codes == self._responses.code(status))) for status in RESPONSE_STATUSES}
+        return {status: int(np.count_nonzero(codes == self._responses.code(status))) for status in NOT_OK}
 
     def _label(self, table: pa.Table) -> None:
         grouping = self._wanted.grouping

@@ -25,8 +25,8 @@ from pydantic import TypeAdapter, ValidationError
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.registry import Plugin, filters, metrics
+from gage_eval.statuses import REASONS, USUAL_REASON, Reason, ScoreStatus
 
-Status: TypeAlias = Literal["scored", "unparsed", "unscored"]
 FieldKind: TypeAlias = Literal["text", "texts", "value"]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,29 +58,42 @@ class Score:
 
     Attributes:
         value: the number, or several by value key; of no meaning when `unscored`.
-        status: ``scored``; ``unparsed``: the model's answer cannot be read, which counts as 0 unless
-        ``value``
-            says otherwise; ``unscored``: nobody knows, which is out of the mean.
+        status: ``scored``; ``unparsed``: the model's answer cannot be read, which counts as 0 unless ``value`` says
+            otherwise; ``unscored``: nobody knows, which is out of the mean.
         extracted: what was read from the answer (a letter, a number).
-        explanation: why, for the person who looks at the row.
+        reason: why it is not ``scored``, as data; `statuses.USUAL_REASON` when left out.
+        explanation: why, for the person who looks at the row. Nothing is decided by it.
         components: what a corpus aggregate needs beyond the values: ``{value key: [numbers]}``, as many in every row.
     """
 
     value: float | Mapping[str, float] = 0.0
-    status: Status = "scored"
+    status: ScoreStatus = "scored"
     extracted: str | None = None
+    reason: Reason | None = None
     explanation: str | None = None
     components: JsonValue = None
 
-    @classmethod
-    def unparsed(cls, explanation: str, *, value: float | Mapping[str, float] = 0.0) -> "Score":
-        """The model's answer cannot be read: wrong, and in n."""
-        return cls(value, "unparsed", explanation=explanation)
+    def __post_init__(self) -> None:
+        if self.reason is None:
+            if self.status != "scored":
+                object.__setattr__(self, "reason", USUAL_REASON[self.status])
+        elif self.reason not in REASONS:
+            raise ValueError(f"a score's reason is {self.reason!r}, not one of {', '.join(REASONS)}")
 
     @classmethod
-    def unscored(cls, explanation: str) -> "Score":
-        """The row cannot be scored, through no fault of the model: out of n."""
-        return cls(0.0, "unscored", explanation=explanation)
+    def unparsed(
+        cls, explanation: str, *, value: float | Mapping[str, float] = 0.0, reason: Reason | None = None
+    ) -> "Score":
+        """The model's answer cannot be read: wrong, and in n."""
+        return cls(value, "unparsed", reason=reason, explanation=explanation)
+
+    @classmethod
+    def unscored(cls, explanation: str, *, reason: Reason | None = None) -> "Score":
+        """The row cannot be scored, through no fault of the model: out of n.
+
+        Too many such rows fail the run (``max_unscored_share``), unless their reason is one of `statuses.EXCUSED`.
+        """
+        return cls(0.0, "unscored", reason=reason, explanation=explanation)
 
 
 def metric(

@@ -19,15 +19,12 @@ from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, plain, read_pipelines
-from gage_eval.metrics.rows import Rows, ScoreRows, check_path, reads_parsed, reads_telemetry
+from gage_eval.metrics.rows import Rows, ScoreRows, check_path, missing_reason, reads_parsed, reads_telemetry
+from gage_eval.statuses import UNANSWERED, Reason
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
 FilterResults: TypeAlias = dict[str | None, dict[int, FilterResult]]
 
-UNANSWERED = "the response is"
-"""How the explanation of a row without an answer begins."""
-
-_UNANSWERED = frozenset({"error", "skipped"})
 _COMPARED = frozenset({"prediction", "reference", "answers"})
 _LONGEST_REASON = 500
 
@@ -143,23 +140,25 @@ class BoundMetric:
         arguments = self._with_defaults(columns)
         kept = self._kept(responses, statuses, columns) if any(item.per_sample for item in self.filters) else {}
         for place, (status, args) in enumerate(zip(statuses, arguments or [()] * len(statuses), strict=True)):
-            if status in _UNANSWERED:
-                self._add_all(out, place, Score.unscored(_unanswered(responses, place, status)))
+            if status in UNANSWERED:
+                self._add_all(out, place, _unanswered(status, responses.column("error_kind")[place].as_py()))
             elif None in args and (gap := self._gap(args)) is not None:
                 name = responses.column("sample_id")[place].as_py()
-                self._add_all(out, place, self._missing(self.paths[gap], name))
+                self._add_all(
+                    out, place, self._missing(self.paths[gap], name, rows.missing_reason(self.paths[gap], place))
+                )
             else:
                 self._score(out, place, args, kept)
         return out.table(responses)
 
-    def unscored_table(self, responses: pa.Table, reason: str) -> pa.Table:
-        """Score rows of responses that cannot be scored; those without an answer say so themselves."""
+    def unscored_table(self, responses: pa.Table, score: Score) -> pa.Table:
+        """Score rows of responses that cannot be scored: ``score``, or `unanswered` for those without an answer."""
         out = ScoreRows(self.value_keys)
         for place, status in enumerate(responses.column("status").to_pylist()):
-            missing_answer = status in _UNANSWERED
-            self._add_all(
-                out, place, Score.unscored(_unanswered(responses, place, status) if missing_answer else reason)
-            )
+            if status in UNANSWERED:
+                self._add_all(out, place, _unanswered(status, responses.column("error_kind")[place].as_py()))
+            else:
+                self._add_all(out, place, score)
         return out.table(responses)
 
     def score_row(self, args: Sequence[Any], status: str = "ok", name: str = "sample") -> list[dict[str, Any]]:
@@ -171,7 +170,8 @@ class BoundMetric:
             name: of the sample, for messages.
 
         Returns:
-            For each filter ``filter``, ``status``, ``values``, ``extracted``, ``explanation`` and ``components``.
+            For each filter ``filter``, ``status``, ``values``, ``extracted``, ``reason``, ``explanation`` and
+            ``components``.
 
         Raises:
             InputError: as `score_table`; and a filter looks at all replicates of a sample.
@@ -182,10 +182,10 @@ class BoundMetric:
             )
         out = ScoreRows(self.value_keys, self.renamed)
         (full,) = self._with_defaults([[arg] for arg in args]) or [()]
-        if status in _UNANSWERED:
-            self._add_all(out, 0, Score.unscored(f"{UNANSWERED} {status}"))
+        if status in UNANSWERED:
+            self._add_all(out, 0, _unanswered(status))
         elif (gap := self._gap(full)) is not None:
-            self._add_all(out, 0, self._missing(self.paths[gap], name))
+            self._add_all(out, 0, self._missing(self.paths[gap], name, missing_reason(self.paths[gap])))
         else:
             self._score(out, 0, full, {})
         return out.records()
@@ -238,7 +238,9 @@ class BoundMetric:
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
-                        out.add(place, pipeline.name, Score.unparsed("the filter found nothing"), None)
+                        out.add(
+                            place, pipeline.name, Score.unparsed("the filter found nothing", reason="no_match"), None
+                        )
                         continue
                     result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
                 else:
@@ -258,7 +260,7 @@ class BoundMetric:
         assert position is not None
         places: dict[int, list[int]] = {}
         for place, row_index in enumerate(responses.column("row_index").to_pylist()):
-            if statuses[place] not in _UNANSWERED and columns[position][place] is not None:
+            if statuses[place] not in UNANSWERED and columns[position][place] is not None:
                 places.setdefault(row_index, []).append(place)
         kept: FilterResults = {}
         for pipeline in self.filters:
@@ -273,7 +275,7 @@ class BoundMetric:
         for pipeline in self.filters:
             out.add(place, pipeline.name, score, None)
 
-    def _missing(self, path: Path, sample_id: str) -> Score:
+    def _missing(self, path: Path, sample_id: str, reason: Reason) -> Score:
         if reads_parsed(path):
             # The model's doing, not the data's.
             return Score.unparsed(f"the answer gives no {path.parts[1]}")
@@ -285,8 +287,8 @@ class BoundMetric:
         if self.on_missing_field == "warn":
             self.warn(path.text, f"sample '{sample_id}' has no {path.text}; rows without it {self._consequence()}")
         if self.default is not None:
-            return Score(self.default, explanation=f"{missing(path)}; default")
-        return Score.unscored(missing(path))
+            return Score(self.default, reason=reason, explanation=f"{path.text} is missing; default")
+        return Score.unscored(f"{path.text} is missing", reason=reason)
 
     def _consequence(self) -> str:
         return "are unscored" if self.default is None else f"get the default {self.default}"
@@ -294,7 +296,7 @@ class BoundMetric:
     def _broken(self, error: Exception) -> Score:
         reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
         self.warn(type(error).__name__, f"raised {reason}; such rows are unscored")
-        return Score.unscored(reason)
+        return Score.unscored(reason, reason="metric_failed")
 
     def warn(self, about: str, text: str) -> None:
         """Log a warning, once for what it is about."""
@@ -398,11 +400,6 @@ def _normalised(value: Any, kind: str, how: NormalizationConfig) -> Any:
     return how.apply(value) if kind == "text" else [how.apply(item) for item in value]
 
 
-def missing(path: Path) -> str:
-    """The explanation of a row that lacks a field."""
-    return f"{path.text} is missing"
-
-
 def _aggregations(
     definition: Definition,
     chosen: str | Sequence[str] | None,
@@ -444,9 +441,9 @@ def _paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSch
     return compiled
 
 
-def _unanswered(responses: pa.Table, place: int, status: str) -> str:
-    kind = responses.column("error_kind")[place].as_py()
-    return f"{UNANSWERED} {status}" + (f" ({kind})" if kind else "")
+def _unanswered(status: str, error_kind: str | None = None) -> Score:
+    kind = f" ({error_kind})" if error_kind else ""
+    return Score.unscored(f"the response is {status}{kind}", reason="unanswered")
 
 
 def _as_score(result: Any) -> Score:
@@ -454,4 +451,5 @@ def _as_score(result: Any) -> Score:
         return result
     if isinstance(result, Mapping):
         return Score(result)
-    return Score.unscored(f"the metric returned a {type(result).__name__}, not a number or a Score")
+    text = f"the metric returned a {type(result).__name__}, not a number or a Score"
+    return Score.unscored(text, reason="metric_failed")

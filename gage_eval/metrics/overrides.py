@@ -4,7 +4,7 @@
 
 A metric is named by its id in the config or by its implementation; the id's parameters count before the
 implementation's, and both before those of the config. Everything of ``params`` can be set, except what names the
-numbers. What cannot be used leaves the sample unscored, with the reason.
+numbers. A sample whose settings cannot be used is unscored (``invalid_override``).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from gage_eval import registry
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError, closest
+from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric, bind
 from gage_eval.metrics.rows import pairs
 from gage_eval.store import Artifact
@@ -28,17 +29,17 @@ _NAMES = "eval_config.metrics"
 
 @dataclass(frozen=True)
 class Override:
-    """What a sample changes of a metric: parameters, its judge, or a reason why it cannot be scored.
+    """What a sample changes of a metric: its parameters and its judge.
 
     Attributes:
         params: as JSON.
         judge: as JSON; the judge was asked under it.
-        refused: the reason.
+        unscored: the score of such samples when their settings cannot be used.
     """
 
     params: str | None = None
     judge: str | None = None
-    refused: str | None = None
+    unscored: Score | None = None
 
     @property
     def told(self) -> str | None:
@@ -98,7 +99,7 @@ def score_samples(
     unjudged = _unjudged(judgments) if metric.reads_judgments and judgments is not None else {}
     rows: dict[Override, list[int]] = {}
     for row, text in zip(samples.column("row_index").to_pylist(), configs.to_pylist(), strict=True):
-        override = Override(refused=unjudged[row]) if row in unjudged else read[text]
+        override = unjudged[row] if row in unjudged else read[text]
         rows.setdefault(override, []).append(row)
     scored = []
     for override, members in rows.items():
@@ -116,34 +117,34 @@ def override_of(metric: BoundMetric, config: str | None, known: Collection[str] 
     if wanted is None:
         return Override(judge=judge)
     if not isinstance(wanted, Mapping):
-        return Override(refused=f"{_NAMES} is no mapping of metrics to parameters")
+        return _invalid(f"{_NAMES} is no mapping of metrics to parameters")
     names = {metric.metric_id, metric.implementation, *known}
     if strange := sorted(unknown_metrics(wanted, names)):
         near = closest(strange[0], [*names, *registry.metrics.names()])
-        return Override(refused=f"{_NAMES} names '{strange[0]}', which is no metric.{near}")
+        return _invalid(f"{_NAMES} names '{strange[0]}', which is no metric.{near}")
     params: dict[str, JsonValue] = {}
     for name in dict.fromkeys((metric.implementation, metric.metric_id)):
         own = wanted.get(name)
         if own is not None and not isinstance(own, Mapping):
-            return Override(refused=f"{_NAMES}.{name} is no mapping of parameters")
+            return _invalid(f"{_NAMES}.{name} is no mapping of parameters")
         params.update(own or {})
     return Override(canonical_text(params) if params else None, judge)
 
 
-def variant(metric: BoundMetric, override: Override) -> BoundMetric | str:
-    """The metric under a sample's parameters, or why the sample cannot be scored."""
-    if override.refused is not None:
-        return override.refused
+def variant(metric: BoundMetric, override: Override) -> BoundMetric | Score:
+    """The metric under a sample's parameters, or the score of samples whose parameters cannot be used."""
+    if override.unscored is not None:
+        return override.unscored
     if override.params is None:
         return metric
     params = {**(metric.recipe["params"] or {}), **decode(override.params)}
     try:
         changed = bind(**{**metric.recipe, "params": params})
     except InputError as error:
-        return f"{_NAMES}: {error}"
+        return _unscored(f"{_NAMES}: {error}")
     if changed.value_keys != metric.value_keys:
         named, wanted = (", ".join(one.value_keys) for one in (changed, metric))
-        return f"{_NAMES} would name the numbers {named} instead of {wanted}: set that in the config"
+        return _unscored(f"{_NAMES} would name the numbers {named} instead of {wanted}: set that in the config")
     # What one of them warned of, the others need not repeat.
     return replace(changed, warned=metric.warned)
 
@@ -157,18 +158,26 @@ def _scored(
     telemetry: pa.Table | None,
 ) -> pa.Table:
     changed = variant(metric, override)
-    if isinstance(changed, str):
+    if isinstance(changed, Score):
         return metric.unscored_table(responses, changed)
     table = changed.score_table(samples, responses, judgments, telemetry)
     own = pa.array([override.told] * table.num_rows, pa.string())
     return table.set_column(table.column_names.index("overrides"), "overrides", own)
 
 
-def _unjudged(judgments: pa.Table) -> dict[int, str]:
-    """Why the judge was not asked about some rows: their samples' settings for it cannot be used."""
-    skipped = judgments.filter(pc.equal(judgments.column("status"), "skipped"))
-    found = zip(skipped.column("row_index").to_pylist(), skipped.column("parsed").to_pylist(), strict=True)
-    return {row: decode(parsed)["refused"] for row, parsed in found if parsed is not None}
+def _invalid(explanation: str) -> Override:
+    return Override(unscored=_unscored(explanation))
+
+
+def _unscored(explanation: str) -> Score:
+    return Score.unscored(explanation, reason="invalid_override")
+
+
+def _unjudged(judgments: pa.Table) -> dict[int, Override]:
+    """By row the samples whose settings for the judge cannot be used, so that it was not asked."""
+    found = judgments.filter(pc.equal(judgments.column("reason"), "invalid_override"))
+    rows, explanations = (found.column(name).to_pylist() for name in ("row_index", "explanation"))
+    return {row: _invalid(explanation) for row, explanation in zip(rows, explanations, strict=True)}
 
 
 def _of_rows(table: pa.Table | None, rows: pa.Array) -> Any:

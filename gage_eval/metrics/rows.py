@@ -1,6 +1,7 @@
 """Columns in, columns out: reading what metrics need and writing the scores table without a dict a row."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.text_utils import as_text
 from gage_eval.sample.table import rows_of
+from gage_eval.statuses import Reason, ScoreStatus
 from gage_eval.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SCORES
 
 _KEYS = ("row_index", "sample_id", "replicate")
@@ -61,6 +63,13 @@ def reads_parsed(path: Path) -> bool:
     return path.root == "model_output" and path.parts[:1] == ("parsed",)
 
 
+def missing_reason(path: Path) -> Reason:
+    """Why a row is unscored when nothing is at the path."""
+    if path.root == "judge_output":
+        return "no_verdict"
+    return "not_measured" if reads_telemetry(path) else "missing_field"
+
+
 class Rows:
     """The responses of a part with their samples, judgments and telemetry, one value a response."""
 
@@ -88,15 +97,25 @@ class Rows:
             return values
         return [None if value is None else in_form(value, kind) for value in values]
 
+    def missing_reason(self, path: Path, place: int) -> Reason:
+        """Why the response at ``place`` is unscored when nothing is at the path: the judgment may say more."""
+        if path.root != "judge_output":
+            return missing_reason(path)
+        return self._judge_reasons[place] or missing_reason(path)
+
+    @cached_property
+    def _judge_reasons(self) -> Sequence[Any]:
+        return self._side_values(("reason",), self._tables["judge_output"], _JUDGMENT, None)[0]
+
     def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
         if path.root == "sample":
             return self._sample_values(path)
         if path.root == "judge_output":
-            return self._side_values(path, self._tables["judge_output"], _JUDGMENT, "parsed")
+            return self._side_values(path.parts, self._tables["judge_output"], _JUDGMENT, "parsed")
         if reads_parsed(path):
             return self._parsed_values(path), False
         if path.parts[0] in _TELEMETRY:
-            return self._side_values(path, self._tables["telemetry"], _TELEMETRY, None)
+            return self._side_values(path.parts, self._tables["telemetry"], _TELEMETRY, None)
         return _column(self.responses, path.parts)
 
     def _parsed_values(self, path: Path) -> Sequence[Any]:
@@ -120,12 +139,11 @@ class Rows:
         return values, flat
 
     def _side_values(
-        self, path: Path, table: pa.Table | None, known: frozenset[str], open_column: str | None
+        self, parts: tuple[str, ...], table: pa.Table | None, known: frozenset[str], open_column: str | None
     ) -> tuple[Sequence[Any], bool]:
         count = self.responses.num_rows
         if table is None:
             return [None] * count, False
-        parts = path.parts
         if parts[0] not in known and open_column is not None:
             parts = (open_column, *parts)
         values, flat = _column(table, parts)
@@ -152,21 +170,22 @@ class ScoreRows:
         self._keys: list[str] = []
         self._items: list[float] = []
         self._extracted: list[str | None] = []
+        self._reasons: list[Reason | None] = []
         self._explanations: list[str | None] = []
         self._components: list[str | None] = []
 
     def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
         """A plain number for the response at ``place``; one that is not finite, or beyond 1e305, is unscored."""
         if not _usable(value):
-            self.add(place, name, Score.unscored(f"the metric gave {value}"), None)
+            self.add(place, name, Score.unscored(f"the metric gave {value}", reason="metric_failed"), None)
             return
         self._keys.append(self._value_keys[0])
         self._items.append(value)
-        self._row(place, name, "scored", extracted, None, None)
+        self._row(place, name, "scored", extracted)
 
     def add(self, place: int, name: str | None, score: Score, extracted: str | None) -> None:
         """A score for the response at ``place``; ``extracted`` is what the filters took from the answer."""
-        status, explanation = score.status, score.explanation
+        status, reason, explanation = score.status, score.reason, score.explanation
         if status != "unscored":
             values = self._values(score)
             bad = next((key for key, value in values.items() if not _usable(value)), None)
@@ -174,9 +193,10 @@ class ScoreRows:
                 self._keys.extend(values)
                 self._items.extend(values.values())
             else:
-                status, explanation = "unscored", f"the metric gave {values[bad]} for {bad}"
+                status, reason = "unscored", "metric_failed"
+                explanation = f"the metric gave {values[bad]} for {bad}"
         components = None if score.components is None else canonical.canonical_text(score.components)
-        self._row(place, name, status, score.extracted or extracted, explanation, components)
+        self._row(place, name, status, score.extracted or extracted, reason, explanation, components)
 
     def records(self) -> list[dict[str, Any]]:
         """The score rows as they stand, without keys of responses."""
@@ -192,6 +212,7 @@ class ScoreRows:
                     )
                 ),
                 "extracted": self._extracted[row],
+                "reason": self._reasons[row],
                 "explanation": self._explanations[row],
                 "components": self._components[row],
             }
@@ -211,6 +232,7 @@ class ScoreRows:
                 pa.array(self._items, pa.float64()),
             ),
             pa.array(self._extracted, pa.string()),
+            pa.array(self._reasons, pa.string()),
             pa.array(self._explanations, pa.string()),
             pa.array(self._components, pa.string()),
             pa.nulls(len(self._places), pa.string()),
@@ -227,16 +249,18 @@ class ScoreRows:
         self,
         place: int,
         name: str | None,
-        status: str,
+        status: ScoreStatus,
         extracted: str | None,
-        explanation: str | None,
-        components: str | None,
+        reason: Reason | None = None,
+        explanation: str | None = None,
+        components: str | None = None,
     ) -> None:
         self._places.append(place)
         self._filters.append(name)
         self._statuses.append(status)
         self._offsets.append(len(self._keys))
         self._extracted.append(extracted)
+        self._reasons.append(reason)
         self._explanations.append(explanation)
         self._components.append(components)
 

@@ -19,12 +19,12 @@ VERSIONS: Mapping[Stage, int] = {
     "preprocess": 5,
     "support": 3,
     "infer": 2,
-    "judge": 1,
-    "auto_eval": 3,
+    "judge": 2,
+    "auto_eval": 4,
     "report": 3,
 }
 # Of steps within stages: a metric's scores, the rendering of a role's requests, the reading of a judge's verdict.
-SCORES_VERSION = 2
+SCORES_VERSION = 3
 RENDER_VERSION = 1
 JUDGE_PARSER_VERSION = 4
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval import __version__
 from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
+from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
 
 SUMMARY_VERSION = 1
-RESPONSE_STATUSES = ("ok", "truncated", "refused", "error", "skipped")
 _DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
 _INFERENCE_STAGES = frozenset({"support", "infer"})
 
@@ -384,7 +384,7 @@ def json_schema() -> bytes:
 
 def _error_tags(numbers: Sequence[MetricSummary], statuses: Mapping[str, int]) -> list[str]:
     """What went wrong in any row."""
-    tags = [status for status in RESPONSE_STATUSES[1:] if statuses.get(status)]
+    tags = [status for status in NOT_OK if statuses.get(status)]
     if any(number.unparsed for number in numbers):
         tags.append("unparsed")
     if any(number.unscored > number.error + number.skipped for number in numbers):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.field_paths import MISSING, resolve
-from gage_eval.metrics.bind import UNANSWERED
 from gage_eval.scorecards.answer import AnswerMeta, CanonicalAnswer
 from gage_eval.scorecards.card import CardRule, ScoreCard, score_key
 
@@ -38,7 +37,7 @@ class Cards:
 
         Args:
             responses: its responses.
-            evaluated: its score rows by metric id, each with filter, status, values and explanation.
+            evaluated: its score rows by metric id, each with filter, status, values, reason and explanation.
         """
         scores: dict[str, float | None] = {}
         explain = ""
@@ -85,7 +84,7 @@ class Cards:
 
 def _went_wrong(row: Mapping[str, Any]) -> bool:
     """Whether a score row adds a tag; one whose response is missing has its response's."""
-    return row["status"] != "scored" and not (row["explanation"] or "").startswith(UNANSWERED)
+    return bool(row["status"] != "scored" and row["reason"] != "unanswered")
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -12,11 +12,11 @@ import pyarrow as pa
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.bind import UNANSWERED, missing
 from gage_eval.planning.keys import scores_document
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
+from gage_eval.statuses import EXCUSED
 from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
 
@@ -34,8 +34,8 @@ class _Asked:
 def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
     """Refuse to go on when a metric left too many answers without a score.
 
-    What counts is a metric that raises, refuses its input, or has no verdict of a judge. Rows without an answer are for
-    ``max_error_share`` to judge, missing fields for ``on_missing_field``; latencies may not have been measured.
+    What counts is a metric that fails, cannot use its input, or has no verdict of a judge. ``max_error_share`` watches
+    rows without an answer, ``on_missing_field`` missing fields, and latencies may not have been measured.
 
     Raises:
         RunFailed: above ``max_unscored_share``; the scores are kept.
@@ -43,18 +43,14 @@ def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
     by_id = {metric.metric_id: metric for metric in spec.metrics}
     for row in env.store.artifact(result.outputs["metrics"]).table().to_pylist():
         metric, rows = by_id[row["metric_id"]], row["n"] + row["unscored"]
-        if (
-            row["slice_field"] is not None
-            or metric.reads_telemetry
-            or row["unscored"] <= spec.max_unscored_share * rows
-        ):
+        if row["slice_field"] is not None or row["unscored"] <= spec.max_unscored_share * rows:
             continue
-        failed, answered, reason = _failed(env.store.artifact(row["scores"]), metric, row["filter"])
+        failed, answered, first = _failed(env.store.artifact(row["scores"]), row["filter"])
         if failed > spec.max_unscored_share * answered:
             raise RunFailed(
                 f"auto_eval: metric {metric.metric_id} has no score for {failed:,} of {answered:,} answers of task "
                 f"'{spec.task_id}' ({failed / answered:.1%}, more than max_unscored_share "
-                f"{spec.max_unscored_share:.1%}), the first because: {_ended(reason)} The scores are kept; mend the "
+                f"{spec.max_unscored_share:.1%}), the first because: {_ended(first)} The scores are kept; fix the "
                 "metric or its judge, or raise the share."
             )
 
@@ -63,20 +59,18 @@ def _ended(reason: str) -> str:
     return reason if reason.endswith((".", "?", "!")) else f"{reason}."
 
 
-def _failed(scores: Artifact, metric: BoundMetric, filter_name: str | None) -> tuple[int, int, str]:
-    """Rows that the metric failed on, rows with an answer, and why the first of them failed."""
-    accepted = {missing(path) for path in metric.paths if path.root != "judge_output"}
+def _failed(scores: Artifact, filter_name: str | None) -> tuple[int, int, str]:
+    """Rows that the metric failed on, rows with an answer, and why the first of them failed, in words."""
     failed = answered = 0
     first = ""
-    for table in scores.tables(columns=["filter", "status", "explanation"]):
+    for table in scores.tables(columns=["filter", "status", "reason", "explanation"]):
         for row in table.to_pylist():
-            reason = row["explanation"] or "the metric gave none"
-            if row["filter"] != filter_name or reason.startswith(UNANSWERED):
+            if row["filter"] != filter_name or row["reason"] == "unanswered":
                 continue
             answered += 1
-            if row["status"] == "unscored" and reason not in accepted:
+            if row["status"] == "unscored" and row["reason"] not in EXCUSED:
                 failed += 1
-                first = first or reason
+                first = first or row["explanation"] or row["reason"]
     return failed, answered, first
 
 

@@ -10,12 +10,12 @@ from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.render import RoleSource
 from gage_eval.stages.base import Env, StageResult, StageRun
+from gage_eval.statuses import RESPONSE_STATUSES
 from gage_eval.store import Artifact
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 # Kinds of error that are named when a stage has too many.
 _CAUSES_SHOWN = 3
-STATUSES = ("ok", "truncated", "refused", "error", "skipped")
 
 
 def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress: Progress | None = None) -> Artifact:
@@ -72,7 +72,7 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress:
         raise BudgetSpent(
             f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: {env.again}"
         ) from error
-    statuses = {name: engine.statuses[name] for name in STATUSES}
+    statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
     is_last = received(spec) == spec.output
     responses = run.commit(
         RESPONSES, name=received(spec), complete=statuses["error"] == 0, counts=statuses if is_last else {}
@@ -101,7 +101,10 @@ def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact) -> Artifact:
         counts.update(table["status"].to_pylist())
         writer.write(part.index, table)
     return run.commit(
-        RESPONSES, name=spec.output, complete=counts["error"] == 0, counts={name: counts[name] for name in STATUSES}
+        RESPONSES,
+        name=spec.output,
+        complete=counts["error"] == 0,
+        counts={name: counts[name] for name in RESPONSE_STATUSES},
     )
 
 
@@ -141,7 +144,7 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
         RunFailed: above ``max_error_share``; everything that was answered is kept.
     """
     errors = result.counts.get("error", 0)
-    total = sum(result.counts.get(name, 0) for name in STATUSES)
+    total = sum(result.counts.get(name, 0) for name in RESPONSE_STATUSES)
     if total and errors > spec.max_error_share * total:
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "

@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.canonical import decode
 from gage_eval.extract.brackets import double_bracketed, pairwise_verdict
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
 from gage_eval.planning.judge_overrides import COLUMN, judge_override
 from gage_eval.planning.render import RoleSource
 from gage_eval.stages.base import Env, StageResult, StageRun, stage
-from gage_eval.stages.generation import STATUSES, check_errors, generate
+from gage_eval.stages.generation import check_errors, generate
+from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
 
@@ -52,7 +53,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
             answers = answers.sort_by([("row_index", "ascending"), ("replicate", "ascending")])
         rows = [_judged(row, refused) for row in answers.to_pylist()]
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
-    statuses = {name: sum(by_one.counts[name] for by_one in verdicts) for name in STATUSES}
+    statuses = {name: sum(by_one.counts[name] for by_one in verdicts) for name in RESPONSE_STATUSES}
     run.commit(JUDGMENTS, complete=all(by_one.complete for by_one in verdicts), counts=statuses)
 
 
@@ -92,7 +93,7 @@ def _refused(samples: pa.Table, spec: GenerateSpec) -> dict[int, str]:
 def _judged(response: dict[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
     row = judgment(response)
     if response["row_index"] in refused:
-        row["parsed"] = canonical_text({"refused": refused[response["row_index"]]})
+        row |= {"reason": "invalid_override", "explanation": refused[response["row_index"]]}
     return row
 
 
@@ -111,9 +112,7 @@ def judgment(response: dict[str, Any]) -> dict[str, Any]:
         answers = [verdict]
     if not scores and (rating := double_bracketed(text)) is not None:
         scores = [rating]
-    status = response["status"]
-    if status in ("ok", "truncated", "refused"):
-        status = "ok" if answers or scores else "unparsed"
+    status, reason, explanation = _standing(response, found=bool(answers or scores))
     return {
         "row_index": response["row_index"],
         "sample_id": response["sample_id"],
@@ -123,5 +122,20 @@ def judgment(response: dict[str, Any]) -> dict[str, Any]:
         "score": float(scores[-1]) if scores else None,
         "text": response["answer"],
         "parsed": None,
+        "reason": reason,
+        "explanation": explanation,
         "response_key": response["response_key"],
     }
+
+
+def _standing(response: Mapping[str, Any], *, found: bool) -> tuple[str, Reason | None, str | None]:
+    """A judgment's status, reason and explanation, from the judge's response and whether a verdict was found in it."""
+    status = response["status"]
+    if status in UNANSWERED:
+        kind = f" ({response['error_kind']})" if response["error_kind"] else ""
+        return status, "judge_failed" if status == "error" else "not_asked", f"the judge's response is {status}{kind}"
+    if found:
+        return "ok", None, None
+    if status == "refused":
+        return "unparsed", "judge_refused", "the judge refused to answer"
+    return "unparsed", "no_verdict", "the judge's answer holds no verdict"

@@ -60,7 +60,7 @@ def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str) -> Non
     )
     row = table.to_pylist()[1]
     assert (row["status"], row["values"]) == ("unscored", [])
-    assert row["explanation"] == f"the response is {status} (http_400)"
+    assert (row["reason"], row["explanation"]) == ("unanswered", f"the response is {status} (http_400)")
     (number,) = bound.aggregate([table], {"ok": 1, status: 1})
     assert (number["value"], number["n"], number["unscored"], number[status]) == (1.0, 1, 1, 1)
 
@@ -264,7 +264,7 @@ def test_a_metric_that_breaks_on_a_row_leaves_that_row_unscored(caplog: pytest.L
     table = bound.score_table(samples([sample(0), sample(1)]), answers(["", "ab"]))
     rows = table.to_pylist()
     assert [row["status"] for row in rows] == ["unscored", "scored"]
-    assert rows[0]["explanation"] == "ZeroDivisionError: division by zero"
+    assert (rows[0]["reason"], rows[0]["explanation"]) == ("metric_failed", "ZeroDivisionError: division by zero")
     (number,) = bound.aggregate([table], {"ok": 2})
     assert (number["value"], number["n"], number["unscored"]) == (0.5, 1, 1)
     assert "fragile: raised ZeroDivisionError" in caplog.text

@@ -1,6 +1,5 @@
 """judge: a verdict is read from the judge's last word, and an unreadable one is nobody's fault."""
 
-import json
 import re
 import time
 from dataclasses import replace
@@ -25,11 +24,12 @@ from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import serve, session_of, step_of
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
+REASONS = {"error": "judge_failed", "skipped": "not_asked"}
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(4)]
 
 
 def read(text: str | None, status: str = "ok") -> dict[str, Any]:
-    return judgment({**ROW, "status": status, "answer": text})
+    return judgment({**ROW, "status": status, "answer": text, "error_kind": None})
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,14 @@ def test_the_last_verdict_line_and_the_last_score_line_count(
 
 @pytest.mark.parametrize("status", ["truncated", "refused"])
 def test_a_verdict_that_broke_off_counts_as_it_stands(status: str) -> None:
-    assert read("SCORE: 1", status)["status"] == "ok"
-    assert read("I cannot", status)["status"] == "unparsed"
+    assert (read("SCORE: 1", status)["status"], read("SCORE: 1", status)["reason"]) == ("ok", None)
+    reason = "judge_refused" if status == "refused" else "no_verdict"
+    assert (read("I cannot", status)["status"], read("I cannot", status)["reason"]) == ("unparsed", reason)
 
 
 @pytest.mark.parametrize("status", ["error", "skipped"])
 def test_a_judge_that_did_not_answer_keeps_its_status(status: str) -> None:
-    assert read(None, status)["status"] == status
+    assert (read(None, status)["status"], read(None, status)["reason"]) == (status, REASONS[status])
 
 
 @given(st.text(max_size=200), st.sampled_from(["", "SCORE: ", "ANSWER:", "\n"]))
@@ -145,8 +146,11 @@ def test_a_sample_sets_its_judges_prompt_and_parameters(bench: Bench) -> None:
         "metrics",
     )
     assert (number["value"], number["n"], number["overridden"], number["unscored"]) == (pytest.approx(2 / 3), 3, 2, 1)
-    told = bench.store.artifact(number["scores"]).table().to_pylist()[3]["explanation"]
-    assert told == "eval_config.judge.prompt_id: no prompt 'strickt' in the config. Did you mean 'strict'?"
+    told = bench.store.artifact(number["scores"]).table().to_pylist()[3]
+    assert told["reason"] == rows[3]["reason"] == "invalid_override"
+    assert told["explanation"] == (
+        "eval_config.judge.prompt_id: no prompt 'strickt' in the config. Did you mean 'strict'?"
+    )
 
 
 def test_another_text_of_a_prompt_that_a_sample_names_is_judged_again(bench: Bench) -> None:
@@ -230,8 +234,8 @@ def test_a_sample_names_another_judge(bench: Bench) -> None:
     )
     assert [row["row_index"] for row in bench.rows(result, "judge_expert_responses")[::2]] == [1, 3]
     assert "judge_idle_responses" not in result.outputs
-    reasons = [json.loads(row["parsed"])["refused"] for row in rows[8::2]]
-    assert reasons == [
+    assert [row["reason"] for row in rows[::2]] == [None] * 4 + ["invalid_override"] * 2
+    assert [row["explanation"] for row in rows[8::2]] == [
         "eval_config.judge.adapter_id: no judge 'exprt' in the config. Did you mean 'expert'?",
         "eval_config.judge.prompt_id: no prompt 'gone' in the config.",
     ]

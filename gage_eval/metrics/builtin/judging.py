@@ -7,7 +7,7 @@ from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.filters.extract import rating
 
 
-@metric("judge_threshold", value="score", aggregate="mean", version=1)
+@metric("judge_threshold", value="score", aggregate="mean", version=2)
 def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     """1 when the judge's score is at least ``threshold``, else 0.
 
@@ -19,12 +19,16 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     except (ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is no number")
+        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is no number", reason="no_verdict")
     return Score(float(score >= threshold))
 
 
-@metric("judge_rating", value="rating", aggregate="mean", version=1, fields={"target": "judge_output.text"})
+@metric("judge_rating", value="rating", aggregate="mean", version=2, fields={"target": "judge_output.text"})
 def judge_rating(target: str) -> Score:
     """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored where it gave none."""
     found = rating(target)
-    return Score.unscored("the judge gave no rating") if found is None else Score(float(found), extracted=found)
+    return (
+        Score.unscored("the judge gave no rating", reason="no_verdict")
+        if found is None
+        else Score(float(found), extracted=found)
+    )

@@ -7,14 +7,14 @@ from gage_eval.metrics.base import Score, metric
     "latency",
     value="latency_ms",
     aggregate="mean",
-    version=1,
+    version=2,
     fields={"target": "model_output.latency_ms"},
 )
 def latency(target: float | None = None, *, default_latency: float | None = None) -> Score:
     """Milliseconds from sending a request to its last byte; unscored where it was not measured."""
     measured = default_latency if target is None else target
     if measured is None:
-        return Score.unscored("no latency was measured")
+        return Score.unscored("no latency was measured", reason="not_measured")
     if isinstance(measured, bool) or not isinstance(measured, int | float) or measured < 0:
         return Score.unscored(f"{measured!r} is no duration")
     return Score(float(measured))

@@ -1,0 +1,63 @@
+"""Statuses of responses, judgments and scores, and the typed reasons behind them.
+
+Decisions read these values only. The words beside them (``explanation``) are for people: reports, the console and
+exports show them.
+"""
+
+from typing import Literal, TypeAlias, get_args
+
+ResponseStatus: TypeAlias = Literal["ok", "truncated", "refused", "error", "skipped"]
+"""``error`` and ``skipped`` have no answer. ``truncated`` and ``refused`` have one, which is scored as it stands."""
+
+JudgmentStatus: TypeAlias = Literal["ok", "unparsed", "error", "skipped"]
+"""``unparsed``: the judge answered without a verdict. ``error`` and ``skipped`` are those of its response."""
+
+ScoreStatus: TypeAlias = Literal["scored", "unparsed", "unscored"]
+"""``unparsed`` is the model's fault and counts, mostly as 0. ``unscored`` is nobody's answer and is out of n."""
+
+Reason: TypeAlias = Literal[
+    "unanswered",
+    "missing_field",
+    "not_measured",
+    "no_match",
+    "unparsed_answer",
+    "unusable_input",
+    "metric_failed",
+    "invalid_override",
+    "not_asked",
+    "judge_failed",
+    "judge_refused",
+    "no_verdict",
+]
+"""Why a row has no score or no verdict, or has the score of an answer nobody could read. None elsewhere.
+
+- ``unanswered``: the model gave no answer (`UNANSWERED`).
+- ``missing_field``: the data has no value where the metric reads one.
+- ``not_measured``: a latency or another measurement was not taken.
+- ``no_match``: a filter found nothing in the answer.
+- ``unparsed_answer``: the metric or the ``parse_schema`` cannot read the answer.
+- ``unusable_input``: the metric cannot score with the values it got, a reference that is not a number for example.
+- ``metric_failed``: the metric raised an error, or gave something that is not a finite number.
+- ``invalid_override``: the sample's own settings for the metric or the judge cannot be used.
+- ``not_asked``: the judge was not asked: there was nothing to judge.
+- ``judge_failed``: the request to the judge failed.
+- ``judge_refused``: the judge refused to answer.
+- ``no_verdict``: the judge's answer holds no verdict, or not the value that the metric reads.
+"""
+
+RESPONSE_STATUSES: tuple[str, ...] = get_args(ResponseStatus)
+NOT_OK: tuple[str, ...] = RESPONSE_STATUSES[1:]
+JUDGMENT_STATUSES: tuple[str, ...] = get_args(JudgmentStatus)
+SCORE_STATUSES: tuple[str, ...] = get_args(ScoreStatus)
+REASONS: tuple[str, ...] = get_args(Reason)
+
+UNANSWERED: frozenset[str] = frozenset({"error", "skipped"})
+"""Statuses of responses without an answer."""
+
+ANSWERED: frozenset[str] = frozenset(RESPONSE_STATUSES) - UNANSWERED
+
+USUAL_REASON: dict[str, Reason] = {"unparsed": "unparsed_answer", "unscored": "unusable_input"}
+"""The reason of a score, by its status, where the metric gives none."""
+
+EXCUSED: frozenset[Reason] = frozenset({"unanswered", "missing_field", "not_measured"})
+"""Reasons of unscored rows that other limits watch; the rest counts against ``max_unscored_share``."""
