@@ -396,6 +396,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             **_COMMON,
             "file_path": [("script_copy.py", True), ("script_other.py", False)],
             "class_name": [("Other", False)],
+            "start_timeout": [(7.0, False)],
         },
     ),
     "openai_http": (
