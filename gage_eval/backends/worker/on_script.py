@@ -13,7 +13,6 @@ from typing import Any
 
 from gage_eval.backends.worker.serve import Answered, Asked, NotLoaded, failed
 
-_STATUSES = ("ok", "truncated", "refused", "error", "skipped")
 _TEXTS = ("answer", "reasoning", "finish_reason", "error_kind")
 _COUNTS = ("prompt_tokens", "completion_tokens")
 _JSON = ("tool_calls", "logprobs")
@@ -108,6 +107,7 @@ def _response(found: Any) -> Answered:
     from gage_eval.canonical import canonical_text
     from gage_eval.client.types import token_count, without_surrogates
     from gage_eval.errors import closest
+    from gage_eval.statuses import RESPONSE_STATUSES
 
     if isinstance(found, str):
         return {"status": "ok", "answer": found, "attempts": 1}
@@ -117,8 +117,8 @@ def _response(found: Any) -> Answered:
         if name not in _GIVEN:
             raise ValueError(f"it returned '{name}', which is not a field of an answer.{closest(str(name), _GIVEN)}")
     status = found.get("status") or "ok"
-    if status not in _STATUSES:
-        raise ValueError(f"its status is {status!r}, not one of {', '.join(_STATUSES)}")
+    if status not in RESPONSE_STATUSES:
+        raise ValueError(f"its status is {status!r}, not one of {', '.join(RESPONSE_STATUSES)}")
     for name in _TEXTS:
         if found.get(name) is not None and not isinstance(found[name], str):
             raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
