@@ -3,22 +3,24 @@
     import gage_eval
 
     run = gage_eval.run("config.yaml", max_samples=100)
-    run.scores()            # a DataFrame, one row a metric
+    run.scores()            # a DataFrame, one row per metric
     run.samples().to_pandas()
 
 It works in a notebook as in a script: the run has an event loop and a thread of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError
 from gage_eval.report.summary import Summary
-from gage_eval.runs.export import EXPORT_STAGES, EXPORTED, TaskResults, sample_tables
+from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.outcomes import Outcome, RowFilter
+from gage_eval.runs.reading import RunReader, SampleRow
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 
@@ -38,9 +40,10 @@ class Run:
         store: where its artifacts are.
     """
 
-    def __init__(self, stored: StoredRun, store: Store) -> None:
-        self._stored = stored
-        self.store = store
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self._stored = reader.stored
+        self.store = reader.store
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id} {self.status}>"
@@ -48,7 +51,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """The run's name."""
-        return self._stored.run_id
+        return self._reader.run_id
 
     @property
     def folder(self) -> str:
@@ -63,22 +66,22 @@ class Run:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The ids of its tasks."""
-        return tuple(self._stored.record["tasks"])
+        return self._reader.task_ids
 
     @property
     def summary(self) -> Summary:
         """What summary.json holds.
 
         Raises:
-            InputError: the run has not come to its end.
+            InputError: the run has not finished.
         """
-        return self._stored.summary
+        return self._reader.summary
 
     def scores(self) -> "pd.DataFrame":
-        """One row a metric: its value with error and interval, and how many rows it stands on.
+        """One row per metric: its value with error and interval, and how many rows it stands on.
 
         Raises:
-            InputError: the run has not come to its end.
+            InputError: the run has not finished.
         """
         import pandas as pd
 
@@ -97,45 +100,45 @@ class Run:
         Raises:
             InputError: no such task, or it was not scored yet.
         """
-        tables = [table for results in self._results(task_id) for table in sample_tables(self.store, results)]
+        tables = [table for task in self._reader.tasks(task_id) for table in sample_tables(task)]
         return pa.concat_tables(tables) if tables else EXPORTED.empty_table()
 
+    def rows(
+        self,
+        task_id: str | None = None,
+        *,
+        outcomes: Iterable[Outcome] = (),
+        metric: str | None = None,
+        ids: Iterable[str] = (),
+        start: int = 0,
+        limit: int | None = None,
+    ) -> Iterator[SampleRow]:
+        """The samples of a task one by one, each with its responses, judgments and scores; also while the run goes on.
+
+        Args:
+            task_id: the task; may be left out when there is one.
+            outcomes: only samples with an answer that is ``wrong``, ``unparsed``, ``truncated``, ``refused``,
+                ``error`` or ``unscored``.
+            metric: the metric that wrong, unparsed and unscored are about; the primary one by default.
+            ids: only these samples.
+            start: skip so many.
+            limit: at most so many.
+
+        Raises:
+            InputError: no such task or metric, or the task has not come far enough.
+        """
+        task = self._reader.task(task_id)
+        wanted = frozenset(outcomes)
+        measure = task.measure(metric) if wanted or metric else None
+        return task.rows(RowFilter(tuple(ids), wanted, measure=measure), start=start, limit=limit)
+
     def responses(self, task_id: str | None = None) -> pa.Table:
-        """The responses of a task, one row a sample and replicate; the task's id may be left out when it has one.
+        """The responses of a task, one row per sample and replicate; the task's id may be left out when there is one.
 
         Raises:
             InputError: no such task, or it has no responses yet.
         """
-        name = self._task(task_id)
-        return self.store.artifact(self._outputs(name, "infer")["responses"]).table()
-
-    def _results(self, task_id: str | None) -> list[TaskResults]:
-        names = self.tasks if task_id is None else (self._task(task_id),)
-        return [
-            TaskResults.of(self.store, name, {stage: self._outputs(name, stage) for stage in EXPORT_STAGES})
-            for name in names
-        ]
-
-    def _task(self, task_id: str | None) -> str:
-        known = ", ".join(self.tasks)
-        if task_id is None:
-            if len(self.tasks) != 1:
-                raise InputError(f"run {self.run_id} has several tasks; name one of them: {known}.")
-            return self.tasks[0]
-        if task_id not in self.tasks:
-            raise InputError(
-                f"run {self.run_id} has no task '{task_id}'. Tasks: {known}.{closest(task_id, self.tasks)}"
-            )
-        return task_id
-
-    def _outputs(self, task_id: str, stage: str) -> dict[str, str]:
-        outputs = self._stored.outputs.get((task_id, stage))
-        if outputs is None:
-            raise InputError(
-                f"task '{task_id}' of run {self.run_id} has not come to {stage} (the run is {self._stored.standing}); "
-                f"go on with it by {self._stored.folder.again}"
-            )
-        return outputs
+        return self._reader.task(task_id).response_table()
 
 
 def run(
@@ -188,17 +191,16 @@ def run(
     from gage_eval.launch import launch_run
 
     outcome = launch_run(options, inline=inline, quiet=not progress)
-    return Run(StoredRun(outcome.folder), Store.open(Locations.at(store, output_dir).store))
+    return Run(RunReader(StoredRun(outcome.folder), Store.open(Locations.at(store, output_dir).store)))
 
 
 def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:
     """An earlier run, or one under way.
 
     Raises:
-        InputError: there is none of that id.
+        InputError: there is no run of that id.
     """
-    locations = Locations.at(store, output_dir)
-    return Run(StoredRun.open(locations, run_id), Store.open(locations.store, read_only=True))
+    return Run(RunReader.open(Locations.at(store, output_dir), run_id))
 
 
 def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:

@@ -46,8 +46,11 @@ def show(
     stored = StoredRun.open(Locations.at(store, output_dir), run_id)
     if sample is not None:
         from gage_eval.cli.samples import show_sample
+        from gage_eval.runs.reading import RunReader
+        from gage_eval.store import Store as ArtifactStore
 
-        show_sample(stored, sample, task, store=store, output_dir=output_dir, json=json)
+        reader = RunReader(stored, ArtifactStore.open(stored.folder.locations.store, read_only=True))
+        show_sample(reader, sample, task, json=json)
     elif json:
         print_json(_as_record(stored))
     else:

@@ -163,8 +163,13 @@ def standing(
         inputs: artifact ids of its inputs.
         incomplete: take also a result with rows in error, which a run would mend.
     """
-    action = store.find_action(stage, digest(_document(store, stage, task, inputs)))
+    action = store.find_action(stage, action_key(store, stage, task, inputs))
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
+
+
+def action_key(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> str:
+    """The key of a stage's action with these inputs."""
+    return digest(_document(store, stage, task, inputs))
 
 
 def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> JsonValue:

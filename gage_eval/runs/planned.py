@@ -56,18 +56,22 @@ def planned(options: RunOptions, *, secrets: Callable[[str], str] | None = None,
     return Planned(options, None, secrets, read_only=read_only)
 
 
-def planned_before(stored: StoredRun, store: str | None = None, output_dir: str | None = None) -> Planned:
+def planned_before(stored: StoredRun) -> Planned:
     """The plan of an earlier run, from the config as the run kept it: the file may have changed since.
 
-    Args:
-        stored: the run.
-        store: where its artifacts are, to be read only.
-        output_dir: where its folder is.
+    The store is opened for reading only.
 
     Raises:
         InputError: the config cannot be used any more.
     """
     options = RunOptions.of(stored.record["options"])
-    kept = {"config": str(options.base_dir), "text": stored.record["config"]["text"]}
-    options = options.model_copy(update={**kept, "store": store, "output_dir": output_dir})
+    locations = stored.folder.locations
+    options = options.model_copy(
+        update={
+            "config": str(options.base_dir),
+            "text": stored.record["config"]["text"],
+            "store": locations.store,
+            "output_dir": locations.runs,
+        }
+    )
     return Planned(options, f"the config of run {stored.run_id}", None, read_only=True)

@@ -9,6 +9,7 @@ from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.export import export
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
+from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.session import RunOutcome, RunSession
 
 
@@ -20,11 +21,17 @@ def publish(session: RunSession) -> RunOutcome:
     summary = summarise(session)
     session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
     session.folder.write(REPORT_FILE, report_html(summary, datetime.fromtimestamp(session.began, UTC)).encode())
+    readers = [_reader(session, task.task_id) for task in session.plan.tasks]
     for kind in session.loaded.config.export:
-        export(session, kind)
+        export(readers, kind, session.folder)
     session.finish("completed")
     session.observer.note(None, "run_finished", {"status": "completed"})
     return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
+
+
+def _reader(session: RunSession, task_id: str) -> TaskReader:
+    outputs = {stage: result.outputs for (name, stage), result in session.results.items() if name == task_id}
+    return TaskReader(session.store, task_id, outputs)
 
 
 def summarise(session: RunSession) -> Summary:

@@ -86,11 +86,16 @@ class Wip:
         if _scratch_path(self._objects, self.key).is_dir():
             self.discard()
 
+    @property
+    def logs(self) -> Path:
+        """The folder of this machine's write-ahead logs (`spool`); it may not exist."""
+        return _scratch_path(self._objects, self.key)
+
     def scratch(self) -> Path:
-        """A folder on this machine for write-ahead logs (`spool`)."""
+        """The folder of this machine's write-ahead logs, made when it does not exist."""
         if self._objects.read_only:
             raise refuse_write(self._objects.url)
-        folder = _scratch_path(self._objects, self.key)
+        folder = self.logs
         with explain_os_errors(self._objects.url, f"{self._folder}/log"):
             folder.mkdir(parents=True, exist_ok=True)
         return folder

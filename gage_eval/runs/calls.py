@@ -1,0 +1,244 @@
+"""Model calls of a stored run: requests rendered again as they were sent, and answers that are not committed yet."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import digest
+from gage_eval.client.types import Response
+from gage_eval.engine.episodes import Outcome
+from gage_eval.engine.rows import chunk_tables
+from gage_eval.engine.wal import LogIndex, index_logs
+from gage_eval.marks import STAGES, Stage
+from gage_eval.planning import action_key, asks_a_model, inputs_of, rendered, standing, who_is_asked
+from gage_eval.planning.render import RoleSource
+from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.specs import TaskPlan
+from gage_eval.stages.generation import telemetry_of
+from gage_eval.store import Artifact, Store
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
+
+_SLICE = 1024
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One request of a stage and what came back.
+
+    Attributes:
+        stage: support, infer or judge.
+        adapter_id: the role adapter that asked.
+        replicate: which repetition.
+        request: the request body.
+        as_sent: whether the answer was given to exactly this body; None without an answer.
+        response: the answer as a row of `tables.RESPONSES` without nulls; None while there is none.
+        telemetry: latency, attempts and errors as a row of `tables.RESPONSE_TELEMETRY` without nulls.
+    """
+
+    stage: Stage
+    adapter_id: str
+    replicate: int
+    request: Mapping[str, Any]
+    as_sent: bool | None
+    response: dict[str, Any] | None
+    telemetry: dict[str, Any] | None
+
+    def as_record(self) -> dict[str, Any]:
+        """The call as JSON."""
+        return {
+            "stage": self.stage,
+            "adapter_id": self.adapter_id,
+            "replicate": self.replicate,
+            "request": self.request,
+            "as_sent": self.as_sent,
+            "response": self.response,
+            "telemetry": self.telemetry,
+        }
+
+
+class TaskCalls:
+    """The stages of one task that ask a model.
+
+    Args:
+        store: where the artifacts are.
+        task: the task's plan.
+        outputs: artifact ids by stage and output, of the stages that finished; those of standardize and preprocess
+            are there.
+        run_id: the run.
+        refreshed: stages that the run computes although they are stored.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        task: TaskPlan,
+        outputs: Mapping[str, Mapping[str, str]],
+        *,
+        run_id: str,
+        refreshed: Sequence[str] = (),
+    ) -> None:
+        self._store = store
+        self._task = task
+        self._run_id = run_id
+        self._refreshed = refreshed
+        self._outputs: dict[str, Mapping[str, str]] = dict(outputs)
+
+    def of_sample(self, part: int, sample_id: str) -> list[ModelCall]:
+        """Every call for a sample, in the order of the stages, then by replicate.
+
+        Args:
+            part: the part that holds the sample.
+            sample_id: the sample.
+        """
+        return [
+            call
+            for stage in STAGES
+            for spec, source in self.asked(stage)
+            for call in self._calls(stage, spec, source, part, sample_id)
+        ]
+
+    def asked(self, stage: Stage) -> Iterator[tuple[GenerateSpec, RoleSource]]:
+        """Who is asked in a stage, and with what; nobody while the answers its requests are made of are missing."""
+        inputs = self._inputs(stage)
+        if inputs is not None:
+            for spec in who_is_asked(self._store, stage, self._task, inputs):
+                yield spec, RoleSource.of(spec, self._store, inputs)
+
+    def responses(self, stage: Stage, spec: GenerateSpec, source: RoleSource) -> "Artifact | PendingResponses":
+        """The responses to a role's requests: committed, or as many as there are so far."""
+        ids = self._of(stage)
+        if spec.output in ids:
+            return self._store.artifact(ids[spec.output])
+        return PendingResponses(self._store, spec, source, spec.work_key(self._work_key(stage)))
+
+    def _inputs(self, stage: Stage) -> dict[str, str] | None:
+        """Artifact ids of what a stage reads; None where it asks nobody, or waits for another's answers."""
+        if not asks_a_model(stage, self._task):
+            return None
+        for earlier in STAGES[: STAGES.index(stage)]:
+            if asks_a_model(earlier, self._task):
+                self._of(earlier)
+        return inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})
+
+    def _of(self, stage: Stage) -> Mapping[str, str]:
+        """Outputs of a stage. One that stopped for too many errors told no result; the store has it all the same."""
+        if stage not in self._outputs:
+            inputs = self._inputs(stage)
+            self._outputs[stage] = {}
+            # While a stage is computed again, the store still has its earlier result.
+            if inputs is not None and not self._is_refreshing(stage):
+                self._outputs[stage] = standing(self._store, stage, self._task, inputs, incomplete=True) or {}
+        return self._outputs[stage]
+
+    def _is_refreshing(self, stage: Stage) -> bool:
+        return stage in self._refreshed and self._work_key(stage) in {wip.key for wip in self._store.wips()}
+
+    def _work_key(self, stage: Stage) -> str:
+        """Key of a stage's work in progress (`StageRun.work_key`)."""
+        inputs = self._inputs(stage)
+        assert inputs is not None
+        key = action_key(self._store, stage, self._task, inputs)
+        return digest([key, self._run_id]) if stage in self._refreshed else key
+
+    def _calls(
+        self, stage: Stage, spec: GenerateSpec, source: RoleSource, part: int, sample_id: str
+    ) -> Iterator[ModelCall]:
+        responses = self.responses(stage, spec, source)
+        answers = _by_replicate(responses.read(part), sample_id)
+        if isinstance(responses, PendingResponses):
+            timings = _by_replicate(responses.telemetry(part), sample_id)
+        else:
+            telemetry = self._store.artifact(self._of(stage)[telemetry_of(spec.output)])
+            timings = _by_replicate(telemetry.read(part), sample_id)
+        rows = source.read(part)
+        for one in rendered(spec, source, rows.filter(pc.equal(rows["sample_id"], sample_id))):
+            replicate = one.request.replicate
+            response = answers.get(replicate)
+            yield ModelCall(
+                stage,
+                spec.adapter_id,
+                replicate,
+                one.body,
+                # An answer's key is made of the body it was given to: equal keys, equal bodies.
+                None if response is None else response["response_key"] == one.key,
+                response,
+                timings.get(replicate),
+            )
+
+
+class PendingResponses:
+    """Responses of a generate stage that is not committed: finished chunks, and answers in the write-ahead logs.
+
+    The logs are those of this machine. An episode of several calls counts once its chunk is finished.
+    """
+
+    def __init__(self, store: Store, spec: GenerateSpec, source: RoleSource, work_key: str) -> None:
+        self._wip = store.wip(work_key)
+        self._spec = spec
+        self._source = source
+
+    @property
+    def parts(self) -> list[int]:
+        """Indexes of the parts that are asked."""
+        return [index for index, _ in self._source.parts]
+
+    def read(self, part: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The responses of a part so far, in row order (`tables.RESPONSES`)."""
+        table = self._table(part, "responses", RESPONSES.arrow)
+        return table if columns is None else table.select(list(columns))
+
+    def telemetry(self, part: int) -> pa.Table:
+        """What is known of those responses beside their content (`tables.RESPONSE_TELEMETRY`)."""
+        return self._table(part, "response_telemetry", RESPONSE_TELEMETRY.arrow)
+
+    def _table(self, part: int, name: str, schema: pa.Schema) -> pa.Table:
+        found = []
+        # A run under way may commit its answers meanwhile, and clear chunks and logs away.
+        for chunk in self._wip.chunks(part):
+            with suppress(FileNotFoundError):
+                found.append(chunk.tables())
+        done = {key for tables in found for key in tables["responses"]["response_key"].to_pylist()}
+        with suppress(FileNotFoundError):
+            found += self._logged(part, done)
+        table = pa.concat_tables([schema.empty_table(), *(tables[name] for tables in found)])
+        return _first_of_each(table.sort_by([("row_index", "ascending"), ("replicate", "ascending")]))
+
+    def _logged(self, part: int, done: set[str]) -> Iterator[dict[str, pa.Table]]:
+        """Answers in the logs to requests that no finished chunk has, as tables."""
+        if not len(self._log):
+            return
+        rows = self._source.read(part)
+        for start in range(0, rows.num_rows, _SLICE):
+            asked = rendered(self._spec, self._source, rows.slice(start, _SLICE))
+            new = [one for one in asked if one.key not in done and one.key in self._log]
+            outcomes = [Outcome(Response.from_bytes(self._log[one.key]), source="log") for one in new]
+            yield chunk_tables([one.request for one in new], [one.key for one in new], outcomes)
+
+    @cached_property
+    def _log(self) -> LogIndex:
+        return index_logs(self._wip.logs)
+
+
+def _first_of_each(table: pa.Table) -> pa.Table:
+    """The first row of each (row_index, replicate) of a sorted table: chunks overlap when work was shared anew."""
+    pairs = list(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
+    keep = [place == 0 or pair != pairs[place - 1] for place, pair in enumerate(pairs)]
+    return table if all(keep) else table.filter(pa.array(keep))
+
+
+def _by_replicate(table: pa.Table, sample_id: str) -> dict[int, dict[str, Any]]:
+    """A sample's rows by replicate, without nulls."""
+    rows = table.filter(pc.equal(table["sample_id"], sample_id)).to_pylist()
+    return {
+        row["replicate"]: {
+            name: value
+            for name, value in row.items()
+            if name not in ("row_index", "sample_id", "replicate") and value is not None
+        }
+        for row in rows
+    }

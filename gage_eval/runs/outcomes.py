@@ -1,0 +1,168 @@
+"""Right, wrong, unparsed, truncated: what became of each answer, from a few light columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.errors import InputError
+from gage_eval.report.summary import metric_name
+from gage_eval.runs.cards import Cards
+
+Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+_OF_SCORE = frozenset({"wrong", "unparsed", "unscored"})
+_STATUS = {"truncated": "truncated", "refused": "refused", "error": "error"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number that each answer of a task has.
+
+    Attributes:
+        metric_id, filter, value_key: which.
+        name: as it is shown: ``exact_match,strict-match``.
+        passes: an answer with less is wrong: the pass threshold of the task's score card, else full credit.
+    """
+
+    metric_id: str
+    filter: str | None
+    value_key: str
+    name: str
+    passes: float = 1.0
+
+
+def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:
+    """The numbers of a task's metrics table, that of the score card first, else in the config's order."""
+    found: dict[tuple[str, str | None, str], Measure] = {}
+    for row in metrics:
+        place = (row["metric_id"], row["filter"], row["value_key"])
+        if row["slice_field"] is None and place not in found:
+            found[place] = Measure(*place, name=metric_name(*place, "mean"))
+    if cards is None:
+        return list(found.values())
+    threshold = cards.rule.threshold
+    primary = [
+        Measure(one.metric_id, one.filter, one.value_key, one.name, one.passes if threshold is None else threshold)
+        for place, one in found.items()
+        if cards.keys.get(place) == cards.rule.primary
+    ]
+    first = {(one.metric_id, one.filter, one.value_key) for one in primary}
+    return [*primary, *(one for place, one in found.items() if place not in first)]
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Which samples to read; one that has several answers fits when any of them does.
+
+    Attributes:
+        ids: only these samples; all when empty.
+        outcomes: only samples with an answer of one of these outcomes; all when empty.
+        statuses: only samples with an answer of one of these row statuses; all when empty.
+        measure: the number that wrong, unparsed and unscored are about.
+    """
+
+    ids: tuple[str, ...] = ()
+    outcomes: frozenset[Outcome] = frozenset()
+    statuses: frozenset[str] = frozenset()
+    measure: Measure | None = None
+
+    def __post_init__(self) -> None:
+        if self.measure is None and self.outcomes & _OF_SCORE:
+            raise ValueError(f"{', '.join(sorted(self.outcomes & _OF_SCORE))}: name the measure this is about")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self.ids) or self.looks_at_answers
+
+    @property
+    def looks_at_answers(self) -> bool:
+        """Whether responses or scores decide."""
+        return bool(self.outcomes or self.statuses)
+
+    def fitting(self, answers: pa.Table) -> pa.Table:
+        """The rows of an `answer_table` that fit."""
+        keep = pa.repeat(pa.scalar(value=True), answers.num_rows)
+        if self.statuses:
+            keep = pc.is_in(answers["status"], pa.array(sorted(self.statuses), pa.string()))
+        if self.outcomes:
+            masks = [outcome_mask(outcome, answers, self.measure) for outcome in sorted(self.outcomes)]
+            either = masks[0]
+            for mask in masks[1:]:
+                either = pc.or_(either, mask)
+            keep = pc.and_(keep, either)
+        return answers.filter(keep)
+
+
+def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -> pa.ChunkedArray:
+    """Which answers have an outcome.
+
+    Wrong: the answer is unparsed, or its value is below what passes.
+
+    Raises:
+        InputError: the measure's values are not in 0..1, so that nothing is right or wrong by it.
+    """
+    if outcome in _STATUS:
+        return pc.equal(answers["status"], _STATUS[outcome])
+    unparsed = pc.fill_null(pc.equal(answers["score_status"], "unparsed"), fill_value=False)
+    if outcome == "unparsed":
+        return unparsed
+    if outcome == "unscored":
+        return pc.fill_null(pc.equal(answers["score_status"], "unscored"), fill_value=False)
+    assert measure is not None
+    scored = pc.fill_null(pc.equal(answers["score_status"], "scored"), fill_value=False)
+    values = answers["value"]
+    ends = pc.min_max(values.filter(scored)).as_py()
+    if ends["min"] is not None and (ends["min"] < 0 or ends["max"] > 1):
+        raise InputError(
+            f"metric '{measure.name}' has values outside 0..1 (up to {ends['max']:g}, down to {ends['min']:g}), so no "
+            "answer is right or wrong by it. Name another metric with --metric."
+        )
+    below = pc.fill_null(pc.less(values, measure.passes), fill_value=False)
+    return pc.or_(unparsed, pc.and_(scored, below))
+
+
+def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure | None) -> pa.Table:
+    """The responses with the status and the value of one measure beside them.
+
+    Args:
+        responses: columns of `tables.RESPONSES`, row_index and replicate among them.
+        scores: row_index, replicate, filter, status and values of `tables.SCORES` of the same part.
+        measure: whose value is taken.
+
+    Returns:
+        The responses' rows with ``score_status`` and ``value``, null where there is no score row.
+    """
+    statuses: pa.Array = pa.nulls(responses.num_rows, pa.string())
+    values: pa.Array = pa.nulls(responses.num_rows, pa.float64())
+    if scores is not None and measure is not None and scores.num_rows:
+        own = pc.is_null(scores["filter"]) if measure.filter is None else pc.equal(scores["filter"], measure.filter)
+        scores = scores.filter(pc.fill_null(own, fill_value=False))
+        places = _places(responses, scores)
+        statuses = pc.take(scores["status"].combine_chunks(), places)
+        keyed = pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(measure.value_key), "first")
+        values = pc.take(keyed, places)
+    return responses.append_column("score_status", statuses).append_column("value", values)
+
+
+def _places(responses: pa.Table, scores: pa.Table) -> pa.Array:
+    """For each response the place of its score row, null where there is none."""
+    wanted, there = _numbers(responses), _numbers(scores)
+    order = np.argsort(there, kind="stable")
+    at = np.searchsorted(there[order], wanted)
+    inside = at < len(there)
+    found = np.where(inside, order[np.minimum(at, len(there) - 1)], 0) if len(there) else np.zeros_like(wanted)
+    same = inside & (there[found] == wanted) if len(there) else np.zeros(len(wanted), dtype=bool)
+    return pa.array(found, pa.int64(), mask=~same)
+
+
+def _numbers(table: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """One number for each row index and replicate."""
+    rows = table["row_index"].to_numpy().astype(np.int64)
+    numbers: np.ndarray[Any, np.dtype[np.int64]] = (rows << 20) + table["replicate"].to_numpy().astype(np.int64)
+    return numbers

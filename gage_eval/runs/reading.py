@@ -1,0 +1,507 @@
+"""The one reader of stored runs: samples, requests as sent, responses, judgments and scores, joined row by row.
+
+    reader = RunReader.open(locations, "calm-heron")
+    for row in reader.task("gsm8k").rows(start=5_000, limit=50):
+        row.sample, row.responses, row.scores
+
+Every front end reads runs here: `gage show`, `gage export`, the Python API. One part of a dataset is in memory at a
+time. Filters read only the columns they look at, and only the rows that are asked for are decoded. A run under way is
+read as far as it got: what is committed, and answers in finished chunks and in the write-ahead logs.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import decode
+from gage_eval.errors import InputError, closest
+from gage_eval.report.summary import Summary, TaskSummary
+from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
+from gage_eval.runs.cards import Cards
+from gage_eval.planning.specs import Plan
+from gage_eval.runs.options import Locations
+from gage_eval.runs.planned import planned_before
+from gage_eval.runs.outcomes import Measure, RowFilter, answer_table, measures
+from gage_eval.runs.stored import StoredRun
+from gage_eval.sample.table import rows_of
+from gage_eval.store import Artifact, Store
+
+Scores = dict[str, list[dict[str, Any]]]
+"""Score rows of a sample by metric id, each as `score_entry` gives it."""
+
+_OF_ROW = frozenset({"row_index", "sample_id"})
+_JSON_COLUMNS = ("tool_calls", "parsed")
+_LIGHT = ("row_index", "sample_id", "replicate", "status", "error_kind", "completion_tokens")
+_EVERYTHING = RowFilter()
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """One sample of a task with everything that the run has of it.
+
+    Attributes:
+        task_id: the task.
+        part: the part of the dataset that holds it.
+        row_index: number of its record in the dataset, from 0.
+        sample_id: its id.
+        sample: the sample in canonical form.
+        responses, telemetry, judgments: rows of those tables by replicate, without nulls; empty while there are none.
+        scores: score rows by metric id.
+    """
+
+    task_id: str
+    part: int
+    row_index: int
+    sample_id: str
+    sample: dict[str, Any]
+    responses: list[dict[str, Any]] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
+    judgments: list[dict[str, Any]] = field(default_factory=list)
+    scores: Scores = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {name: value for name, value in vars(self).items() if name != "part"}
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows of one part, side by side.
+
+    Attributes:
+        samples: of `tables.SAMPLES`.
+        responses, telemetry, judgments: rows of those tables by row index.
+        scores: score rows by row index and metric id.
+    """
+
+    samples: pa.Table
+    responses: dict[int, list[dict[str, Any]]]
+    telemetry: dict[int, list[dict[str, Any]]]
+    judgments: dict[int, list[dict[str, Any]]]
+    scores: dict[int, Scores]
+
+
+class RunReader:
+    """A stored run: its tasks, its numbers, and its rows.
+
+    Attributes:
+        stored: the run's folder and record.
+        store: where its artifacts are.
+    """
+
+    def __init__(self, stored: StoredRun, store: Store) -> None:
+        self.stored = stored
+        self.store = store
+        self._tasks: dict[str, TaskReader] = {}
+
+    @classmethod
+    def open(cls, locations: Locations, run_id: str) -> "RunReader":
+        """A run of these locations.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        return cls(StoredRun.open(locations, run_id), Store.open(locations.store, read_only=True))
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.stored.run_id
+
+    @property
+    def task_ids(self) -> tuple[str, ...]:
+        """The ids of its tasks, in the config's order."""
+        return tuple(self.stored.record["tasks"])
+
+    @property
+    def summary(self) -> Summary:
+        """What summary.json holds.
+
+        Raises:
+            InputError: the run has not finished.
+        """
+        return self.stored.summary
+
+    def task(self, task_id: str | None = None) -> "TaskReader":
+        """A task of the run; its id may be left out when there is only one.
+
+        Raises:
+            InputError: there is no such task, or there are several and none is named.
+        """
+        known = ", ".join(self.task_ids)
+        if task_id is None:
+            if len(self.task_ids) != 1:
+                raise InputError(f"run {self.run_id} has several tasks; name one of them: {known}.")
+            task_id = self.task_ids[0]
+        if task_id not in self.task_ids:
+            raise InputError(
+                f"run {self.run_id} has no task '{task_id}'. Tasks: {known}.{closest(task_id, self.task_ids)}"
+            )
+        if task_id not in self._tasks:
+            outputs = {stage: ids for (name, stage), ids in self.stored.outputs.items() if name == task_id}
+            self._tasks[task_id] = TaskReader(self.store, task_id, outputs, self)
+        return self._tasks[task_id]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What the run was asked to do, from the config as it keeps it.
+
+        Raises:
+            InputError: the config names something that is not there any more.
+        """
+        return planned_before(self.stored).plan
+
+    def tasks(self, task_id: str | None = None) -> "list[TaskReader]":
+        """Every task, or the named one.
+
+        Raises:
+            InputError: there is no such task.
+        """
+        return [self.task(name) for name in (self.task_ids if task_id is None else (task_id,))]
+
+
+class TaskReader:
+    """The rows of one task of a run.
+
+    Args:
+        store: where the artifacts are.
+        task_id: the task.
+        outputs: artifact ids by stage and output, of the stages that finished.
+        run: the run; without it only what `outputs` names can be read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        task_id: str,
+        outputs: Mapping[str, Mapping[str, str]],
+        run: RunReader | None = None,
+    ) -> None:
+        self.store = store
+        self.task_id = task_id
+        self._outputs = outputs
+        self._run = run
+        self._opened: dict[str, Artifact] = {}
+        self._counts: dict[tuple[RowFilter, int], int] = {}
+
+    # --- tables
+
+    def artifact(self, stage: str, output: str) -> Artifact:
+        """An output of a stage.
+
+        Raises:
+            InputError: the stage has not finished.
+        """
+        found = self._artifact(stage, output)
+        if found is None:
+            raise self._missing(stage)
+        return found
+
+    @cached_property
+    def samples(self) -> Artifact:
+        """The standardized samples (`tables.SAMPLES`).
+
+        Raises:
+            InputError: standardize has not finished.
+        """
+        return self.artifact("standardize", "samples")
+
+    @cached_property
+    def asked(self) -> Artifact:
+        """The prepared rows (`tables.PREPARED`): those of the samples that are asked.
+
+        Raises:
+            InputError: preprocess has not finished.
+        """
+        return self.artifact("preprocess", "prepared")
+
+    @cached_property
+    def responses(self) -> Artifact | PendingResponses:
+        """The responses, as many as there are (`tables.RESPONSES`).
+
+        Raises:
+            InputError: nothing has been asked yet.
+        """
+        committed = self._artifact("infer", "responses")
+        if committed is not None:
+            return committed
+        calls = self._calls
+        asked = None if calls is None else next(calls.asked("infer"), None)
+        if calls is None or asked is None:
+            raise self._missing("infer")
+        return calls.responses("infer", *asked)
+
+    @cached_property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of `tables.METRICS`; none while nothing is scored."""
+        found = self._artifact("auto_eval", "metrics")
+        return [] if found is None else found.table().to_pylist()
+
+    @cached_property
+    def scores(self) -> dict[str, Artifact]:
+        """The score rows of each metric by its id (`tables.SCORES`); none while nothing is scored."""
+        return {row["metric_id"]: self.store.artifact(row["scores"]) for row in self.metrics}
+
+    @cached_property
+    def summary(self) -> TaskSummary:
+        """The task's part of the summary.
+
+        Raises:
+            InputError: report has not finished.
+        """
+        text = self.artifact("report", "report").table()["summary"][0].as_py()
+        return TaskSummary.model_validate(decode(text))
+
+    @cached_property
+    def cards(self) -> Cards | None:
+        """How score cards of its samples are made; None in a task without an answer type, or without a report yet."""
+        card = self.summary.score_card if self._artifact("report", "report") is not None else None
+        return None if card is None else Cards.of(card, self.metrics)
+
+    @cached_property
+    def measures(self) -> list[Measure]:
+        """The numbers that an answer of the task has, the primary one first; none while nothing is scored."""
+        return measures(self.metrics, self.cards)
+
+    def measure(self, name: str | None = None) -> Measure:
+        """One of these numbers by its name, the primary one without a name.
+
+        Raises:
+            InputError: there is none of that name, or nothing is scored.
+        """
+        if not self.measures:
+            raise self._missing("auto_eval")
+        found = [one for one in self.measures if name in (None, one.name, one.metric_id)]
+        if not found:
+            names = [one.name for one in self.measures]
+            raise InputError(
+                f"task '{self.task_id}' has no metric '{name}'. Metrics: {', '.join(names)}."
+                f"{closest(name or '', names)}"
+            )
+        return found[0]
+
+    def response_table(self) -> pa.Table:
+        """All responses in one table, as many as there are.
+
+        Raises:
+            InputError: nothing has been asked yet.
+        """
+        return pa.concat_tables([_read(self.responses, part) for part in self.parts])
+
+    # --- rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the task has come so far that there are rows to read."""
+        return self._artifact("preprocess", "prepared") is not None
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Indexes of the parts of the dataset."""
+        return tuple(part.index for part in self.asked.parts)
+
+    def rows(self, where: RowFilter = _EVERYTHING, *, start: int = 0, limit: int | None = None) -> Iterator[SampleRow]:
+        """The samples that were asked, in row order, each with all that the run has of it.
+
+        Args:
+            where: only those that fit.
+            start: skip so many of them; whole parts are skipped by their counts.
+            limit: at most so many.
+
+        Raises:
+            InputError: preprocess has not finished, or the filter needs scores and there are none.
+        """
+        left = limit
+        for part in self.parts:
+            if left == 0:
+                return
+            if start and start >= self.count(where, part=part):
+                start -= self.count(where, part=part)
+                continue
+            wanted = self._selected(part, where)[start : None if left is None else start + left]
+            start = 0
+            if wanted:
+                yield from self._rows(part, wanted)
+                left = None if left is None else left - len(wanted)
+
+    def count(self, where: RowFilter = _EVERYTHING, *, part: int | None = None) -> int:
+        """Number of samples that fit, of all parts or of one; with a filter its columns are read once."""
+        if part is None:
+            return sum(self.count(where, part=index) for index in self.parts)
+        if not where.is_given:
+            return next(one.rows for one in self.asked.parts if one.index == part)
+        if (where, part) not in self._counts:
+            self._counts[where, part] = len(self._selected(part, where))
+        return self._counts[where, part]
+
+    def find(self, sample_id: str) -> SampleRow | None:
+        """The row of a sample; None when it was not asked."""
+        return next(self.rows(RowFilter(ids=(sample_id,)), limit=1), None)
+
+    def answers(self, part: int, measure: Measure | None = None) -> pa.Table:
+        """One light row per response of a part.
+
+        Args:
+            part: index of the part.
+            measure: the number that ``score_status`` and ``value`` are of; without one both are null.
+
+        Returns:
+            Columns row_index, sample_id, replicate, status, error_kind, completion_tokens, score_status, value.
+        """
+        responses = _read(self.responses, part, _LIGHT)
+        scores = None
+        if measure is not None and measure.metric_id in self.scores:
+            columns = ("row_index", "replicate", "filter", "status", "values")
+            scores = _read(self.scores[measure.metric_id], part, columns)
+        return answer_table(responses, scores, measure)
+
+    def part(
+        self, index: int, only: Sequence[int] | None = None, *, tables: Collection[str] = ("responses", "scores")
+    ) -> PartRows:
+        """Rows of one part, decoded.
+
+        Args:
+            index: of the part.
+            only: row indexes; by default those of samples that have responses.
+            tables: which of responses, telemetry, judgments and scores to read.
+        """
+        responses = self._by_row("responses", index, only) if "responses" in tables else {}
+        wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
+        samples = self.samples.read(index)
+        return PartRows(
+            samples.filter(pc.is_in(samples["row_index"], wanted)),
+            responses,
+            self._by_row("telemetry", index, only) if "telemetry" in tables else {},
+            self._by_row("judgments", index, only) if "judgments" in tables else {},
+            self._scores(index, only) if "scores" in tables else {},
+        )
+
+    def calls(self, row: SampleRow) -> list[ModelCall]:
+        """Every request for a sample as it was sent, and what came back.
+
+        Raises:
+            InputError: the run's config names something that is not there any more.
+        """
+        return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id)
+
+    # --- inside
+
+    def _rows(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
+        found = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores"))
+        for index, sample in zip(found.samples["row_index"].to_pylist(), rows_of(found.samples), strict=True):
+            yield SampleRow(
+                self.task_id,
+                part,
+                index,
+                sample["id"],
+                sample,
+                found.responses.get(index, []),
+                found.telemetry.get(index, []),
+                found.judgments.get(index, []),
+                found.scores.get(index, {}),
+            )
+
+    def _selected(self, part: int, where: RowFilter) -> list[int]:
+        """Indexes of the rows of a part that fit."""
+        table = self.asked.read(part, columns=["row_index", "sample_id"])
+        if where.ids:
+            table = table.filter(pc.is_in(table["sample_id"], pa.array(where.ids, pa.string())))
+        if where.looks_at_answers and table.num_rows:
+            fitting = where.fitting(self.answers(part, where.measure))["row_index"]
+            table = table.filter(pc.is_in(table["row_index"], fitting.combine_chunks()))
+        rows: list[int] = table["row_index"].to_pylist()
+        return rows
+
+    def _by_row(self, name: str, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
+        source: Artifact | PendingResponses | None
+        if name == "judgments":
+            source = self._artifact("judge", "judgments")
+        elif not self._has_responses:
+            source = None
+        elif name == "responses":
+            source = self.responses
+        elif isinstance(self.responses, PendingResponses):
+            return _grouped(_only(self.responses.telemetry(part), only))
+        else:
+            source = self._artifact("infer", "response_telemetry")
+        return {} if source is None else _grouped(_only(_read(source, part), only))
+
+    def _scores(self, part: int, only: Sequence[int] | None) -> dict[int, Scores]:
+        out: dict[int, Scores] = {}
+        for metric_id, artifact in self.scores.items():
+            for row in _only(_read(artifact, part), only).to_pylist():
+                out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(score_entry(row))
+        return out
+
+    @cached_property
+    def _has_responses(self) -> bool:
+        try:
+            return self.responses is not None
+        except InputError:
+            return False
+
+    @cached_property
+    def _calls(self) -> TaskCalls | None:
+        if self._run is None or "preprocess" not in self._outputs:
+            return None
+        refreshed = (self._run.stored.record["options"] or {}).get("refresh") or ()
+        task = self._run.plan.task(self.task_id)
+        return TaskCalls(self.store, task, self._outputs, run_id=self._run.run_id, refreshed=refreshed)
+
+    def _artifact(self, stage: str, output: str) -> Artifact | None:
+        id_ = self._outputs.get(stage, {}).get(output)
+        if id_ is None:
+            return None
+        if id_ not in self._opened:
+            self._opened[id_] = self.store.artifact(id_)
+        return self._opened[id_]
+
+    def _missing(self, stage: str) -> InputError:
+        if self._run is None:
+            return InputError(f"task '{self.task_id}' has not come to {stage}.")
+        stored = self._run.stored
+        return InputError(
+            f"task '{self.task_id}' of run {self._run.run_id} has not come to {stage} (the run is "
+            f"{stored.standing}); go on with it by {stored.folder.again}"
+        )
+
+
+def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `tables.SCORES` as it stands under a metric's name."""
+    return {
+        "replicate": row["replicate"],
+        "filter": row["filter"],
+        "status": row["status"],
+        "values": dict(row["values"] or []),
+        "extracted": row["extracted"],
+        "explanation": row["explanation"],
+        **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
+    }
+
+
+def _read(source: Artifact | PendingResponses, part: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a part; none where the table has no such part, as that of a task without a judge."""
+    if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
+        empty = source.schema.empty()
+        return empty if columns is None else empty.select(list(columns))
+    return source.read(part, columns)
+
+
+def _only(table: pa.Table, only: Sequence[int] | None) -> pa.Table:
+    return table if only is None else table.filter(pc.is_in(table["row_index"], pa.array(only, pa.int64())))
+
+
+def _grouped(table: pa.Table) -> dict[int, list[dict[str, Any]]]:
+    """Rows by row index, without nulls; JSON columns as values."""
+    out: dict[int, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        kept = {name: value for name, value in row.items() if value is not None and name not in _OF_ROW}
+        for name in _JSON_COLUMNS:
+            if name in kept:
+                kept[name] = decode(kept[name])
+        out.setdefault(row["row_index"], []).append(kept)
+    return out
