@@ -20,7 +20,8 @@ from gage_eval.report.summary import Summary
 from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.outcomes import Outcome, RowFilter
-from gage_eval.runs.reading import RunReader, SampleRow
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.rows import SampleRow
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 

@@ -8,7 +8,8 @@ from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
     from gage_eval.runs.calls import ModelCall
-    from gage_eval.runs.reading import RunReader, SampleRow, TaskReader
+    from gage_eval.runs.reading import RunReader, TaskReader
+    from gage_eval.runs.rows import SampleRow
 
 _FIGURES = frozenset(
     {"error_kind", "finish_reason", "prompt_tokens", "completion_tokens", "latency_ms", "attempts", "source"}

@@ -16,8 +16,8 @@ from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.marks import STAGES, Stage
 from gage_eval.planning import action_key, asks_a_model, inputs_of, rendered, standing, who_is_asked
-from gage_eval.planning.render import RoleSource
 from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.render import RoleSource
 from gage_eval.planning.specs import TaskPlan
 from gage_eval.stages.generation import telemetry_of
 from gage_eval.store import Artifact, Store

@@ -1,4 +1,4 @@
-"""Why is it wrong? Answers of a stored run with their question, reference, what was read out of them, and the reason."""
+"""Why is it wrong? Answers of a run with their question, reference, what was read out of them, and the reason."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,8 @@ from typing import Any
 
 from gage_eval.field_paths import MISSING, resolve
 from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
-from gage_eval.runs.reading import SampleRow, TaskReader
+from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.rows import SampleRow
 
 _TOLD: tuple[Outcome, ...] = ("unparsed", "truncated")
 

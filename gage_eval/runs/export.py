@@ -19,7 +19,8 @@ import pyarrow as pa
 from gage_eval.canonical import canonical_json, canonical_text
 from gage_eval.errors import InputError
 from gage_eval.runs.cards import Cards
-from gage_eval.runs.reading import Scores, TaskReader
+from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.rows import Scores
 from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
 

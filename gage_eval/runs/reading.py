@@ -10,7 +10,6 @@ read as far as it got: what is committed, and answers in finished chunks and in 
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,70 +18,20 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError, closest
+from gage_eval.planning.specs import Plan
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.cards import Cards
-from gage_eval.planning.specs import Plan
 from gage_eval.runs.options import Locations
-from gage_eval.runs.planned import planned_before
 from gage_eval.runs.outcomes import Measure, RowFilter, answer_table, measures
+from gage_eval.runs.planned import planned_before
+from gage_eval.runs.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
 from gage_eval.runs.stored import StoredRun
 from gage_eval.sample.table import rows_of
 from gage_eval.store import Artifact, Store
 
-Scores = dict[str, list[dict[str, Any]]]
-"""Score rows of a sample by metric id, each as `score_entry` gives it."""
-
-_OF_ROW = frozenset({"row_index", "sample_id"})
-_JSON_COLUMNS = ("tool_calls", "parsed")
 _LIGHT = ("row_index", "sample_id", "replicate", "status", "error_kind", "completion_tokens")
 _EVERYTHING = RowFilter()
-
-
-@dataclass(frozen=True)
-class SampleRow:
-    """One sample of a task with everything that the run has of it.
-
-    Attributes:
-        task_id: the task.
-        part: the part of the dataset that holds it.
-        row_index: number of its record in the dataset, from 0.
-        sample_id: its id.
-        sample: the sample in canonical form.
-        responses, telemetry, judgments: rows of those tables by replicate, without nulls; empty while there are none.
-        scores: score rows by metric id.
-    """
-
-    task_id: str
-    part: int
-    row_index: int
-    sample_id: str
-    sample: dict[str, Any]
-    responses: list[dict[str, Any]] = field(default_factory=list)
-    telemetry: list[dict[str, Any]] = field(default_factory=list)
-    judgments: list[dict[str, Any]] = field(default_factory=list)
-    scores: Scores = field(default_factory=dict)
-
-    def as_record(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return {name: value for name, value in vars(self).items() if name != "part"}
-
-
-@dataclass(frozen=True)
-class PartRows:
-    """Rows of one part, side by side.
-
-    Attributes:
-        samples: of `tables.SAMPLES`.
-        responses, telemetry, judgments: rows of those tables by row index.
-        scores: score rows by row index and metric id.
-    """
-
-    samples: pa.Table
-    responses: dict[int, list[dict[str, Any]]]
-    telemetry: dict[int, list[dict[str, Any]]]
-    judgments: dict[int, list[dict[str, Any]]]
-    scores: dict[int, Scores]
 
 
 class RunReader:
@@ -290,7 +239,7 @@ class TaskReader:
         Raises:
             InputError: nothing has been asked yet.
         """
-        return pa.concat_tables([_read(self.responses, part) for part in self.parts])
+        return pa.concat_tables([read_part(self.responses, part) for part in self.parts])
 
     # --- rows
 
@@ -352,11 +301,11 @@ class TaskReader:
         Returns:
             Columns row_index, sample_id, replicate, status, error_kind, completion_tokens, score_status, value.
         """
-        responses = _read(self.responses, part, _LIGHT)
+        responses = read_part(self.responses, part, _LIGHT)
         scores = None
         if measure is not None and measure.metric_id in self.scores:
             columns = ("row_index", "replicate", "filter", "status", "values")
-            scores = _read(self.scores[measure.metric_id], part, columns)
+            scores = read_part(self.scores[measure.metric_id], part, columns)
         return answer_table(responses, scores, measure)
 
     def part(
@@ -369,14 +318,14 @@ class TaskReader:
             only: row indexes; by default those of samples that have responses.
             tables: which of responses, telemetry, judgments and scores to read.
         """
-        responses = self._by_row("responses", index, only) if "responses" in tables else {}
+        responses = self._table("responses", index, only) if "responses" in tables else {}
         wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
         samples = self.samples.read(index)
         return PartRows(
             samples.filter(pc.is_in(samples["row_index"], wanted)),
             responses,
-            self._by_row("telemetry", index, only) if "telemetry" in tables else {},
-            self._by_row("judgments", index, only) if "judgments" in tables else {},
+            self._table("telemetry", index, only) if "telemetry" in tables else {},
+            self._table("judgments", index, only) if "judgments" in tables else {},
             self._scores(index, only) if "scores" in tables else {},
         )
 
@@ -416,7 +365,7 @@ class TaskReader:
         rows: list[int] = table["row_index"].to_pylist()
         return rows
 
-    def _by_row(self, name: str, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
+    def _table(self, name: str, part: int, only: Sequence[int] | None) -> dict[int, list[dict[str, Any]]]:
         source: Artifact | PendingResponses | None
         if name == "judgments":
             source = self._artifact("judge", "judgments")
@@ -425,15 +374,15 @@ class TaskReader:
         elif name == "responses":
             source = self.responses
         elif isinstance(self.responses, PendingResponses):
-            return _grouped(_only(self.responses.telemetry(part), only))
+            return by_row(only_rows(self.responses.telemetry(part), only))
         else:
             source = self._artifact("infer", "response_telemetry")
-        return {} if source is None else _grouped(_only(_read(source, part), only))
+        return {} if source is None else by_row(only_rows(read_part(source, part), only))
 
     def _scores(self, part: int, only: Sequence[int] | None) -> dict[int, Scores]:
         out: dict[int, Scores] = {}
         for metric_id, artifact in self.scores.items():
-            for row in _only(_read(artifact, part), only).to_pylist():
+            for row in only_rows(read_part(artifact, part), only).to_pylist():
                 out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(score_entry(row))
         return out
 
@@ -468,40 +417,3 @@ class TaskReader:
             f"task '{self.task_id}' of run {self._run.run_id} has not come to {stage} (the run is "
             f"{stored.standing}); go on with it by {stored.folder.again}"
         )
-
-
-def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `tables.SCORES` as it stands under a metric's name."""
-    return {
-        "replicate": row["replicate"],
-        "filter": row["filter"],
-        "status": row["status"],
-        "values": dict(row["values"] or []),
-        "extracted": row["extracted"],
-        "explanation": row["explanation"],
-        **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
-    }
-
-
-def _read(source: Artifact | PendingResponses, part: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part; none where the table has no such part, as that of a task without a judge."""
-    if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
-        empty = source.schema.empty()
-        return empty if columns is None else empty.select(list(columns))
-    return source.read(part, columns)
-
-
-def _only(table: pa.Table, only: Sequence[int] | None) -> pa.Table:
-    return table if only is None else table.filter(pc.is_in(table["row_index"], pa.array(only, pa.int64())))
-
-
-def _grouped(table: pa.Table) -> dict[int, list[dict[str, Any]]]:
-    """Rows by row index, without nulls; JSON columns as values."""
-    out: dict[int, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        kept = {name: value for name, value in row.items() if value is not None and name not in _OF_ROW}
-        for name in _JSON_COLUMNS:
-            if name in kept:
-                kept[name] = decode(kept[name])
-        out.setdefault(row["row_index"], []).append(kept)
-    return out

@@ -1,0 +1,101 @@
+"""Rows of a stored run: one sample with everything that the run has of it, and how tables become such rows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import decode
+from gage_eval.runs.calls import PendingResponses
+from gage_eval.store import Artifact
+
+Scores = dict[str, list[dict[str, Any]]]
+"""Score rows of a sample by metric id, each as `score_entry` gives it."""
+
+_OF_ROW = frozenset({"row_index", "sample_id"})
+_JSON_COLUMNS = ("tool_calls", "parsed")
+
+
+@dataclass(frozen=True)
+class SampleRow:
+    """One sample of a task with everything that the run has of it.
+
+    Attributes:
+        task_id: the task.
+        part: the part of the dataset that holds it.
+        row_index: number of its record in the dataset, from 0.
+        sample_id: its id.
+        sample: the sample in canonical form.
+        responses, telemetry, judgments: rows of those tables by replicate, without nulls; empty while there are none.
+        scores: score rows by metric id.
+    """
+
+    task_id: str
+    part: int
+    row_index: int
+    sample_id: str
+    sample: dict[str, Any]
+    responses: list[dict[str, Any]] = field(default_factory=list)
+    telemetry: list[dict[str, Any]] = field(default_factory=list)
+    judgments: list[dict[str, Any]] = field(default_factory=list)
+    scores: Scores = field(default_factory=dict)
+
+    def as_record(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return {name: value for name, value in vars(self).items() if name != "part"}
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows of one part, side by side.
+
+    Attributes:
+        samples: of `tables.SAMPLES`.
+        responses, telemetry, judgments: rows of those tables by row index.
+        scores: score rows by row index and metric id.
+    """
+
+    samples: pa.Table
+    responses: dict[int, list[dict[str, Any]]]
+    telemetry: dict[int, list[dict[str, Any]]]
+    judgments: dict[int, list[dict[str, Any]]]
+    scores: dict[int, Scores]
+
+
+def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `tables.SCORES` as it stands under a metric's name."""
+    return {
+        "replicate": row["replicate"],
+        "filter": row["filter"],
+        "status": row["status"],
+        "values": dict(row["values"] or []),
+        "extracted": row["extracted"],
+        "explanation": row["explanation"],
+        **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
+    }
+
+
+def read_part(source: Artifact | PendingResponses, part: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a part; none where the table has no such part, as that of a task without a judge."""
+    if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
+        empty = source.schema.empty()
+        return empty if columns is None else empty.select(list(columns))
+    return source.read(part, columns)
+
+
+def only_rows(table: pa.Table, only: Sequence[int] | None) -> pa.Table:
+    return table if only is None else table.filter(pc.is_in(table["row_index"], pa.array(only, pa.int64())))
+
+
+def by_row(table: pa.Table) -> dict[int, list[dict[str, Any]]]:
+    """Rows by row index, without nulls; JSON columns as values."""
+    out: dict[int, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        kept = {name: value for name, value in row.items() if value is not None and name not in _OF_ROW}
+        for name in _JSON_COLUMNS:
+            if name in kept:
+                kept[name] = decode(kept[name])
+        out.setdefault(row["row_index"], []).append(kept)
+    return out
