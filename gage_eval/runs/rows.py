@@ -72,6 +72,7 @@ def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "status": row["status"],
         "values": dict(row["values"] or []),
         "extracted": row["extracted"],
+        "reason": row["reason"],
         "explanation": row["explanation"],
         **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }
