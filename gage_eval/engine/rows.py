@@ -1,5 +1,6 @@
 """Outcomes as rows of the responses and telemetry tables, and back."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +10,11 @@ import pyarrow.compute as pc
 
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.episodes import Outcome
+from gage_eval.errors import StoreError
 from gage_eval.store import Store
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
+
+_log = logging.getLogger(__name__)
 
 _TURN_FIELDS = [field.name for field in TURN]
 
@@ -64,7 +68,12 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
         by_part[artifact_id, part].append((row, key))
     found: dict[str, Outcome] = {}
     for (artifact_id, part), places in by_part.items():
-        table = store.artifact(artifact_id).read(part)
+        try:
+            table = store.artifact(artifact_id).read(part)
+        except StoreError as error:
+            # Answers that cannot be read are asked for again; a broken store itself shows where they are written.
+            _log.warning("stored answers are not reused: %s", error)
+            continue
         rows = pc.take(table, pa.array([row for row, _ in places])).to_pylist()
         for (_, key), row in zip(places, rows, strict=True):
             found[key] = _outcome(row, "reused")

@@ -21,7 +21,7 @@ from gage_eval.marks import Stage
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.keys import action_document, input_id, scores_document
+from gage_eval.planning.keys import action_document, input_id, scores_document, standing_action
 from gage_eval.planning.render import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
@@ -163,7 +163,7 @@ def standing(
         inputs: artifact ids of its inputs.
         incomplete: take also a result with rows in error, which a run would mend.
     """
-    action = store.find_action(stage, action_key(store, stage, task, inputs))
+    action = standing_action(store, stage, action_key(store, stage, task, inputs))
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
 
 

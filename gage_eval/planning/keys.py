@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 from gage_eval.canonical import JsonValue
 from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
-from gage_eval.store import Store
+from gage_eval.store import Action, Store
 
 # Raise a stage's version whenever the same inputs give another output.
 VERSIONS: Mapping[Stage, int] = {
@@ -27,6 +27,18 @@ VERSIONS: Mapping[Stage, int] = {
 SCORES_VERSION = 3
 RENDER_VERSION = 1
 JUDGE_PARSER_VERSION = 4
+
+# What each stage writes at least. Other outputs are those of further judges, and of adapters that parse answers.
+OUTPUTS: Mapping[Stage, tuple[str, ...]] = {
+    "load": ("raw",),
+    "standardize": ("samples", "rejects"),
+    "preprocess": ("prepared", "prepare_rejects"),
+    "support": ("support_responses", "support_response_telemetry"),
+    "infer": ("responses", "response_telemetry"),
+    "judge": ("judgments",),
+    "auto_eval": ("metrics",),
+    "report": ("report",),
+}
 
 # Inputs that are named for their use. All others carry the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}
@@ -89,6 +101,33 @@ def scores_document(
         # Of two names of one metric its id counts before the implementation's.
         document["overriding"] = {name: name == metric.metric_id for name in overriding}
     return document
+
+
+def standing_action(store: Store, stage: Stage, key: str, *, renew: bool = False) -> Action | None:
+    """The finished action of a key whose outputs are those of the stage, all there and whole.
+
+    Args:
+        store: where it would be.
+        stage, key: which.
+        renew: the caller builds on it, so that a collection spares it.
+
+    Raises:
+        ArtifactDamaged: it is there, and not what was committed.
+    """
+    action = store.find_action(stage, key, renew=renew)
+    if action is None:
+        return None
+    missing = [name for name in OUTPUTS[stage] if name not in action.outputs]
+    foreign = [name for name, id_ in action.outputs.items() if store.artifact(id_).manifest.table != table_of(name)]
+    return None if missing or foreign else action
+
+
+def table_of(output: str) -> str:
+    """The table of an output: responses and their telemetry are named for the role they belong to."""
+    for table in ("response_telemetry", "responses", "rejects"):
+        if output.endswith(table):
+            return table
+    return output
 
 
 def input_id(name: str, outputs: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
-from gage_eval.planning.keys import StageSpec, action_document, input_id
+from gage_eval.planning.keys import StageSpec, action_document, input_id, standing_action
 from gage_eval.store import Action, Artifact, ArtifactWriter, Store
 from gage_eval.tables import TableSchema
 
@@ -233,10 +233,11 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
         with _locked(env, info.name, spec.task_id, key):
             if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
                 return hit
-            previous = env.store.find_action(info.name, key)
+            replaced = env.store.find_action(info.name, key)
+            previous = standing_action(env.store, info.name, key) if replaced is not None else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
-                return _compute(info, spec, run, document)
+                return _compute(info, spec, run, document, replaced)
             except WorkGone:
                 # Without a lock somebody else was faster: their result is a hit now, or their answers are reused.
                 continue
@@ -259,7 +260,9 @@ def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]
         waiting.cancel()
 
 
-def _compute(info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValue) -> StageResult:
+def _compute(
+    info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValue, replaced: Action | None
+) -> StageResult:
     try:
         info.body(run, spec)
     except BaseException:
@@ -273,7 +276,7 @@ def _compute(info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValu
         {name: artifact.id for name, artifact in run.outputs.items()},
         complete=complete,
         document=document,
-        replaces=run.previous,
+        replaces=replaced,
     )
     run.finish()
     return StageResult(
@@ -287,8 +290,8 @@ def _compute(info: StageInfo, spec: StageSpec, run: StageRun, document: JsonValu
     )
 
 
-def _hit(env: Env, stage_name: str, task_id: str, key: str) -> StageResult | None:
-    action = env.store.find_action(stage_name, key, renew=True)
+def _hit(env: Env, stage_name: Stage, task_id: str, key: str) -> StageResult | None:
+    action = standing_action(env.store, stage_name, key, renew=True)
     if action is None or not action.complete:
         return None
     env.store.wip(key).clear_leftovers()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import gage_eval
 from gage_eval.canonical import JsonValue, canonical_json, decode
 from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.store.artifacts import is_whole
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest, safe_name
 
@@ -41,13 +42,13 @@ class Actions:
         self._objects = objects
 
     def find(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
-        """The action of that key whose artifacts are all there, else None.
+        """The action of that key whose artifacts are all there with every part, else None.
 
         Args:
             renew: something is built on them: a collection takes them for as young as if they were made now.
 
         Raises:
-            ArtifactDamaged: its file is no action.
+            ArtifactDamaged: its file is not an action, or a part has another size than was committed.
         """
         action = self._standing(stage, key)
         return action if action is not None and self._usable(action, renew=renew) else None
@@ -127,8 +128,10 @@ class Actions:
             return None
 
     def _usable(self, action: Action, *, renew: bool = False) -> bool:
-        look = self._objects.renew if renew else self._objects.exists
-        return all(look(manifest_path(artifact)) for artifact in action.outputs.values())
+        return all(
+            (not renew or self._objects.renew(manifest_path(artifact))) and is_whole(self._objects, artifact)
+            for artifact in action.outputs.values()
+        )
 
 
 def action_path(stage: str, key: str) -> str:

@@ -289,6 +289,26 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
     return Artifact(objects, parse_manifest(data, id))
 
 
+def is_whole(objects: Objects, id: str) -> bool:  # noqa: A002
+    """Whether an artifact is there with every part, each of the size that was committed; nothing is read.
+
+    Raises:
+        ArtifactDamaged: its manifest is not what was committed, or a part has another size.
+    """
+    artifact = find_artifact(objects, id)
+    if artifact is None:
+        return False
+    sizes = {item.path: item.size for item in objects.list(folder(id))}
+    for part in artifact.parts:
+        name = part_name(part.index)
+        size = sizes.get(f"{folder(id)}/{name}")
+        if size is None:
+            return False
+        if size != part.bytes:
+            raise damaged(id, name, f"has {size} bytes instead of {part.bytes}")
+    return True
+
+
 def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
     """The artifact of that id.
 

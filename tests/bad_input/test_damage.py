@@ -1,5 +1,6 @@
 """What was damaged in the store is refused by name, removed on request and computed again; nothing else is."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,50 @@ def edit(file: Path) -> str:
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     return "has sha256"
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [
+        ("load", "raw"),
+        ("standardize", "samples"),
+        ("infer", "responses"),
+        ("auto_eval", "metrics"),
+        ("report", "report"),
+    ],
+)
+def test_a_result_with_a_missing_part_is_not_a_hit(tmp_path: Path, gage: Command, stage: str, name: str) -> None:
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=ROWS)
+        assert gage("run", "sums.yaml", "--run-id", "first").code == 0
+        undamaged = stage_outputs(tmp_path, "first")
+        part_of(tmp_path, stage, name).unlink()
+        stages = json.loads(gage("plan", "sums.yaml", "--json").out)["stages"]
+        planned = {row["stage"]: row["state"] for row in stages}
+        assert planned[stage] != "hit"
+        again = gage("run", "sums.yaml", "--run-id", "second")
+        assert again.code == 0, again.err
+        assert stage_outputs(tmp_path, "second") == undamaged
+        assert part_of(tmp_path, stage, name).exists()
+    assert gage("cache", "verify").code == 0
+
+
+@pytest.mark.parametrize(
+    "edit_outputs", [lambda outputs: {}, lambda outputs: dict.fromkeys(outputs, outputs["rejects"])]
+)
+def test_an_action_without_its_outputs_or_with_another_table_is_not_a_hit(
+    tmp_path: Path, gage: Command, edit_outputs: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=ROWS)
+        assert gage("run", "sums.yaml", "--run-id", "first").code == 0
+        undamaged = stage_outputs(tmp_path, "first")
+        (file,) = (tmp_path / ".gage" / "actions" / "standardize").iterdir()
+        action = json.loads(file.read_bytes())
+        file.write_text(json.dumps({**action, "outputs": edit_outputs(action["outputs"])}))
+        again = gage("run", "sums.yaml", "--run-id", "second")
+        assert again.code == 0, again.err
+    assert stage_outputs(tmp_path, "second") == undamaged
 
 
 @pytest.mark.parametrize("damage", [truncate, edit])
