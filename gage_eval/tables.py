@@ -71,7 +71,7 @@ SAMPLES = TableSchema(
             ("golden_trajectories", pa.list_(MESSAGES)),
             ("sandbox", pa.string()),
             ("metadata", pa.string()),
-            ("data_tag", pa.map_(pa.string(), pa.string())),
+            ("data_tag", pa.string()),
             ("raw_assets", pa.string()),
             ("tools", pa.string()),
             ("tool_choice", pa.string()),

@@ -15,7 +15,7 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECTS = st.dictionaries(TEXTS, JSON, max_size=3)
-TEXT_VALUES = st.one_of(TEXTS, NUMBERS)
+TEXT_VALUES = st.one_of(TEXTS, NUMBERS, st.booleans())
 FIELDS = (
     "schema_version", "id", "task_type", "messages", "options", "references", "label", "few_shot_examples",
     "golden_trajectories", "sandbox", "metadata", "data_tag", "raw_assets", "tools", "tool_choice",
@@ -101,7 +101,7 @@ SAMPLES = st.fixed_dictionaries(
         "golden_trajectories": st.lists(CONVERSATIONS, max_size=2),
         "sandbox": SANDBOX,
         "metadata": OBJECTS,
-        "data_tag": st.dictionaries(TEXTS, SCALARS, max_size=3),
+        "data_tag": OBJECTS,
         "raw_assets": OBJECTS,
         "tools": TOOLS,
         "tool_choice": TOOL_CHOICES,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue
+from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
 from gage_eval.metrics.rows import Rows, check_path, pairs, places, reads_telemetry
@@ -151,7 +151,12 @@ def _labels(value: Any) -> list[str]:
     if value is None:
         return []
     if isinstance(value, dict):
-        return [f"{key}={as_text(item)}" for key, item in value.items()]
+        return [f"{key}={_label(item)}" for key, item in value.items()]
     if isinstance(value, list | tuple):
-        return list(dict.fromkeys(as_text(item) for item in value if item is not None))
-    return [as_text(value)]
+        return list(dict.fromkeys(_label(item) for item in value if item is not None))
+    return [_label(value)]
+
+
+def _label(value: Any) -> str:
+    """The text of a value, as a data file has it: a boolean is ``true`` or ``false``."""
+    return canonical_text(value) if isinstance(value, bool) else as_text(value)

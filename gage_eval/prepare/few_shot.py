@@ -72,7 +72,10 @@ class FewShotRules:
         if self.match is None:
             return ""
         value = compile_path(self.match).get(sample)
-        return None if value is MISSING or value is None else canonical_text(value)
+        if value is MISSING or value is None:
+            return None
+        # A number or boolean matches its text: the other dataset may be a table, whose cells are text.
+        return canonical_text(canonical_text(value) if isinstance(value, int | float) else value)
 
     def material(self) -> JsonValue:
         """What determines the examples, beside the pool's artifact."""

@@ -31,7 +31,7 @@ from gage_eval.sample.rules import (
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 Name: TypeAlias = Annotated[str, StringConstraints(min_length=1)]
-Text: TypeAlias = str | int | float
+Text: TypeAlias = str | int | float | bool
 
 
 class _Closed(BaseModel):
@@ -194,7 +194,7 @@ class Sample(_Answered):
     golden_trajectories: list[list[Message]] | None = Field(None, description="Traces of a correct process.")
     sandbox: Sandbox | None = None
     metadata: JsonObject | None = Field(None, description="Of the task: source ids, split, option_map, …")
-    data_tag: dict[str, str | int | float | bool | None] | None = Field(None, description="Labels to slice by.")
+    data_tag: JsonObject | None = Field(None, description="Labels to slice by.")
     raw_assets: JsonObject | None = Field(None, description="Large raw objects; never visible to prompts.")
     sampling_params: JsonObject | None = Field(None, description="Sampling parameters of this sample.")
     generation_params: JsonObject | None = Field(None, description="Generation parameters of this sample.")

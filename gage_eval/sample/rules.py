@@ -23,6 +23,8 @@ CHOICES_ROLES = ("options", "reference")
 DROPPED_FIELDS = frozenset({"model_prompt_tmpl", "model_prompt_placeholder"})
 FEW_SHOT_FORBIDDEN = ("few_shot_examples", "predict_result", "eval_result", "raw_assets", "sandbox")
 
+# Types whose values stand for a text, their canonical JSON: an answer 7 is "7", and true is "true".
+TEXTUAL = frozenset({int, float, bool})
 _ROLES = frozenset(ROLES)
 _MEDIA = frozenset(MEDIA_TYPES)
 _Rule = Callable[[Any, str], Any]
@@ -310,18 +312,6 @@ def _sandbox(value: Any, where: str) -> dict[str, Any]:
     return out
 
 
-def _data_tag(value: Any, where: str) -> dict[str, str]:
-    if type(value) is not dict:
-        _wrong(where, "an object of labels", value)
-    out: dict[str, str] = {}
-    for key, item in value.items():
-        if type(item) is bool:
-            out[key] = "true" if item else "false"
-        elif item is not None:
-            out[key] = _text(item, f"{where}.{key}")
-    return out
-
-
 def _object(value: Any, where: str) -> dict[str, Any]:
     if type(value) is not dict:
         _wrong(where, "an object", value)
@@ -344,10 +334,10 @@ def _array(value: Any, where: str) -> list[Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """A string; a number in its canonical form."""
+    """A string; a number or a boolean in its canonical form."""
     if type(value) is str:
         return value
-    if type(value) is int or type(value) is float:
+    if type(value) in TEXTUAL:
         return canonical.canonical_text(value)
     return _wrong(where, "a string", value)
 
@@ -419,7 +409,7 @@ _FIELDS: dict[str, _Rule] = {
     "golden_trajectories": _trajectories,
     "sandbox": _sandbox,
     "metadata": _object,
-    "data_tag": _data_tag,
+    "data_tag": _object,
     "raw_assets": _object,
     "sampling_params": _object,
     "generation_params": _object,

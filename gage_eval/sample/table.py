@@ -21,8 +21,8 @@ _STRING = pa.string()
 _MEDIA = frozenset(MEDIA_TYPES)
 _TEXT_COLUMNS = ("id", "schema_version", "task_type", "label", "choices_role")
 _JSON_COLUMNS = (
-    "sandbox", "metadata", "raw_assets", "tools", "tool_choice", "sampling_params", "generation_params",
-    "eval_config", "unconditioned_input",
+    "sandbox", "metadata", "data_tag", "raw_assets", "tools", "tool_choice", "sampling_params",
+    "generation_params", "eval_config", "unconditioned_input",
 )  # fmt: skip
 # What a run writes back on a Sample has no column of its own: it travels under these names in `extra`, where
 # the contract allows no field's name.
@@ -209,14 +209,6 @@ def _few_shot_array(examples: list[dict[str, Any]]) -> pa.Array:
     )
 
 
-def _tag_array(tags: Sequence[dict[str, str] | None]) -> pa.Array:
-    # Sorted: the order in which a source wrote its labels is no difference of content.
-    pairs = [None if tag is None else sorted(tag.items()) for tag in tags]
-    flat = [pair for row in pairs if row for pair in row]
-    keys, values = _text_array([key for key, _ in flat]), _text_array([value for _, value in flat])
-    return pa.MapArray.from_arrays(_offsets(pairs), keys, values)
-
-
 def _with_runtime_fields(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     runtime = {name: sample[name] for name in _RUNTIME_FIELDS if sample.get(name) is not None}
     return {**sample, "extra": {**(sample.get("extra") or {}), **runtime}} if runtime else sample
@@ -333,7 +325,6 @@ _ENCODERS: dict[str, Callable[[list[Any]], pa.Array]] = {
     "references": lambda rows: _list_array(rows, _reference_array),
     "few_shot_examples": lambda rows: _list_array(rows, _few_shot_array),
     "golden_trajectories": lambda rows: _list_array(rows, messages_to_array),
-    "data_tag": _tag_array,
 }
 _DECODERS: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
     **dict.fromkeys(_TEXT_COLUMNS, _text_values),
@@ -344,5 +335,4 @@ _DECODERS: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
     "references": lambda array: _lists_of(array, _references_of),
     "few_shot_examples": lambda array: _lists_of(array, _few_shot_of),
     "golden_trajectories": lambda array: _lists_of(array, _conversations_of),
-    "data_tag": lambda array: [None if pairs is None else dict(pairs) for pairs in array.to_pylist()],
 }

@@ -14,7 +14,7 @@ from gage_eval import canonical
 from gage_eval.errors import InputError, closest
 from gage_eval.field_paths import MISSING, walk
 from gage_eval.sample.record import RecordRejected, kind_of
-from gage_eval.sample.rules import option_letter
+from gage_eval.sample.rules import TEXTUAL, option_letter
 
 Preprocessor: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -53,14 +53,14 @@ def first_of(record: Mapping[str, Any], fields: Iterable[str]) -> tuple[str, Any
 
 
 def text_of(value: Any, field: str) -> str:
-    """A string, or a number in canonical form.
+    """A string, or a number or boolean in canonical form.
 
     Raises:
         RecordRejected: it is something else; the reason names the field.
     """
     if type(value) is str:
         return value
-    if type(value) is int or type(value) is float:
+    if type(value) in TEXTUAL:
         return canonical.canonical_text(value)
     raise RecordRejected(f"{field}: it must be a string, not {kind_of(value)}.")
 
@@ -240,13 +240,19 @@ def choices_of(value: Any, field: str) -> list[Choice]:
 def correct_choice(value: Any, choices: list[Choice], index_base: int, field: str) -> Choice:
     """The candidate an answer means.
 
-    A number is an index, counted from ``index_base``. A string is an id, else a choice's text, else an index.
+    A number is an index, counted from ``index_base``. A string is an id, else a choice's text, else an index. A
+    boolean is the choice that reads true or false, in any case.
 
     Raises:
         RecordRejected: it means none of them, or a text that several have.
     """
     if type(value) is int:
         return _at(value - index_base, choices, value, field)
+    if type(value) is bool:
+        named = [choice for choice in choices if choice.text.strip().casefold() == canonical.canonical_text(value)]
+        if len(named) == 1:
+            return named[0]
+        raise RecordRejected(f"{field}: {canonical.canonical_text(value)} is none of the choices.")
     if type(value) is not str:
         raise RecordRejected(f"{field}: the answer must be a letter, an index or a text, not {kind_of(value)}.")
     wanted = value.strip()

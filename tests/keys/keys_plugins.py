@@ -9,7 +9,7 @@ from gage_eval.backends.dummy import Dummy, DummyConfig
 from gage_eval.client.types import Request
 from gage_eval.datasets.jsonl import JsonlLoader
 from gage_eval.standardize.base import Preprocessor
-from gage_eval.standardize.default import default
+from gage_eval.standardize.default import Default
 
 
 class OtherLoader(JsonlLoader):
@@ -37,7 +37,7 @@ class Nothing:
 
 def other_preprocess() -> Preprocessor:
     """Makes the same samples."""
-    return default()
+    return Default().to_sample
 
 
 def words(sample: dict[str, object], **kwargs: object) -> str:

@@ -267,6 +267,22 @@ def test_a_list_and_a_mapping_put_a_row_into_each_of_their_slices() -> None:
     }
 
 
+def test_a_data_tag_of_any_json_type_makes_slices_by_its_text() -> None:
+    fields: list[dict[str, Any]] = [
+        {"data_tag": {"topics": ["a", 2], "hard": True, "level": 1.5}},
+        {"data_tag": {"topics": [2], "hard": False, "level": 1.5}},
+    ]
+    slices = ["data_tag.topics", "data_tag.hard", "data_tag.level"]
+    rows = aggregated(bind("exact_match", slices=slices), ["1", "0"], fields)
+    assert {(row["slice_field"], row["slice_value"]): row["value"] for row in rows[1:]} == {
+        ("data_tag.topics", "a"): 1.0,
+        ("data_tag.topics", "2"): 0.5,
+        ("data_tag.hard", "true"): 1.0,
+        ("data_tag.hard", "false"): 0.0,
+        ("data_tag.level", "1.5"): 0.5,
+    }
+
+
 def test_slices_by_the_answer_count_the_responses_of_the_slice() -> None:
     bound = bind("exact_match", slices=["model_output.finish_reason"], on_missing_field="ignore")
     wanted = samples([sample(row, "1") for row in range(3)])

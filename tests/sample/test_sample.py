@@ -129,9 +129,20 @@ def test_some_columns_can_be_read_alone() -> None:
 
 
 def test_the_order_of_data_tags_makes_no_difference() -> None:
-    left = normalise_sample({**MINIMAL, "data_tag": {"a": "1", "b": True}})
-    right = normalise_sample({**MINIMAL, "data_tag": {"b": "true", "a": 1}})
+    left = normalise_sample({**MINIMAL, "data_tag": {"a": 1, "b": True}})
+    right = normalise_sample({**MINIMAL, "data_tag": {"b": True, "a": 1}})
     assert samples_to_table([left], [0]).equals(samples_to_table([right], [0]))
+
+
+def test_data_tags_take_any_json_and_come_back_as_they_were() -> None:
+    tags = {"topics": ["a", "b"], "hard": True, "level": 2, "share": 0.5, "source": {"year": 1999}, "none": None}
+    sample = normalise_sample({**MINIMAL, "data_tag": tags})
+    assert rows_of(samples_to_table([sample], [0]))[0]["data_tag"] == tags
+
+
+def test_a_boolean_answer_is_its_text() -> None:
+    assert normalise_sample({"id": "a", "messages": [], "references": [True]})["label"] == "true"
+    assert normalise_sample({"id": "a", "messages": [], "label": False})["label"] == "false"
 
 
 def test_as_many_row_indexes_as_samples_are_required() -> None:
@@ -241,7 +252,7 @@ def test_the_result_shares_nothing_that_can_change() -> None:
             {"sandbox": {"files": {"/etc/passwd": "x"}}},
             "sandbox.files: '/etc/passwd' leads out of the working folder.",
         ),
-        ({"data_tag": {"topics": ["a"]}}, "data_tag.topics: it must be a string, not a list (['a'])."),
+        ({"data_tag": ["a"]}, "data_tag: it must be an object, not a list (['a'])."),
         ({"choices_role": "both"}, "choices_role: it must be options or reference, not a string ('both')."),
         ({"extra": {"id": "b"}}, "extra.id: 'id' is a field of its own and belongs beside extra."),
         ({"extra": {"k": 1}, "k": 2}, "extra.k: it is given twice, in extra and beside it."),

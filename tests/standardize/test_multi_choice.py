@@ -114,7 +114,8 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
             "choices: two choices have the same id.",
         ),
         ({"answer": None}, "answer: there is no answer."),
-        ({"answer": True}, "answer: the answer must be a letter, an index or a text, not a boolean."),
+        ({"answer": [1]}, "answer: the answer must be a letter, an index or a text, not a list."),
+        ({"answer": True}, "answer: true is none of the choices."),
         ({"answer": 2}, "answer: index 2 is none of the 2 choices."),
         ({"answer": -1}, "answer: index -1 is none of the 2 choices."),
         ({"answer": "neither"}, "answer: 'neither' is none of the choices."),
@@ -134,3 +135,9 @@ def test_arguments_that_contradict_each_other_are_refused() -> None:
         factory(choices_field="a", options_field="b")
     with pytest.raises(InputError, match="answer_index_base: it is 0 or 1, not 2"):
         factory(answer_index_base=2)
+
+
+@pytest.mark.parametrize("choices", [["True", "False"], [True, False], ["true", "false"]])
+def test_a_boolean_answer_is_the_choice_that_reads_so(choices: list[Any]) -> None:
+    sample = sample_of({"question": "Is it?", "choices": choices, "answer": False})
+    assert sample["label"] == "B"

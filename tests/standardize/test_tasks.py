@@ -39,7 +39,7 @@ def test_simple_guesses_nothing() -> None:
     sample = sample_of("simple", record, instruction="Be brief.", fields={"data_tag.level": "level"})
     assert said(sample) == "2 + 2?\n\nBe brief."
     assert references(sample) == ["4", "4"]
-    assert sample["data_tag"] == {"level": "1"}
+    assert sample["data_tag"] == {"level": 1}
     assert reason("simple", {"prompt": "2 + 2?", "answer": "4"}) == "question: there is no question."
     assert reason("simple", {"question": "2 + 2?"}) == "answer: there is no answer."
     assert sample_of("simple", {"question": "2 + 2?"}, answer_field=None)["references"] == []
