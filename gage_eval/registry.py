@@ -1,4 +1,4 @@
-"""One registry for every kind of plug-in: loaders, preprocessors, backends, metrics, filters.
+"""One registry for every kind of plug-in: loaders, preprocessors, backends, metrics, filters, verdict parsers.
 
 Built-ins register with a decorator when their package is first asked for; those modules import nothing
 heavy. Other distributions add theirs by entry points of the group ``gage_eval.<kind>``; one is imported
@@ -50,6 +50,11 @@ class Plugin(Generic[T]):
     origin: str = "builtin"
     info: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def singular(self) -> str:
+        """What one of its kind is called in messages."""
+        return _singular(self.kind)
+
     def identity(self) -> JsonValue:
         """What goes into keys for this plug-in's code, and for the libraries that determine its results.
 
@@ -77,7 +82,7 @@ class Plugin(Generic[T]):
             return metadata.version(library)
         except metadata.PackageNotFoundError:
             raise InputError(
-                f"{self.kind.removesuffix('s')} {self.name} needs {library}, which is not installed: "
+                f"{self.singular} {self.name} needs {library}, which is not installed: "
                 "pip install 'gage-eval[metrics]'."
             ) from None
 
@@ -149,7 +154,7 @@ class Registry(Generic[T]):
 
     @property
     def singular(self) -> str:
-        return self.kind.removesuffix("s")
+        return _singular(self.kind)
 
     @cached_property
     def _entry_points(self) -> dict[str, metadata.EntryPoint]:
@@ -248,6 +253,10 @@ def _without_folders(path: str) -> str:
     return f"{Path(module).name}:{attribute}" if colon and module.endswith(".py") else path
 
 
+def _singular(kind: str) -> str:
+    return kind.removesuffix("s").replace("_", " ")
+
+
 def _where(obj: Any) -> str:
     return f"{getattr(obj, '__module__', '?')}.{getattr(obj, '__qualname__', repr(obj))}"
 
@@ -257,8 +266,10 @@ preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.standardize"
 backends: Registry[Any] = Registry("backends", "gage_eval.backends")
 metrics: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin")
 filters: Registry[Any] = Registry("filters", "gage_eval.metrics.filters")
+verdict_parsers: Registry[Any] = Registry("verdict_parsers", "gage_eval.metrics.verdict_parsers")
 aggregations: Registry[Any] = Registry("aggregations", "gage_eval.metrics.aggregations")
 
 ALL: dict[str, Registry[Any]] = {
-    registry.kind: registry for registry in (loaders, preprocessors, backends, metrics, filters, aggregations)
+    registry.kind: registry
+    for registry in (loaders, preprocessors, backends, metrics, filters, verdict_parsers, aggregations)
 }

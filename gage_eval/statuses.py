@@ -28,6 +28,7 @@ Reason: TypeAlias = Literal[
     "judge_failed",
     "judge_refused",
     "no_verdict",
+    "parser_failed",
 ]
 """Why a row has no score or no verdict, or has the score of an answer nobody could read. None elsewhere.
 
@@ -43,6 +44,7 @@ Reason: TypeAlias = Literal[
 - ``judge_failed``: the request to the judge failed.
 - ``judge_refused``: the judge refused to answer.
 - ``no_verdict``: the judge's answer holds no verdict, or not the value that the metric reads.
+- ``parser_failed``: the verdict parser raised an error.
 """
 
 RESPONSE_STATUSES: tuple[str, ...] = get_args(ResponseStatus)

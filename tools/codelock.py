@@ -35,7 +35,7 @@ LOCK = Path(__file__).with_name("code.lock.json")
 SEMANTIC = frozenset(
     {
         *("canonical", "field_paths", "sample", "tables", "extract", "datasets", "standardize", "prepare", "prompts"),
-        *("metrics", "stats", "backends", "scorecards", "report.summary", "client.types"),
+        *("metrics", "statuses", "stats", "backends", "scorecards", "report.summary", "client.types"),
         *("engine.episodes", "engine.generate", "engine.rows"),
         *("planning.judge_overrides", "planning.render", "planning.tool_outputs"),
         *("stages.auto_eval", "stages.generation", "stages.infer", "stages.judge", "stages.load", "stages.preprocess"),
@@ -52,7 +52,7 @@ MOVING = frozenset(
         *("engine.job", "engine.refusals", "engine.runtime", "engine.wal", "stages.base"),
     }
 )
-PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "aggregations")
+PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "verdict_parsers", "aggregations")
 
 _PACKAGE = "gage_eval"
 _NOT_CODE = (ast.Import, ast.ImportFrom)
@@ -197,7 +197,6 @@ def _roots() -> Iterator[tuple[str, tuple[int, str, str]]]:
     scoring = importlib.import_module("gage_eval.stages.auto_eval")
     yield "steps:scores", root(keys.SCORES_VERSION, scoring.scores)
     yield "steps:render", (keys.RENDER_VERSION, "gage_eval.planning.render", "RoleSource")
-    yield "steps:judge_parser", (keys.JUDGE_PARSER_VERSION, "gage_eval.stages.judge", "judgment")
     for kind in PLUGINS:
         for plugin in registry.ALL[kind]:
             if plugin.origin == "builtin":

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
-from gage_eval.metrics.base import Definition, define, define_filter
+from gage_eval.metrics.base import Definition, define, signature_of
 from gage_eval.registry import Plugin
 from tools.markdown import builtin, cell, plain, prose, text, type_name
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
-_HEAD = """# Metrics, filters and aggregations
+_HEAD = """# Metrics, filters, verdict parsers and aggregations
 
 Made from the code by `python -m tools.metrics_page`; change a docstring, not this page.
 
@@ -37,7 +37,12 @@ def page() -> str:
         lines += _metric(plugin)
     lines.append("## Filters\n\nBetween the answer and a metric; several are several results of one inference.\n")
     for plugin in builtin(registry.filters):
-        lines += _filter(plugin)
+        lines += _function(plugin)
+    lines.append(
+        "## Verdict parsers\n\nWhat a judge's `verdict_parser` names: they read the verdict out of its answer.\n"
+    )
+    for plugin in builtin(registry.verdict_parsers):
+        lines += _function(plugin)
     lines.append("## Aggregations\n")
     lines.append("| name | version | rule |\n|---|---|---|")
     for plugin in builtin(registry.aggregations):
@@ -65,11 +70,10 @@ def _metric(plugin: Plugin[Any]) -> Iterator[str]:
     yield f"- {_source(plugin)}\n"
 
 
-def _filter(plugin: Plugin[Any]) -> Iterator[str]:
-    _, signature = define_filter(plugin)
+def _function(plugin: Plugin[Any]) -> Iterator[str]:
     yield f"### {plugin.name}\n"
     yield text(plugin.obj) + "\n"
-    yield from _parameters(signature.parameters)
+    yield from _parameters(signature_of(plugin).parameters)
     yield f"- {_source(plugin)}\n"
 
 

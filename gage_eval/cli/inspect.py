@@ -140,7 +140,8 @@ def list_(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="aggregations, backends, filters, loaders, metrics, preprocessors, suites or runs; all by default.",
+            help="aggregations, backends, filters, loaders, metrics, preprocessors, verdict_parsers, suites or runs; "
+            "all by default.",
         ),
     ] = None,
     store: Store = None,
@@ -173,7 +174,7 @@ def list_(
             print(f"no {name}.")
             continue
         columns = [column for column in entries[0] if column != "info"]
-        header = [name.removesuffix("s") if column == "name" else column for column in columns]
+        header = [name.removesuffix("s").replace("_", " ") if column == "name" else column for column in columns]
         print_table(header, [[_cell(entry[column]) for column in columns] for entry in entries])
 
 
@@ -207,9 +208,9 @@ def _parameters(plugin: "Plugin[Any]") -> dict[str, Any]:
     """The parameters a config can set, with their defaults; null where there is none."""
     import inspect
 
-    if plugin.kind not in ("metrics", "filters", "preprocessors"):
+    if plugin.kind not in ("metrics", "filters", "verdict_parsers", "preprocessors"):
         return {}
-    # The positional parameters of a metric or filter are what it reads, not what one sets.
+    # The positional parameters of a metric, filter or parser are what it reads, not what one sets.
     parameters = [
         parameter
         for parameter in inspect.signature(plugin.obj).parameters.values()

@@ -188,6 +188,8 @@ class RoleAdapterConfig(ConfigModel):
     params: dict[str, JsonValue] = semantic("infer", {})
     sampling_params: dict[str, JsonValue] = semantic("infer", {})
     class_path: str | None = semantic("infer", None)
+    # Of a judge: the parser of its verdicts, a name or {name: {parameters}}.
+    verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=64)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
 
@@ -195,6 +197,12 @@ class RoleAdapterConfig(ConfigModel):
     @classmethod
     def _role_spelling(cls, data: Any) -> Any:
         return _respell(data, "role_type", ROLE_SPELLINGS)
+
+    @model_validator(mode="after")
+    def _parses_verdicts_of_judges(self) -> Self:
+        if self.verdict_parser is not None and self.role_type != "judge_model":
+            raise ValueError("only a judge_model has verdicts to parse: remove 'verdict_parser'")
+        return self
 
 
 class PromptMessage(ConfigModel):

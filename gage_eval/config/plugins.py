@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from gage_eval import registry
+from gage_eval.canonical import JsonValue
 from gage_eval.config.metrics import bound
 from gage_eval.config.models import (
     BackendEntry,
@@ -22,6 +23,7 @@ from gage_eval.config.models import (
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import InputError, closest
+from gage_eval.metrics.verdicts import read_parser
 
 
 def check_plugins(config: PipelineConfig) -> tuple[list[ConfigProblem], list[str]]:
@@ -34,6 +36,7 @@ def check_plugins(config: PipelineConfig) -> tuple[list[ConfigProblem], list[str
     for index, adapter in enumerate(config.role_adapters):
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
+        checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
     # Metrics of all tasks may read what any of them parses; `make_plan` binds them to each task.
     every = tuple({item.field: item for task in config.tasks for item in task.parse_schema}.values())
     for index, metric in enumerate(config.metrics):
@@ -125,6 +128,13 @@ class _Checker:
             # The message quotes the parameter it is about, which is the more exact place.
             named = [key for key in metric.params if f"'{key}'" in message]
             self.found.append(ConfigProblem((*loc, "params", named[0]) if named else loc, message))
+
+    def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
+        try:
+            with loading("the verdict parser"):
+                read_parser(entry)
+        except InputError as error:
+            self.found.append(ConfigProblem(loc, str(error)))
 
     def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
         try:

@@ -2,5 +2,6 @@
 
 from gage_eval.metrics.base import Score, metric, text_filter
 from gage_eval.metrics.bind import BoundMetric, bind
+from gage_eval.metrics.verdicts import Verdict, verdict_parser
 
-__all__ = ["BoundMetric", "Score", "bind", "metric", "text_filter"]
+__all__ = ["BoundMetric", "Score", "Verdict", "bind", "metric", "text_filter", "verdict_parser"]

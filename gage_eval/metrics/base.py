@@ -324,15 +324,15 @@ def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
     return function
 
 
-def define_filter(plugin: Plugin[Any]) -> tuple[Callable[..., Any], Signature]:
-    """The function of a filter and its parameters."""
+def signature_of(plugin: Plugin[Any]) -> Signature:
+    """The parameters of a filter or verdict parser."""
     hints = typing.get_type_hints(plugin.obj, include_extras=True)
     parameters = {
         parameter.name: (hints.get(parameter.name, Any), parameter.default)
         for parameter in inspect.signature(plugin.obj).parameters.values()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    return plugin.obj, Signature(f"filter {plugin.name}", parameters)
+    return Signature(f"{plugin.singular} {plugin.name}", parameters)
 
 
 def _kind(annotation: Any) -> FieldKind:

@@ -18,7 +18,8 @@ from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
-from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, plain, read_pipelines
+from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
+from gage_eval.metrics.plugin_calls import plain
 from gage_eval.metrics.rows import Rows, ScoreRows, check_path, missing_reason, reads_parsed, reads_telemetry
 from gage_eval.statuses import UNANSWERED, Reason
 
@@ -92,10 +93,7 @@ class BoundMetric:
             "metric": self.definition.plugin.identity(),
             "params": {name: plain(value) for name, value in self.params.items()},
             "paths": {item.name: path.canonical for item, path in zip(self.definition.fields, self.paths, strict=True)},
-            "filters": [
-                {"name": pipeline.name, "steps": [step.identity for step in pipeline.steps]}
-                for pipeline in self.filters
-            ],
+            "filters": [{"name": pipeline.name, "steps": pipeline.identity()} for pipeline in self.filters],
             "value_keys": list(self.value_keys),
             "default": self.default,
             # Only the strict policy can refuse what is stored already.

@@ -1,28 +1,27 @@
 """Filters applied one after another: what an entry of ``filters:`` becomes."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
-from gage_eval.metrics.base import define_filter
+from gage_eval.metrics.plugin_calls import PluginCall, read_call
 
 FilterResult: TypeAlias = str | Exception | None
 """What filters leave of a text: a text, None where nothing was found, or what they raised."""
 
 
 @dataclass(frozen=True)
-class FilterStep:
-    """One filter with its parameters; ``per_sample`` ones see all replicates of a sample (`sample_filter`)."""
+class FilterStep(PluginCall):
+    """One filter with its parameters."""
 
-    identity: JsonValue
-    function: Callable[..., Any]
-    params: Mapping[str, Any]
-    per_sample: bool = False
+    @cached_property
+    def per_sample(self) -> bool:
+        """Whether it sees all replicates of a sample (`sample_filter`)."""
+        return bool(self.plugin.info.get("per_sample"))
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,10 @@ class FilterPipeline:
 
     name: str | None
     steps: tuple[FilterStep, ...] = ()
+
+    def identity(self) -> JsonValue:
+        """What goes into keys for its filters, in order."""
+        return [step.identity() for step in self.steps]
 
     @cached_property
     def per_sample(self) -> bool:
@@ -88,34 +91,28 @@ def read_pipelines(filters: Sequence[JsonValue]) -> tuple[FilterPipeline, ...]:
     return pipelines
 
 
+def read_steps(filters: JsonValue) -> FilterPipeline:
+    """Filters of one text as one pipeline: a filter's name, ``{filter: params}``, or a list of these.
+
+    Raises:
+        InputError: an unknown filter, a parameter that does not fit, or a filter over the replicates of a sample.
+    """
+    steps = tuple(_step(item) for item in (filters if isinstance(filters, list) else [filters]))
+    if whole_sample := next((step.plugin.name for step in steps if step.per_sample), None):
+        raise InputError(f"filter {whole_sample} needs all replicates of a sample; here it would see one text.")
+    return FilterPipeline(None, steps)
+
+
 def _pipeline(item: JsonValue) -> FilterPipeline:
     if isinstance(item, Mapping) and "steps" in item:
         unknown = sorted(set(item) - {"name", "steps"})
         if unknown or not isinstance(item.get("name"), str) or not isinstance(item["steps"], list):
             raise InputError(f"filter {dict(item)!r} is not {{name: text, steps: [filters]}}.")
-        return FilterPipeline(item["name"], tuple(_step(step)[1] for step in item["steps"]))
-    name, step = _step(item)
-    return FilterPipeline(name, (step,))
+        return FilterPipeline(item["name"], tuple(_step(step) for step in item["steps"]))
+    step = _step(item)
+    return FilterPipeline(str(next(iter(item))) if isinstance(item, Mapping) else str(item), (step,))
 
 
-def _step(item: JsonValue) -> tuple[str, FilterStep]:
-    params: JsonValue = {}
-    if isinstance(item, str):
-        name = item
-    elif isinstance(item, Mapping) and len(item) == 1:
-        ((name, params),) = item.items()
-        params = params or {}
-    else:
-        raise InputError(f"filter {item!r} is neither a name nor {{name: {{parameters}}}}.")
-    if not isinstance(params, Mapping):
-        raise InputError(f"filter {name}: its parameters are {params!r}, not a mapping.")
-    plugin = registry.filters.get(str(name))
-    function, signature = define_filter(plugin)
-    values = signature.validate(params)
-    identity = {"filter": plugin.identity(), "params": {key: plain(value) for key, value in values.items()}}
-    return str(name), FilterStep(identity, function, values, bool(plugin.info.get("per_sample")))
-
-
-def plain(value: Any) -> JsonValue:
-    """A parameter as it goes into keys: a compiled pattern as its text."""
-    return value.pattern if isinstance(value, re.Pattern) else value
+def _step(item: JsonValue) -> FilterStep:
+    call = read_call(registry.filters, item)
+    return FilterStep(call.plugin, call.params)

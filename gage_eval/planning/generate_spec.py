@@ -10,8 +10,9 @@ from gage_eval.backends.base import Backend, BackendContext, build_backend
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.metrics.overrides import eval_configs
+from gage_eval.metrics.verdicts import VerdictParser, read_parser
 from gage_eval.planning.judge_overrides import NamedForJudges
-from gage_eval.planning.keys import JUDGE_PARSER_VERSION, RENDER_VERSION
+from gage_eval.planning.keys import RENDER_VERSION
 from gage_eval.store import Artifact, Store
 
 _OUTPUTS = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
@@ -120,15 +121,21 @@ class GenerateSpec:
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """The judge's render → generate, and the parser of its verdict; no `generate` means no judge.
+    """The judge's render → generate, and the parser of its verdicts; no `generate` means no judge.
 
     Attributes:
         others: the config's other judges, each asked about the samples that name it in their ``eval_config``.
+        parsers: what reads each judge's verdicts, by adapter id; the default parser for those not named.
     """
 
     task_id: str
     generate: GenerateSpec | None = None
     others: tuple[GenerateSpec, ...] = ()
+    parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
+
+    def parser_of(self, judge: GenerateSpec) -> VerdictParser:
+        """What reads a judge's verdicts."""
+        return self.parsers.get(judge.adapter_id) or read_parser()
 
     @property
     def every(self) -> tuple[GenerateSpec, ...]:
@@ -150,7 +157,7 @@ class JudgeSpec:
     def material(self) -> JsonValue:
         if self.generate is None:
             return None
-        return {"generate": self.generate.material(), "parser": JUDGE_PARSER_VERSION}
+        return {"generate": self.generate.material(), "parser": self.parser_of(self.generate).identity()}
 
     def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
         """The judges and prompts that samples name; None where they name none."""
@@ -162,7 +169,11 @@ class JudgeSpec:
         if prompts:
             material["prompts"] = _prompts(self.generate, prompts)
         others = {
-            judge.adapter_id: {"generate": judge.material(), "prompts": _prompts(judge, prompts)}
+            judge.adapter_id: {
+                "generate": judge.material(),
+                "prompts": _prompts(judge, prompts),
+                "parser": self.parser_of(judge).identity(),
+            }
             for judge in self._asked(named)
             if judge.on_demand
         }

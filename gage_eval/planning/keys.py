@@ -23,10 +23,9 @@ VERSIONS: Mapping[Stage, int] = {
     "auto_eval": 4,
     "report": 3,
 }
-# Of steps within stages: a metric's scores, the rendering of a role's requests, the reading of a judge's verdict.
+# Of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 3
 RENDER_VERSION = 1
-JUDGE_PARSER_VERSION = 4
 
 # What each stage writes at least. Other outputs are those of further judges, and of adapters that parse answers.
 OUTPUTS: Mapping[Stage, tuple[str, ...]] = {

@@ -13,6 +13,7 @@ from gage_eval.config.check import ResolvedRole, ResolvedTask, resolve
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
+from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
 from gage_eval.planning.metrics import score_spec, task_card
@@ -168,7 +169,8 @@ def _judge(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: S
         )
         for role in roles
     )
-    return JudgeSpec(task.task.task_id, own, tuple(others))
+    parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
+    return JudgeSpec(task.task.task_id, own, tuple(others), parsers)
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

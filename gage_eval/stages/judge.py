@@ -1,13 +1,13 @@
 """judge: responses → judgments, through a judge model's prompt and a parser of its verdict."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import decode
-from gage_eval.extract.brackets import double_bracketed, pairwise_verdict
+from gage_eval.canonical import canonical_text, decode
+from gage_eval.errors import InputError
+from gage_eval.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
 from gage_eval.planning.judge_overrides import COLUMN, judge_override
 from gage_eval.planning.render import RoleSource
@@ -16,10 +16,6 @@ from gage_eval.stages.generation import check_errors, generate
 from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
-
-# Matched against single stripped lines: over a whole text their time would grow with the square of its length.
-_ANSWER = re.compile(r"(?:CORRECT|ANSWER|VERDICT)\s*:\s*(.+)", re.IGNORECASE)
-_SCORE = re.compile(r"(?:SCORE|RATING)\s*:\s*(-?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
 
 def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
@@ -48,18 +44,21 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         refused = {}
         if samples.counts.get(COLUMN):
             refused = _refused(samples.read(part.index, columns=["row_index", COLUMN]), spec.generate)
-        answers = pa.concat_tables(by_one.read(part.index) for by_one in verdicts)
+        rows = [
+            _judged(row, parser, refused)
+            for answers, parser in verdicts
+            for row in answers.read(part.index).to_pylist()
+        ]
         if len(verdicts) > 1:
-            answers = answers.sort_by([("row_index", "ascending"), ("replicate", "ascending")])
-        rows = [_judged(row, refused) for row in answers.to_pylist()]
+            rows.sort(key=lambda row: (row["row_index"], row["replicate"]))
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
-    statuses = {name: sum(by_one.counts[name] for by_one in verdicts) for name in RESPONSE_STATUSES}
-    run.commit(JUDGMENTS, complete=all(by_one.complete for by_one in verdicts), counts=statuses)
+    statuses = {name: sum(answers.counts[name] for answers, _ in verdicts) for name in RESPONSE_STATUSES}
+    run.commit(JUDGMENTS, complete=all(answers.complete for answers, _ in verdicts), counts=statuses)
 
 
-def _ask(run: StageRun, spec: JudgeSpec) -> list[Artifact]:
-    """The answers of the task's judge and of each that samples name, one after the other."""
-    verdicts: list[Artifact] = []
+def _ask(run: StageRun, spec: JudgeSpec) -> list[tuple[Artifact, VerdictParser]]:
+    """The answers of the task's judge and of each that samples name, each with the parser of its verdicts."""
+    verdicts: list[tuple[Artifact, VerdictParser]] = []
     answered, whole = 0, run.input("responses").rows
     for judge in spec.asked(run.input("samples")):
         source = RoleSource.of(judge, run.env.store, run.inputs)
@@ -70,8 +69,9 @@ def _ask(run: StageRun, spec: JudgeSpec) -> list[Artifact]:
         def progress(done: int, total: int | None, before: int = answered, **figures: int | float) -> None:
             run.progress(before + done, whole, **figures)
 
-        verdicts.append(generate(run, judge, source, progress=progress))
-        answered += verdicts[-1].rows
+        answers = generate(run, judge, source, progress=progress)
+        verdicts.append((answers, spec.parser_of(judge)))
+        answered += answers.rows
     return verdicts
 
 
@@ -90,45 +90,46 @@ def _refused(samples: pa.Table, spec: GenerateSpec) -> dict[int, str]:
     return found
 
 
-def _judged(response: dict[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
-    row = judgment(response)
+def _judged(response: dict[str, Any], parser: VerdictParser, refused: Mapping[int, str]) -> dict[str, Any]:
+    row = judgment(response, parser)
     if response["row_index"] in refused:
         row |= {"reason": "invalid_override", "explanation": refused[response["row_index"]]}
     return row
 
 
-def judgment(response: dict[str, Any]) -> dict[str, Any]:
-    """A row of `tables.JUDGMENTS` from a judge's response row.
+def judgment(response: Mapping[str, Any], parser: VerdictParser) -> dict[str, Any]:
+    """A row of `tables.JUDGMENTS` from a judge's response row and the parser of its verdict.
 
-    The verdict's last ``CORRECT:``, ``ANSWER:`` or ``VERDICT:`` line is the answer, its last ``SCORE:`` or ``RATING:``
-    line the score. Without such lines they are read as by MT-bench: ``[[A]]``, ``[[B]]`` or ``[[C]]`` (a tie) the
-    answer, the first ``[[n]]`` the score. Status ``unparsed``: the judge answered and neither is there.
+    Status ``unparsed``: the judge answered and the parser found no verdict, or raised an error.
     """
-    text = response["answer"] or ""
-    lines = [line.strip() for line in text.splitlines()]
-    answers = [found[1] for line in lines if (found := _ANSWER.fullmatch(line))]
-    scores = [found[1] for line in lines if (found := _SCORE.fullmatch(line))]
-    if not answers and (verdict := pairwise_verdict(text)) is not None:
-        answers = [verdict]
-    if not scores and (rating := double_bracketed(text)) is not None:
-        scores = [rating]
-    status, reason, explanation = _standing(response, found=bool(answers or scores))
+    verdict, failure = None, None
+    if response["status"] not in UNANSWERED:
+        try:
+            verdict = parser.read(response["answer"] or "")
+        except InputError:
+            raise
+        except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs its row, not the run
+            failure = f"verdict parser {parser.plugin.name} failed: {type(error).__name__}: {error}"
+    status, reason, explanation = _standing(response, found=verdict is not None, failure=failure)
+    said = verdict or Verdict()
     return {
         "row_index": response["row_index"],
         "sample_id": response["sample_id"],
         "replicate": response["replicate"],
         "status": status,
-        "answer": answers[-1] if answers else None,
-        "score": float(scores[-1]) if scores else None,
+        "answer": said.answer,
+        "score": said.score,
         "text": response["answer"],
-        "parsed": None,
+        "parsed": canonical_text(dict(said.fields)) if said.fields else None,
         "reason": reason,
         "explanation": explanation,
         "response_key": response["response_key"],
     }
 
 
-def _standing(response: Mapping[str, Any], *, found: bool) -> tuple[str, Reason | None, str | None]:
+def _standing(
+    response: Mapping[str, Any], *, found: bool, failure: str | None
+) -> tuple[str, Reason | None, str | None]:
     """A judgment's status, reason and explanation, from the judge's response and whether a verdict was found in it."""
     status = response["status"]
     if status in UNANSWERED:
@@ -136,6 +137,8 @@ def _standing(response: Mapping[str, Any], *, found: bool) -> tuple[str, Reason 
         return status, "judge_failed" if status == "error" else "not_asked", f"the judge's response is {status}{kind}"
     if found:
         return "ok", None, None
+    if failure is not None:
+        return "unparsed", "parser_failed", failure
     if status == "refused":
         return "unparsed", "judge_refused", "the judge refused to answer"
     return "unparsed", "no_verdict", "the judge's answer holds no verdict"

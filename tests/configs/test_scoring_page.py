@@ -97,3 +97,39 @@ def test_the_pages_own_metrics_are_metrics(tmp_path: Path, monkeypatch: pytest.M
         **yaml.safe_load(block("yaml", "metrics:\n  - {metric_id: starts")),
     }
     assert numbers(tmp_path, config) == {"starts": 1.0, "lengths": 3.0}
+
+
+def judging(parser: Any, answer: str, *metrics: Any) -> dict[str, Any]:
+    """The page's judge with another parser of its verdicts, and what it answers."""
+    config = yaml.safe_load(block("yaml", "datasets:"))
+    config["backends"][1]["config"] = {"answer": answer}
+    config["role_adapters"][1]["verdict_parser"] = parser
+    return {**config, "metrics": list(metrics)}
+
+
+_GOOD = {"metric_id": "good", "implementation": "judge_threshold", "params": {"threshold": 0.7}}
+
+
+def test_the_pages_filters_read_a_verdict(tmp_path: Path) -> None:
+    adapters = yaml.safe_load(block("yaml", "role_adapters:"))["role_adapters"]
+    agreement = {
+        "metric_id": "agreement",
+        "implementation": "exact_match",
+        "params": {"prediction_field": "judge_output.answer", "label_field": "metadata.preferred"},
+    }
+    config = judging(None, '<think>So</think>{"verdict": "A", "rating": 0.8}', _GOOD, agreement)
+    assert numbers(tmp_path, {**config, "role_adapters": adapters}) == {"good": 1.0, "agreement": 0.5}
+
+
+def test_the_pages_own_parser_reads_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(block("python", "import re"))
+    passed = {
+        "metric_id": "passed",
+        "implementation": "judge_threshold",
+        "params": {"judge_field": "judge_output.passed"},
+    }
+    config = judging("mine.py:grades", "Fair.\nGrade: 8", _GOOD, passed)
+    assert numbers(tmp_path, config) == {"good": 1.0, "passed": 1.0}
+    config["role_adapters"][1]["verdict_parser"] = {"mine.py:grades": {"best": 20}}
+    assert numbers(tmp_path, config) == {"good": 0.0, "passed": 1.0}

@@ -164,6 +164,11 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
             _at("role_adapters.0.class_path", "keys_plugins:Shouting"),
             _at("role_adapters.0.class_path", "keys_plugins:Nothing", refused="has neither 'prepare' nor 'parse'"),
         ],
+        "verdict_parser": [
+            _at("role_adapters.3.verdict_parser", {"filters": {"answer": {"regex": {"pattern": "yes"}}}}),
+            _at("role_adapters.3.verdict_parser", "lines", refused="no verdict parser 'lines'"),
+            _at("role_adapters.0.verdict_parser", "default", refused="only a judge_model has verdicts"),
+        ],
         "tool_rounds": [_at("role_adapters.0.tool_rounds", 2)],
     },
     "PromptMessage": {

@@ -11,7 +11,7 @@ from gage_eval.stages import StageResult
 from gage_eval.store import Store
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-_VERSIONS = frozenset({"version", "render", "parser"})
+_VERSIONS = frozenset({"version", "render"})
 
 
 def without_versions(value: Any) -> Any:

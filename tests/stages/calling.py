@@ -7,8 +7,10 @@ from typing import Any
 
 from gage_eval import stages
 from gage_eval.backends.base import BackendContext
+from gage_eval.canonical import JsonValue
 from gage_eval.engine.runtime import Runtime
 from gage_eval.metrics import BoundMetric
+from gage_eval.metrics.verdicts import read_parser
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
 from gage_eval.planning.specs import LoadSpec, PreprocessSpec, ScoreSpec, StandardizeSpec
@@ -61,9 +63,14 @@ class Bench:
         return stages.infer(self.env, spec, prepared=prepared, samples=samples)
 
     def judge(
-        self, spec: GenerateSpec | None, others: Sequence[GenerateSpec] = (), **inputs: StageResult
+        self,
+        spec: GenerateSpec | None,
+        others: Sequence[GenerateSpec] = (),
+        parsers: Mapping[str, JsonValue] | None = None,
+        **inputs: StageResult,
     ) -> StageResult:
-        return stages.judge(self.env, JudgeSpec("t", spec, tuple(others)), **inputs)
+        read = {name: read_parser(entry) for name, entry in (parsers or {}).items()}
+        return stages.judge(self.env, JudgeSpec("t", spec, tuple(others), read), **inputs)
 
     def auto_eval(self, metrics: Sequence[BoundMetric], **inputs: StageResult) -> StageResult:
         return stages.auto_eval(self.env, ScoreSpec("t", tuple(metrics)), **inputs)

@@ -15,10 +15,12 @@ from gage_eval.canonical import digest
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
+from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
 from gage_eval.planning.render import RoleSource
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.registry import Plugin
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import serve, session_of, step_of
@@ -29,7 +31,7 @@ RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row
 
 
 def read(text: str | None, status: str = "ok") -> dict[str, Any]:
-    return judgment({**ROW, "status": status, "answer": text, "error_kind": None})
+    return judgment({**ROW, "status": status, "answer": text, "error_kind": None}, read_parser())
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,8 @@ def read(text: str | None, status: str = "ok") -> dict[str, Any]:
         ("[[A]]\nVERDICT: B", "B", None),
         ("as in [1]", None, None),
         ("[[8", None, None),
+        ("[[-8]]", None, None),
+        ("[[" + "9" * 400 + "]]", None, None),
         ("", None, None),
         (None, None, None),
     ],
@@ -110,6 +114,33 @@ def test_judgments_stand_beside_the_responses_row_by_row(bench: Bench) -> None:
         (row, replicate, 1.0) for row in range(4) for replicate in range(2)
     ]
     assert set(result.outputs) == {"judgments", "judge_responses", "judge_response_telemetry"}
+
+
+def test_another_parser_reads_the_stored_answers_and_asks_the_judge_nothing(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples)
+    inputs = {"prepared": prepared, "samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo"))}
+    judge = bench.model("judge_model", prompt="Grade: 7 of {{ model_answer }}", mode="echo")
+    first = bench.judge(judge, **inputs)
+    assert {row["status"] for row in bench.rows(first, "judgments")} == {"unparsed"}
+    again = bench.judge(judge, parsers={"a": {"filters": {"score": "first_number"}}}, **inputs)
+    assert (first.counts["sent"], again.counts["sent"]) == (4, 0)
+    assert {row["score"] for row in bench.rows(again, "judgments")} == {7.0}
+    assert again.outputs["judge_responses"] == first.outputs["judge_responses"]
+    assert bench.judge(judge, parsers={"a": {"filters": {"score": ["first_number"]}}}, **inputs).cached
+
+
+def test_a_parser_that_raises_costs_its_rows_and_says_why(bench: Bench) -> None:
+    def broken(text: str) -> Verdict:
+        return Verdict(score=float(text))
+
+    parser = VerdictParser(Plugin("verdict_parsers", "broken", broken, 1, ""), {})
+    response = {**ROW, "status": "ok", "error_kind": None}
+    assert judgment({**response, "answer": "0.5"}, parser)["score"] == 0.5
+    row = judgment({**response, "answer": "half"}, parser)
+    assert (row["status"], row["reason"], row["text"]) == ("unparsed", "parser_failed", "half")
+    assert row["explanation"] == "verdict parser broken failed: ValueError: could not convert string to float: 'half'"
+    assert judgment({**response, "answer": "nan"}, parser)["reason"] == "parser_failed"
 
 
 OWN_RULES = [
@@ -217,10 +248,10 @@ class Judges:
             on_demand=on_demand,
         )
 
-    def ask(self) -> StageResult:
+    def ask(self, **parsers: Any) -> StageResult:
         own, idle = self._judge("a", "RATING: 1"), self._judge("idle", "RATING: 9", on_demand=True)
         inputs = {"prepared": self.prepared, "samples": self.samples, "responses": self.responses}
-        return self.bench.judge(own, [self.expert, idle], **inputs)
+        return self.bench.judge(own, [self.expert, idle], parsers, **inputs)
 
 
 def test_a_sample_names_another_judge(bench: Bench) -> None:
@@ -253,6 +284,17 @@ def test_a_judge_that_samples_name_counts_in_the_key_and_one_that_nobody_names_d
     judges = Judges(bench)
     judges.expert = replace(judges.expert, adapter_id="renamed")
     assert judges.ask().key not in (first.key, again.key)
+
+
+def test_each_judge_has_its_own_parser(bench: Bench) -> None:
+    judges = Judges(bench)
+    first = judges.ask(expert={"filters": {"answer": "last_number"}})
+    rows = bench.rows(first, "judgments")[::2]
+    assert [row["score"] for row in rows] == [1.0, None, 1.0, None, None, None]
+    assert [row["answer"] for row in rows] == [None, "2", None, "7", None, None]
+    assert judges.ask(expert={"filters": {"answer": "last_number"}}).cached
+    again = judges.ask()
+    assert (again.cached, again.counts["sent"]) == (False, 0)
 
 
 def test_an_error_of_a_named_judge_leaves_the_judgments_incomplete_and_only_its_rows_are_asked_again(

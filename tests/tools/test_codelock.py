@@ -23,7 +23,7 @@ def test_the_lock_fits_the_code() -> None:
 def test_everything_that_keys_name_by_a_version_is_locked() -> None:
     names = codelock.current().keys()
     assert {f"stages:{name}" for name in ALL} <= names
-    assert {"steps:scores", "steps:render", "steps:judge_parser", "aggregations:mean"} <= names
+    assert {"steps:scores", "steps:render", "verdict_parsers:default", "aggregations:mean"} <= names
     for kind in codelock.PLUGINS:
         builtin = {f"{kind}:{plugin.name}" for plugin in registry.ALL[kind] if plugin.origin == "builtin"}
         assert builtin

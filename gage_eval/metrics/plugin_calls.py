@@ -1,0 +1,66 @@
+"""A plug-in and its parameters as one entry of a config: ``name``, or ``{name: {parameters}}``."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError
+from gage_eval.metrics.base import signature_of
+from gage_eval.registry import Plugin, Registry
+
+
+@runtime_checkable
+class HasIdentity(Protocol):
+    """A parameter that was read into an object of its own."""
+
+    def identity(self) -> JsonValue:
+        """What goes into keys for it."""
+
+
+@dataclass(frozen=True)
+class PluginCall:
+    """A filter or verdict parser with its parameters, defaults included."""
+
+    plugin: Plugin[Any]
+    params: Mapping[str, Any]
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = self.plugin.obj
+        return function
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What goes into keys: the plug-in's code and its parameters."""
+        params = {name: plain(value) for name, value in self.params.items()}
+        return {self.plugin.singular: self.plugin.identity(), "params": params}
+
+
+def read_call(plugins: Registry[Any], entry: JsonValue) -> PluginCall:
+    """The plug-in that an entry of a config names.
+
+    Raises:
+        InputError: the entry has another form, there is no such plug-in, or a parameter does not fit.
+    """
+    kind = plugins.singular
+    params: JsonValue = {}
+    if isinstance(entry, str):
+        name = entry
+    elif isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, params),) = entry.items()
+        params = params or {}
+    else:
+        raise InputError(f"{kind} {entry!r} is neither a name nor {{name: {{parameters}}}}.")
+    if not isinstance(params, Mapping):
+        raise InputError(f"{kind} {name}: its parameters are {params!r}, not a mapping.")
+    plugin = plugins.get(str(name))
+    return PluginCall(plugin, signature_of(plugin).validate(params))
+
+
+def plain(value: Any) -> JsonValue:
+    """A parameter as it goes into keys: a compiled pattern as its text."""
+    if isinstance(value, HasIdentity):
+        return value.identity()
+    return value.pattern if isinstance(value, re.Pattern) else value

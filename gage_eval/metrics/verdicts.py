@@ -1,0 +1,80 @@
+"""What a judge said, and the plug-ins that read it out of the judge's text.
+
+    @verdict_parser("out_of_five", version=1)
+    def out_of_five(text: str, *, label: str = "Grade") -> Verdict | None: ...
+
+A parser takes the text and keyword-only parameters, and returns None where it finds no verdict.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError
+from gage_eval.metrics.plugin_calls import PluginCall, read_call
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_PARSER = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge said.
+
+    Attributes:
+        answer: in words, as ``judge_output.answer``.
+        score: a finite number, as ``judge_output.score``.
+        fields: anything else, each as ``judge_output.NAME``.
+    """
+
+    answer: str | None = None
+    score: float | None = None
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class VerdictParser(PluginCall):
+    """A verdict parser with its parameters."""
+
+    def read(self, text: str) -> Verdict | None:
+        """The verdict in a judge's text; None where there is none.
+
+        Raises:
+            TypeError: the plug-in gave something that is not a verdict. Whatever else it raises goes through.
+        """
+        found = self.function(text, **self.params)
+        if found is None:
+            return None
+        if not isinstance(found, Verdict):
+            raise TypeError(f"it returned {type(found).__name__}, not a Verdict or None")
+        if found.score is not None and not math.isfinite(found.score):
+            raise TypeError(f"its score is {found.score}, not a finite number")
+        return found if found.fields or found.answer is not None or found.score is not None else None
+
+
+def verdict_parser(name: str, *, version: int = 1, one_of: Sequence[str] = ()) -> Callable[[F], F]:
+    """Decorator: register a verdict parser, a function of a text (and keyword-only parameters) that gives a `Verdict`.
+
+    Args:
+        name: the name used in configs.
+        version: raised whenever a result can change.
+        one_of: parameters of which a config must give at least one.
+    """
+    return registry.verdict_parsers.register(name, version=version, one_of=tuple(one_of))
+
+
+def read_parser(entry: JsonValue = None) -> VerdictParser:
+    """The parser that an adapter's ``verdict_parser`` names: a name, or ``{name: {parameters}}``; None for the default.
+
+    Raises:
+        InputError: there is no such parser, or a parameter does not fit.
+    """
+    call = read_call(registry.verdict_parsers, DEFAULT_PARSER if entry is None else entry)
+    needed = call.plugin.info.get("one_of", ())
+    if needed and all(call.params[name] is None for name in needed):
+        raise InputError(f"verdict parser {call.plugin.name} needs {' or '.join(map(repr, needed))}.")
+    return VerdictParser(call.plugin, call.params)
