@@ -2,9 +2,8 @@
 
 import asyncio
 import csv
-import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from glob import glob
 from pathlib import Path
 from typing import Any, Literal
@@ -13,8 +12,10 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
+from gage_eval.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.client.types import Request, Response, without_surrogates
+from gage_eval.datasets.base import lines_of, open_bytes
 from gage_eval.errors import InputError, closest
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
@@ -72,7 +73,7 @@ class Replay(BaseBackend[ReplayConfig]):
     def __init__(self, config: ReplayConfig, context: BackendContext) -> None:
         super().__init__(config, context)
         self.lookup_field = config.sample_field if config.match == "field" else None
-        self._answers: dict[str, str] = {}
+        self._answers: RecordedTexts | None = None
 
     def identity(self) -> dict[str, JsonValue]:
         """The content of the file (of several, in the order they are read), not its name.
@@ -93,10 +94,16 @@ class Replay(BaseBackend[ReplayConfig]):
         Raises:
             InputError: the file, a field, or the order of ids is not as the config says.
         """
-        self._answers = await asyncio.to_thread(self._read)
+        self._answers = await asyncio.to_thread(self._read, log_folder)
+
+    async def close(self) -> None:
+        """Let go of the answers."""
+        if self._answers is not None:
+            self._answers.close()
 
     async def call(self, request: Request, body: bytes) -> Response:
         """The recorded answer of a sample."""
+        assert self._answers is not None, "the backend is not open"
         key = self._key_of(request)
         answer = self._answers.get(key)
         if answer is not None:
@@ -131,22 +138,30 @@ class Replay(BaseBackend[ReplayConfig]):
             raise self._wrong(f"the format of '{suffix}' files is not known; set format to jsonl, json, parquet or csv")
         return _SUFFIXES[suffix]
 
-    def _read(self) -> dict[str, str]:
+    def _read(self, folder: Path | None) -> RecordedTexts:
         """Answers by key; the key of match: row is the record's position."""
-        answers: dict[str, str] = {}
-        positions: dict[str, int] = {}
+        # Beside the run, which is on a disk with room; temporary folders may be memory. The run makes it when needed.
+        answers = RecordedTexts(next((place for place in _upwards(folder) if place.is_dir()), None))
         without: Any = _ABSENT
         field = self.config.answer_field
-        for position, (key, record) in enumerate(self._keyed()):
-            answer = record if field is None else _dig(record, field)
-            if answer is _ABSENT:
-                without = record
-                continue
-            if key in positions:
-                raise self._wrong(f"records {positions[key]} and {position} (from 0) have the same id '{key}'")
-            positions[key] = position
-            answers[key] = self._as_text(answer)
-        if not answers and without is not _ABSENT:
+        try:
+            for position, (key, record) in enumerate(self._keyed()):
+                answer = record if field is None else _dig(record, field)
+                if answer is _ABSENT:
+                    without = record
+                else:
+                    answers.add(position, key, self._as_text(answer))
+            answers.seal()
+        except RepeatedKey as error:
+            answers.close()
+            raise self._wrong(
+                f"records {error.first} and {error.second} (from 0) have the same id '{error.key}'"
+            ) from None
+        except BaseException:
+            answers.close()
+            raise
+        if not len(answers) and without is not _ABSENT:
+            answers.close()
             raise self._missing("answer_field", field or "", without)
         return answers
 
@@ -155,9 +170,9 @@ class Replay(BaseBackend[ReplayConfig]):
         for file in self._files():
             records = self._records(file)
             id_field = self.config.id_field
-            by_key = isinstance(records, dict) and self.config.match != "row" and id_field is None
-            values = records.values() if isinstance(records, dict) else records
-            for key, record in records.items() if by_key else enumerate(values, position):
+            by_key = isinstance(records, Mapping) and self.config.match != "row" and id_field is None
+            values = records.values() if isinstance(records, Mapping) else records
+            for key, record in zip(records, values, strict=True) if by_key else enumerate(values, position):
                 position += 1
                 yield str(key) if by_key or self.config.match == "row" else self._id_of(record), record
 
@@ -168,23 +183,32 @@ class Replay(BaseBackend[ReplayConfig]):
             raise self._missing("id_field", name, record)
         return self._as_text(key)
 
-    def _records(self, file: Path) -> Any:
-        """A mapping, or something to iterate, of records."""
+    def _records(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
+        """A mapping, or something to iterate, of records; only a JSON document is held as a whole."""
         kind = self._format(file)
         if kind == "parquet":
             return _parquet_rows(file)
-        raw = file.read_bytes()
+        return self._document(file) if kind == "json" else self._rows(file, kind)
+
+    def _rows(self, file: Path, kind: str) -> Iterator[Any]:
+        """The records of a file of lines or of a table, one after the other."""
         try:
-            text = (gzip.decompress(raw) if file.name.endswith(".gz") else raw).decode("utf-8-sig")
-            if kind == "csv":
-                return list(csv.DictReader(io.StringIO(text, newline="")))
-            if kind == "jsonl":
-                return [self._line(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-            value = decode(text)
-        except InputError:
-            raise
+            with open_bytes(str(file)) as opened:
+                if kind == "jsonl":
+                    for number, line in enumerate(lines_of(opened, file.name), 1):
+                        if line:
+                            yield self._line(number, line)
+                else:
+                    yield from csv.DictReader(io.TextIOWrapper(opened, "utf-8-sig", newline=""))
         except (ValueError, OSError, EOFError, csv.Error) as error:
             raise self._wrong(f"cannot be read as {kind}: {error}") from error
+
+    def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
+        try:
+            with open_bytes(str(file)) as opened:
+                value = decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
+        except (ValueError, OSError, EOFError) as error:
+            raise self._wrong(f"cannot be read as json: {error}") from error
         if self.config.records_path is not None:
             found = _dig(value, self.config.records_path)
             if found is _ABSENT:
@@ -194,11 +218,11 @@ class Replay(BaseBackend[ReplayConfig]):
             raise self._wrong("the records are neither a list nor a mapping by id; set records_path")
         return value
 
-    def _line(self, number: int, line: str) -> Any:
+    def _line(self, number: int, line: bytes) -> Any:
         try:
             return decode(line)
         except ValueError as error:
-            raise self._wrong(f"line {number} is no JSON: {error}") from error
+            raise self._wrong(f"line {number} is not JSON: {error}") from error
 
     def _as_text(self, value: Any) -> str:
         if value is None:
@@ -215,6 +239,13 @@ class Replay(BaseBackend[ReplayConfig]):
         known = [str(key) for key in record] if isinstance(record, dict) else []
         there = f" Fields here: {', '.join(known[:20])}.{closest(name, known)}" if known else ""
         return InputError(f"replay: {self.config.path}: {setting}: no '{name}' in the records.{there}")
+
+
+def _upwards(folder: Path | None) -> Iterator[Path]:
+    """A folder and those it lies in."""
+    if folder is not None:
+        yield folder
+        yield from folder.parents
 
 
 def _dig(value: Any, path: str) -> Any:

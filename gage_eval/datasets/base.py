@@ -191,6 +191,21 @@ def open_bytes(path: str) -> io.BufferedReader:
         raise InputError(f"'{path}' cannot be read: {why(error)}.") from error
 
 
+def lines_of(file: io.BufferedReader, name: str, first: int = 1) -> Iterator[bytes]:
+    """The lines of an opened file without outer white space, blank ones too; ``first`` is the number of the first.
+
+    Raises:
+        InputError: a line is longer than 64 MiB.
+    """
+    number = first
+    while line := file.readline(MAX_BYTES):
+        if len(line) == MAX_BYTES and not line.endswith(b"\n"):
+            raise InputError(f"'{name}' line {number} is longer than {MAX_BYTES >> 20} MiB.")
+        # A byte order mark is not part of the first record.
+        yield line.removeprefix(b"\xef\xbb\xbf").strip()
+        number += 1
+
+
 def open_stored(path: str) -> io.BufferedReader:
     """A file for reading its bytes as they are stored.
 

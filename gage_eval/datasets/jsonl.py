@@ -8,12 +8,12 @@ from typing import Any
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import (
-    MAX_BYTES,
     Record,
     Source,
     content_hash,
     decode_line,
     find_files,
+    lines_of,
     open_bytes,
     stem,
     text_param,
@@ -124,12 +124,8 @@ def _numbered_lines(files: Sequence[str]) -> Iterator[tuple[str, int, str]]:
     for path in files:
         with open_bytes(path) as file:
             try:
-                while line := file.readline(MAX_BYTES):
+                for line in lines_of(file, Path(path).name, number + 1):
                     number += 1
-                    if len(line) == MAX_BYTES and not line.endswith(b"\n"):
-                        raise InputError(f"'{Path(path).name}' line {number} is longer than {MAX_BYTES >> 20} MiB.")
-                    # A byte order mark is no part of the first record.
-                    line = line.removeprefix(b"\xef\xbb\xbf").strip()
                     if line:
                         yield path, number, decode_line(line)
             except (OSError, EOFError) as error:

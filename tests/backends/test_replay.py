@@ -132,11 +132,11 @@ def test_a_sample_without_a_record_is_what_the_config_says(tmp_path: Path, on_mi
         ('{"id":"a","answer":1}', {"answer_field": "anser"}, "answer_field: no 'anser' in the records. Fields"),
         ('{"id":"a","answer":1}', {"answer_field": "anser"}, "Did you mean 'answer'?"),
         ('{"key":"a"}', {}, "id_field: no 'id' in the records. Fields here: key."),
-        ('{"id":1}\n{"id"', {}, "line 2 is no JSON"),
+        ('{"id":1}\n{"id"', {}, "line 2 is not JSON"),
         ("[1", {"format": "json"}, "cannot be read as json"),
         ("3", {"format": "json"}, "neither a list nor a mapping"),
         ("{}", {"format": "json", "records_path": "a.b"}, "records_path: no 'a.b'"),
-        ('{"id": NaN}', {}, "line 1 is no JSON"),
+        ('{"id": NaN}', {}, "line 1 is not JSON"),
     ],
 )
 def test_a_file_that_is_not_as_the_config_says_is_refused_in_one_sentence(
