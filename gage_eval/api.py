@@ -19,7 +19,7 @@ from gage_eval.errors import InputError
 from gage_eval.report.summary import Summary
 from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
-from gage_eval.runs.outcomes import Outcome, RowFilter
+from gage_eval.runs.outcomes import Outcome, RowFilter, needs_scores
 from gage_eval.runs.reading import RunReader
 from gage_eval.runs.rows import SampleRow
 from gage_eval.runs.stored import StoredRun
@@ -130,7 +130,7 @@ class Run:
         """
         task = self._reader.task(task_id)
         wanted = frozenset(outcomes)
-        measure = task.measure(metric) if wanted or metric else None
+        measure = task.measure(metric) if needs_scores(wanted) or metric else None
         return task.rows(RowFilter(tuple(ids), wanted, measure=measure), start=start, limit=limit)
 
     def responses(self, task_id: str | None = None) -> pa.Table:

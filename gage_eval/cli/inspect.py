@@ -161,8 +161,9 @@ def list_(
     listed = {name: _entries(name, store, output_dir) for name in wanted}
     if kind == "runs" and not json:
         from gage_eval.cli.show import print_runs
+        from gage_eval.runs.options import Locations
 
-        print_runs(listed["runs"], store, output_dir)
+        print_runs(listed["runs"], Locations.at(store, output_dir))
         return
     if json:
         print_json(listed[kind] if kind is not None else {"gage_eval": __version__, **listed})
@@ -182,9 +183,10 @@ def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[
     from gage_eval import registry
 
     if kind == "runs":
-        from gage_eval.cli.show import run_rows
+        from gage_eval.runs.listing import run_rows
+        from gage_eval.runs.options import Locations
 
-        return run_rows(store, output_dir)
+        return run_rows(Locations.at(store, output_dir))
     if kind == "suites":
         from gage_eval.config import list_suites
 

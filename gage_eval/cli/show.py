@@ -1,4 +1,4 @@
-"""gage show: runs, one run finished or under way, one sample of it."""
+"""gage show: runs, one run finished or under way, what went wrong in it, one sample of it."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +8,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StageState, StoredRun
 
 # The output of each stage that one looks at next; all of them are in the JSON.
@@ -20,93 +21,78 @@ def show(
     sample: Annotated[
         str | None, typer.Option("--sample", metavar="ID", help="This sample: what was sent, came back, and why.")
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="The task of the sample.")] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most so many runs.")] = 20,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Answers that are wrong, and why.")] = False,
+    unparsed: Annotated[bool, typer.Option("--unparsed", help="Answers that the metric could not read.")] = False,
+    truncated: Annotated[bool, typer.Option("--truncated", help="Answers cut at the token limit.")] = False,
+    refused: Annotated[bool, typer.Option("--refused", help="Answers that are refusals.")] = False,
+    error: Annotated[bool, typer.Option("--error", help="Requests that ended in an error.")] = False,
+    unscored: Annotated[bool, typer.Option("--unscored", help="Answers that nobody could score.")] = False,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="The metric that decides; the first by default.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many: 20 runs, or 10 answers of each task."),
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Look at runs, finished or under way, and at single samples."""
+    """Look at runs, finished or under way, at what went wrong in one, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
+    from gage_eval.runs.listing import run_record, run_rows
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.stored import StoredRun
+    from gage_eval.runs.reading import RunReader
 
+    flags = {
+        "wrong": wrong,
+        "unparsed": unparsed,
+        "truncated": truncated,
+        "refused": refused,
+        "error": error,
+        "unscored": unscored,
+    }
+    outcomes = [name for name, given in flags.items() if given]
+    locations = Locations.at(store, output_dir)
     if run_id is None:
-        if sample is not None or task is not None:
-            raise InputError("--sample and --task need a run: gage show RUN --sample ID.")
-        rows = run_rows(store, output_dir, limit)
+        if sample is not None or task is not None or outcomes:
+            named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
+            raise InputError(f"--sample, --task and --wrong need a run: gage show RUN {named}.")
+        rows = run_rows(locations, limit or 20)
         if json:
             print_json(rows)
         else:
-            print_runs(rows, store, output_dir)
+            print_runs(rows, locations)
         return
-    if task is not None and sample is None:
+    if sample is not None and outcomes:
+        raise InputError(f"--sample shows one sample whatever became of it; leave out --{outcomes[0]}.")
+    if task is not None and sample is None and not outcomes:
         raise InputError(f"--task names the task of a sample: gage show {run_id} --sample ID --task {task}")
-    stored = StoredRun.open(Locations.at(store, output_dir), run_id)
+    if metric is not None and not outcomes:
+        raise InputError(f"--metric decides which answers are wrong: gage show {run_id} --wrong --metric {metric}")
+    reader = RunReader.open(locations, run_id)
     if sample is not None:
         from gage_eval.cli.samples import show_sample
-        from gage_eval.runs.reading import RunReader
-        from gage_eval.store import Store as ArtifactStore
 
-        reader = RunReader(stored, ArtifactStore.open(stored.folder.locations.store, read_only=True))
         show_sample(reader, sample, task, json=json)
+    elif outcomes:
+        from gage_eval.cli.wrong import show_outcomes
+
+        show_outcomes(reader, outcomes, task_id=task, metric=metric, limit=limit or 10, json=json)
     elif json:
-        print_json(_as_record(stored))
+        print_json(run_record(reader.stored))
     else:
-        _show_run(stored)
+        _show_run(reader.stored)
 
 
-def run_rows(store: str | None, output_dir: str | None, limit: int | None = None) -> list[dict[str, Any]]:
-    """The runs as records, newest first: run, name, status, started, tasks, headline score."""
-    from itertools import islice
-
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.stored import stored_runs
-
-    return [_row(stored) for stored in islice(stored_runs(Locations.at(store, output_dir)), limit)]
-
-
-def _row(stored: "StoredRun") -> dict[str, Any]:
-    from gage_eval.errors import InputError
-
-    try:
-        record = stored.record
-    except InputError:
-        # One damaged folder must not hide the other runs.
-        return dict.fromkeys(("run", "name", "status", "started", "tasks", "score")) | {
-            "run": stored.run_id,
-            "status": "damaged",
-        }
-    return {
-        "run": stored.run_id,
-        "name": record["name"],
-        "status": stored.standing,
-        "started": record["created"],
-        "tasks": list(record["tasks"]),
-        "score": _headline(stored) if record["status"] == "completed" else None,
-    }
-
-
-def _headline(stored: "StoredRun") -> str | None:
-    """The first metric of the first task; None also where the summary cannot be read, as the run's own page says."""
-    from gage_eval.errors import InputError
-    from gage_eval.report.console import score_text
-
-    try:
-        metrics = stored.summary.metrics
-    except InputError:
-        return None
-    return f"{metrics[0].name} {score_text(metrics[0])}" if metrics else None
-
-
-def print_runs(rows: list[dict[str, Any]], store: str | None, output_dir: str | None) -> None:
-    """Print `run_rows` as a table."""
+def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
+    """Print `gage_eval.runs.listing.run_rows` as a table."""
     from gage_eval.cli.output import print_table
-    from gage_eval.runs.options import Locations
 
     if not rows:
-        print(f"no runs in {Locations.at(store, output_dir).runs}. Start one: gage run CONFIG, or gage suite demo")
+        print(f"no runs in {locations.runs}. Start one: gage run CONFIG, or gage suite demo")
     else:
         print_table(
             ("run", "name", "status", "started", "tasks", "score"),
@@ -123,31 +109,6 @@ def print_runs(rows: list[dict[str, Any]], store: str | None, output_dir: str | 
             ],
             right=("tasks",),
         )
-
-
-def _as_record(stored: "StoredRun") -> dict[str, Any]:
-    stages = [
-        {
-            "task_id": state.task_id,
-            "stage": state.stage,
-            "state": state.state,
-            "done": state.done,
-            "total": state.total,
-            "figures": state.figures,
-            "outputs": state.outputs,
-            "error": state.error,
-        }
-        for state in stored.stages.values()
-    ]
-    finished = stored.status == "completed"
-    return {
-        "run_id": stored.run_id,
-        "folder": stored.folder.url,
-        "status": stored.standing,
-        "record": stored.record,
-        "stages": stages,
-        "summary": stored.summary.model_dump(mode="json") if finished else None,
-    }
 
 
 def _show_run(stored: "StoredRun") -> None:

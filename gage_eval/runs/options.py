@@ -94,8 +94,12 @@ class Locations:
         return cls(url, output_dir or settings.save_dir or f"{url.rstrip('/')}/runs")
 
     def again(self, run_id: str) -> str:
-        """The command that goes on with a run of these locations, with the options that lead there from here."""
-        said = ["gage", "resume", run_id]
+        """The command that resumes a run of these locations."""
+        return self.command("resume", run_id)
+
+    def command(self, *words: str) -> str:
+        """A ``gage`` command about these locations, with the options that lead there from here."""
+        said = ["gage", *words]
         reached = Locations.at()
         if self.store != reached.store:
             said += ["--store", self.store]

@@ -1,6 +1,6 @@
 """Right, wrong, unparsed, truncated: what became of each answer, from a few light columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -55,6 +55,11 @@ def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -
     return [*primary, *(one for place, one in found.items() if place not in first)]
 
 
+def needs_scores(outcomes: Collection[str]) -> bool:
+    """Whether a metric decides about one of these outcomes; the others are in the responses."""
+    return not _OF_SCORE.isdisjoint(outcomes)
+
+
 @dataclass(frozen=True)
 class RowFilter:
     """Which samples to read; one that has several answers fits when any of them does.
@@ -72,7 +77,7 @@ class RowFilter:
     measure: Measure | None = None
 
     def __post_init__(self) -> None:
-        if self.measure is None and self.outcomes & _OF_SCORE:
+        if self.measure is None and needs_scores(self.outcomes):
             raise ValueError(f"{', '.join(sorted(self.outcomes & _OF_SCORE))}: name the measure this is about")
 
     @property

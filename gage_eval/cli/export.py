@@ -1,0 +1,45 @@
+"""gage export."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import OutputDir, Store
+
+
+@app.command("export")
+def export_(
+    run_id: Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")],
+    format_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="samples_jsonl (default), samples_parquet, per_sample_json or canonical_answers; may be repeated.",
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="A folder; the run's own by default.")] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+) -> None:
+    """Write the samples of a run with their responses and scores."""
+    from gage_eval.cli.output import shown_place
+    from gage_eval.errors import InputError, closest
+    from gage_eval.runs.export import KINDS, LocalTarget, Target, export
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+
+    formats = list(dict.fromkeys(format_ or ["samples_jsonl"]))
+    for name in formats:
+        if name not in KINDS:
+            raise InputError(f"--format '{name}' is unknown. Formats: {', '.join(KINDS)}.{closest(name, list(KINDS))}")
+    reader = RunReader.open(Locations.at(store, output_dir), run_id)
+    folder = reader.stored.folder
+    target: Target = folder if to is None else LocalTarget.made(to)
+    tasks = reader.tasks(task)
+    for name in formats:
+        written = export(tasks, name, target)
+        print(shown_place(folder.place(written) if to is None else str(to.absolute() / written)))

@@ -1,0 +1,141 @@
+"""gage show RUN --wrong and the like: which answers, what was expected, what was read, and why."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from gage_eval.cli.output import print_json
+from gage_eval.report.console import clean, counted, folded, padded, terminal_width
+
+if TYPE_CHECKING:
+    from gage_eval.runs.explain import ExplainedAnswer, Tally
+    from gage_eval.runs.outcomes import RowFilter
+    from gage_eval.runs.reading import RunReader, TaskReader
+
+_SHORT, _LONG = 30, 60
+_WORDS = {"error": "in error"}
+
+
+def show_outcomes(
+    reader: "RunReader", outcomes: Sequence[str], *, task_id: str | None, metric: str | None, limit: int, json: bool
+) -> None:
+    """Print the answers of a run that have one of these outcomes.
+
+    Args:
+        reader: the run.
+        outcomes: of `gage_eval.runs.outcomes.OUTCOMES`.
+        task_id: this task only.
+        metric: the metric that decides; the primary one by default.
+        limit: answers of each task at most.
+        json: print them as JSON, with what was sent for each.
+
+    Raises:
+        InputError: no such task or metric, or a task has not come far enough.
+    """
+    from gage_eval.runs.explain import explained, tally
+
+    records = []
+    first: str | None = None
+    for task in reader.tasks(task_id):
+        where = _filter(task, outcomes, metric)
+        counts = tally(task, where)
+        if json:
+            answers = [_record(task, one) for one in explained(task, where, limit=limit)]
+            by = None if where.measure is None else where.measure.name
+            records.append({"task_id": task.task_id, "metric": by, **vars(counts), "shown": answers})
+            continue
+        found = list(explained(task, where, limit=limit))
+        print(clean(_heading(task.task_id, counts, where, outcomes)))
+        _print(found)
+        if counts.found > len(found):
+            print(f"{len(found):,} of {counts.found:,} shown; more with -n {counts.found}")
+        first = first or next((one.row.sample_id for one in found), None)
+    if json:
+        print_json(records)
+    elif first is not None:
+        # Whatever its id holds, the command can be pasted.
+        print(clean(f"open one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}"))
+
+
+def _filter(task: "TaskReader", outcomes: Sequence[str], metric: str | None) -> "RowFilter":
+    from gage_eval.runs.outcomes import OUTCOMES, RowFilter, needs_scores
+
+    wanted = frozenset(name for name in OUTCOMES if name in outcomes)
+    # A run that is not scored yet can still say what was truncated.
+    measure = task.measure(metric) if needs_scores(wanted) or metric or task.measures else None
+    return RowFilter(outcomes=wanted, measure=measure)
+
+
+def _heading(task_id: str, counts: "Tally", where: "RowFilter", outcomes: Sequence[str]) -> str:
+    what = " or ".join(_WORDS.get(name, name) for name in outcomes)
+    if where.measure is not None and "wrong" in outcomes:
+        what += f" by {where.measure.name}"
+    among = [f"{count:,} {name}" for name, count in counts.among.items() if list(outcomes) != [name]]
+    return f"{task_id} · {counts.found:,} of {counted(counts.answers, 'answer')} {what}" + (
+        f" ({', '.join(among)})" if among else ""
+    )
+
+
+def _print(answers: Sequence["ExplainedAnswer"]) -> None:
+    lines = [_cells(one) for one in answers]
+    width = terminal_width(sys.stdout)
+    widths = [max(cell_len(line[column]) for line in lines) for column in range(2)] if lines else []
+    for line in lines:
+        name, expected, *rest = line
+        start = f"{padded(name, widths[0])}  {padded(expected, widths[1])}".rstrip()
+        print(folded("   ".join([start, *rest]), width, indent=widths[0] + 2))
+
+
+def _cells(one: "ExplainedAnswer") -> list[str]:
+    name = one.row.sample_id + (f" (replicate {one.replicate})" if len(one.row.responses) > 1 else "")
+    expected = "" if one.expected is None else f"expected {_short(one.expected, _SHORT)}"
+    return [clean(name), clean(expected), *map(clean, _said(one))]
+
+
+def _said(one: "ExplainedAnswer") -> list[str]:
+    if one.failure is not None:
+        return [_short(one.failure, 2 * _LONG)]
+    answer = one.answer or ""
+    quoted = f'"{_around(answer, one.extracted)}"' if answer.strip() else "an empty answer"
+    if one.extracted is not None:
+        said = [f"read {_short(one.extracted, _SHORT)} from {quoted}"]
+    elif one.score_status == "unparsed":
+        said = [f"read nothing from {quoted}"]
+    else:
+        said = [f"answered {quoted}"]
+    if one.status == "truncated":
+        tokens = "" if one.completion_tokens is None else f" after {counted(one.completion_tokens, 'token')}"
+        said.append(f"cut at the limit{tokens}")
+    elif one.status != "ok":
+        said.append(one.status)
+    if one.value is not None and 0 < one.value < 1:
+        said.append(f"scored {one.value:.3g}")
+    if one.explanation:
+        said.append(_short(one.explanation, 2 * _LONG))
+    return said
+
+
+def _around(answer: str, extracted: str | None) -> str:
+    """A piece of the answer: where the extracted text stands last, else the end."""
+    text = " ".join(answer.split())
+    if len(text) <= _LONG:
+        return text
+    at = text.rfind(extracted) if extracted else -1
+    end = len(text) if at < 0 else min(len(text), at + len(extracted or "") + _LONG // 4)
+    start = max(0, end - _LONG)
+    return ("…" if start else "") + text[start:end].strip() + ("…" if end < len(text) else "")
+
+
+def _short(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _record(task: "TaskReader", one: "ExplainedAnswer") -> dict[str, Any]:
+    calls = task.calls(one.row)
+    return {
+        **one.as_record(),
+        "sent": [call.request for call in calls if call.stage == "infer" and call.replicate == one.replicate],
+    }
