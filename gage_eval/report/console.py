@@ -55,13 +55,49 @@ def group_lines(summary: Summary) -> list[str]:
     ]
 
 
+def slice_lines(summary: Summary) -> list[str]:
+    """``mmlu  acc  by data_tag.topic: lowest virology 0.41 ± 0.07 (n 166) · highest marketing 0.92 ± 0.03 (n 234)``.
+
+    One line per metric and slice field that has two slices or more. Lowest is the slice whose interval ends lowest, and
+    highest the one whose interval begins highest, so that a few lucky rows lead no list.
+    """
+    groups: dict[tuple[str, str, str], list[MetricSummary]] = {}
+    for task in summary.tasks:
+        for metric in task.slices:
+            if metric.value is not None:
+                groups.setdefault((task.task_id, metric.name, metric.slice_field or ""), []).append(metric)
+    return [
+        f"{clean(task_id)}  {clean(name)}  by {clean(field)} ({len(slices):,} slices): {_ends_of(slices)}"
+        for (task_id, name, field), slices in groups.items()
+        if len(slices) > 1
+    ]
+
+
+def _ends_of(slices: Sequence[MetricSummary]) -> str:
+    def value(one: MetricSummary) -> float:
+        return one.value or 0.0
+
+    lowest = min(slices, key=lambda one: value(one) if one.ci_high is None else one.ci_high)
+    highest = max(slices, key=lambda one: value(one) if one.ci_low is None else one.ci_low)
+    if value(lowest) >= value(highest):
+        lowest, highest = min(slices, key=value), max(slices, key=value)
+    if value(lowest) == value(highest):
+        return f"all {format_value(lowest.value)}"
+    return f"lowest {_slice_text(lowest)} · highest {_slice_text(highest)}"
+
+
+def _slice_text(metric: MetricSummary) -> str:
+    name = "(none)" if metric.slice_value is None else metric.slice_value
+    return f"{clean(name)} {score_text(metric)} (n {metric.n:,})"
+
+
 def artifact_rows(summary: Summary) -> list[dict[str, str]]:
     """The score table as records, for places that draw tables themselves."""
     return [dict(zip(COLUMNS, row, strict=True)) for row in score_rows(summary)]
 
 
 def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO | None = None) -> None:
-    """Print the score table, the groups, a sentence for each share above its limit, and where the report is.
+    """Print the score table, slices, groups, a sentence for each share above its limit, and where the report is.
 
     Args:
         summary: of a finished run.
@@ -75,7 +111,8 @@ def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO 
         _print_coloured(_lines(rows, width), out)
     elif rows:
         out.writelines(line + "\n" for line in plain_lines(rows))
-    for line in (*group_lines(summary), *map(clean, remarks(summary)), closing_line(summary, report)):
+    extra = (*slice_lines(summary), *group_lines(summary), *map(clean, remarks(summary)))
+    for line in (*extra, closing_line(summary, report)):
         out.write(folded(line, width) + "\n")
 
 

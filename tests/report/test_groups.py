@@ -7,7 +7,7 @@ import pytest
 from run_summaries import Stage, metric_row
 
 from gage_eval.report import Summary, TaskSummary, group_summaries, run_summary, task_summary
-from gage_eval.report.console import group_lines, score_rows
+from gage_eval.report.console import group_lines, score_rows, slice_lines
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import metric_name
 
@@ -75,6 +75,26 @@ def test_slices_are_beside_the_numbers_and_never_among_them() -> None:
     assert sliced.slices[0].slice_name == "data_tag.topic = sums"
     found = summary([sliced], [])
     assert len(found.metrics) == len(score_rows(found)) == 1
+
+
+def sliced(value: float, half: float, name: str | None) -> dict[str, Any]:
+    ends = {"ci_low": value - half, "ci_high": value + half}
+    return row(value, 10, slice_field="data_tag.topic", slice_value=name, **ends)
+
+
+def test_the_console_names_the_slices_that_stand_out_and_no_lucky_handful() -> None:
+    lucky, unlucky = sliced(1.0, 0.9, "lucky"), sliced(0.0, 0.9, "unlucky")
+    found = task("a", row(0.5, 10), lucky, unlucky, sliced(0.8, 0.05, "\x1b[31msums"), sliced(0.3, 0.05, None))
+    (line,) = slice_lines(summary([found], []))
+    assert line.startswith("a  exact_match  by data_tag.topic (4 slices): lowest (none) 0.300 ")
+    assert " · highest \N{REPLACEMENT CHARACTER}[31msums 0.800 " in line
+
+
+def test_a_single_slice_and_equal_slices_name_no_extremes() -> None:
+    one = task("a", row(0.5, 10), sliced(0.5, 0.1, "x"))
+    equal = task("b", row(0.5, 10), sliced(0.5, 0.1, "x"), sliced(0.5, 0.2, "y"))
+    (line,) = slice_lines(summary([one, equal], []))
+    assert line == "b  exact_match  by data_tag.topic (2 slices): all 0.500"
 
 
 def test_the_page_shows_slices_and_groups_as_text_whatever_they_hold() -> None:
