@@ -12,6 +12,8 @@ import numpy as np
 
 _HEAD = struct.Struct("<II")
 _BUFFER = 2**20
+# Most records are no longer than this and are read at once.
+_GUESS = 1024
 
 
 class RepeatedKey(Exception):
@@ -91,10 +93,12 @@ class RecordedTexts:
 
     def _read(self, place: int) -> tuple[bytes, bytes]:
         offset = self._offsets[place]
-        head = os.pread(self._file.fileno(), _HEAD.size, offset)
-        key_bytes, text_bytes = _HEAD.unpack(head)
-        data = os.pread(self._file.fileno(), key_bytes + text_bytes, offset + _HEAD.size)
-        return data[:key_bytes], data[key_bytes:]
+        data = os.pread(self._file.fileno(), _GUESS, offset)
+        key_bytes, text_bytes = _HEAD.unpack_from(data)
+        text = _HEAD.size + key_bytes
+        if len(data) < text + text_bytes:
+            data = os.pread(self._file.fileno(), text + text_bytes, offset)
+        return data[_HEAD.size : text], data[text : text + text_bytes]
 
 
 def _bytes(text: str) -> bytes:
