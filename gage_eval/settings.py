@@ -1,27 +1,22 @@
 """Settings from the environment: ``GAGE_EVAL_*``.
 
-The command line counts before a config, a config before the environment: values that a config could hold are
-folded into it (`fold`) before anything is hashed, where it does not say. The others only say where and how fast.
+The command line counts before a config, a config before the environment: values that a config could hold are put into
+it where it leaves them unset (`gage_eval.config.environment`). The others only say where and how fast.
 Import this module where it is needed: pydantic-settings takes a while to load.
 """
 
-from typing import Any, TypeVar
+import os
 
 from pydantic import AliasChoices, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from gage_eval.config.check import expand
-from gage_eval.config.models import DatasetParams, InlineBackend, PipelineConfig
+from gage_eval.config.environment import Given, local_model
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
 from gage_eval.errors import InputError
-from gage_eval.marks import scheduling, semantic
+from gage_eval.marks import identity, scheduling, semantic
 
 PREFIX = "GAGE_EVAL_"
-_MEDIA = ("embed_local_media", "image_min_pixels", "image_max_pixels", "image_factor")
-_CONCURRENCY = frozenset({"max_concurrency", "async_max_concurrency"})
-
-_BackendT = TypeVar("_BackendT", bound=InlineBackend)
 
 
 class Settings(BaseSettings):
@@ -55,10 +50,27 @@ class Settings(BaseSettings):
         "preprocess", None, ge=1, le=1024, description="width and height of images become multiples of it"
     )
 
+    vllm_native_model_path: str | None = identity(
+        "infer",
+        None,
+        description="model of every `vllm_native` backend, whatever its config says",
+        validation_alias=AliasChoices("VLLM_NATIVE_MODEL_PATH"),
+    )
+
     @property
     def concurrency(self) -> int | None:
         """Requests in flight, whatever a config says: 1 when sequential, else None."""
         return 1 if self.sequential else None
+
+    def given(self) -> dict[str, Given]:
+        """What is set, with the variable that sets it."""
+        out = {}
+        for name in self.model_fields_set:
+            value = getattr(self, name)
+            if name == "vllm_native_model_path":
+                value = local_model(value)
+            out[name] = Given(self._variable(name), value)
+        return out
 
     def effective(self) -> list[tuple[str, str, str]]:
         """(variable, value, where from) of every setting, as ``gage doctor`` shows them; secrets masked."""
@@ -69,8 +81,19 @@ class Settings(BaseSettings):
             if is_secret_name(name) and shown:
                 shown = MASK
             where = "environment" if name in self.model_fields_set else "default"
-            rows.append((PREFIX + name.upper(), shown, where))
+            rows.append((self._variable(name), shown, where))
         return rows
+
+    def _variable(self, name: str) -> str:
+        """The variable of a setting: of several the one that is set, else the first."""
+        names = variables_of(name)
+        return next((variable for variable in names if os.environ.get(variable)), names[0])
+
+
+def variables_of(name: str) -> list[str]:
+    """The variables that a setting is read from."""
+    alias = Settings.model_fields[name].validation_alias
+    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
 
 
 def load_settings() -> Settings:
@@ -87,54 +110,3 @@ def load_settings() -> Settings:
             name = str(found.loc[-1]).upper()
             sentences.append(f"{name if name.startswith(PREFIX) else PREFIX + name} {found.message}")
         raise InputError(" ".join(sentences)) from error
-
-
-def fold(settings: Settings, config: PipelineConfig) -> PipelineConfig:
-    """The expanded config with what the environment says of it written into it.
-
-    A value the config gives itself stays: the environment is the weaker word.
-    """
-    config = expand(config)
-    given = settings.model_fields_set
-    own = {dataset.dataset_id: dataset.params for dataset in config.datasets}
-    tasks = []
-    for task in config.tasks:
-        params = own.get(task.dataset_id)
-        update: dict[str, Any] = {}
-        if settings.max_samples is not None and task.max_samples is None:
-            update["max_samples"] = settings.max_samples
-        shuffle_said = task.shuffle is not None or (params is not None and "shuffle" in params.model_fields_set)
-        if "shuffle" in given and not shuffle_said:
-            update["shuffle"] = settings.shuffle
-        seed_said = task.shuffle_seed is not None or (params is not None and "seed" in params.model_fields_set)
-        if "shuffle_seed" in given and not seed_said:
-            update["shuffle_seed"] = settings.shuffle_seed
-        tasks.append(task.model_copy(update=update))
-    datasets = [
-        dataset.model_copy(update={"params": _with_media(dataset.params, settings)}) for dataset in config.datasets
-    ]
-    backends = [_with_concurrency(backend, settings.threads) for backend in config.backends]
-    adapters = [
-        adapter.model_copy(update={"backend": _with_concurrency(adapter.backend, settings.threads)})
-        if adapter.backend is not None
-        else adapter
-        for adapter in config.role_adapters
-    ]
-    return config.model_copy(
-        update={"tasks": tasks, "datasets": datasets, "backends": backends, "role_adapters": adapters}
-    )
-
-
-def _with_concurrency(backend: _BackendT, threads: int | None) -> _BackendT:
-    if threads is None or _CONCURRENCY & backend.config.keys():
-        return backend
-    return backend.model_copy(update={"config": {**backend.config, "max_concurrency": threads}})
-
-
-def _with_media(params: DatasetParams, settings: Settings) -> DatasetParams:
-    update = {
-        name: getattr(settings, name)
-        for name in _MEDIA
-        if name in settings.model_fields_set and name not in params.model_fields_set
-    }
-    return params.model_copy(update=update)

@@ -3,25 +3,37 @@
 from typing import Any
 
 import pytest
+import yaml
 
-from gage_eval.config import PipelineConfig
-from gage_eval.errors import InputError
+from gage_eval.config import LoadedConfig, parse_config
+from gage_eval.errors import ConfigError, InputError
 from gage_eval.marks import walk_fields
-from gage_eval.settings import Settings, fold, load_settings
+from gage_eval.settings import Settings, load_settings
 
 
-def config(*, params: dict[str, Any] | None = None, task: dict[str, Any] | None = None) -> PipelineConfig:
+def loaded(
+    variables: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    params: dict[str, Any] | None = None,
+    task: dict[str, Any] | None = None,
+    **sections: Any,
+) -> LoadedConfig:
+    """A config as it is loaded where some variables are set."""
     data: dict[str, Any] = {
         "datasets": [{"dataset_id": "mine", "params": {"path": "mine.jsonl", **(params or {})}}],
         "backends": [{"backend_id": "b", "type": "dummy"}],
         "tasks": [] if task is None else [{"task_id": "t", "dataset_id": "mine", **task}],
+        **sections,
     }
-    return PipelineConfig.model_validate(data)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return parse_config(yaml.safe_dump(data), env={}, settings=load_settings().given())
 
 
 def test_every_setting_carries_a_mark() -> None:
     for name, mark, stage in walk_fields(Settings):
-        assert (stage is not None) == (mark == "semantic"), name
+        assert (stage is not None) == (mark != "scheduling"), name
 
 
 def test_defaults() -> None:
@@ -94,40 +106,74 @@ def test_effective_values_say_where_they_come_from(monkeypatch: pytest.MonkeyPat
     assert len(rows) == len(Settings.model_fields)
 
 
-class TestFold:
-    def test_values_that_change_results_go_into_the_config(self) -> None:
-        settings = Settings(max_samples=5, shuffle=True, shuffle_seed=7)
-        (task,) = fold(settings, config()).tasks
+ROWS = {"GAGE_EVAL_MAX_SAMPLES": "5", "GAGE_EVAL_SHUFFLE": "1", "GAGE_EVAL_SHUFFLE_SEED": "7"}
+
+
+class TestWhereTheConfigLeavesItUnset:
+    def test_values_that_change_results_go_into_the_config(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        (task,) = loaded(ROWS, monkeypatch).config.tasks
         assert (task.max_samples, task.shuffle, task.shuffle_seed) == (5, True, 7)
 
-    def test_the_config_s_own_word_counts_first(self) -> None:
-        settings = Settings(max_samples=5, shuffle=True, shuffle_seed=7)
+    def test_the_config_s_own_word_counts_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
         own = {"max_samples": 9, "shuffle": False, "shuffle_seed": 1}
-        (task,) = fold(settings, config(task=own)).tasks
+        (task,) = loaded(ROWS, monkeypatch, task=own).config.tasks
         assert (task.max_samples, task.shuffle, task.shuffle_seed) == (9, False, 1)
-        (task,) = fold(settings, config(params={"shuffle": False, "seed": 1})).tasks
+        (task,) = loaded(ROWS, monkeypatch, params={"shuffle": False, "shuffle_seed": 1}).config.tasks
         assert (task.shuffle, task.shuffle_seed) == (None, None)
 
-    def test_what_the_environment_does_not_say_changes_nothing(self) -> None:
-        plain = config(task={})
-        assert fold(Settings(), plain).tasks == plain.tasks
+    def test_what_the_environment_does_not_say_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        (task,) = loaded({}, monkeypatch, task={}).config.tasks
+        assert task.model_fields_set == {"task_id", "dataset_id", "steps", "adapter_id"}
 
-    def test_threads_are_the_concurrency_of_backends_that_say_none(self) -> None:
+    def test_threads_are_the_concurrency_of_backends_that_say_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         said = [
             {"backend_id": "silent", "type": "dummy"},
             {"backend_id": "own", "type": "dummy", "config": {"async_max_concurrency": 64}},
         ]
-        inline = {"adapter_id": "judge", "role_type": "judge_model", "backend": {"type": "dummy"}}
-        whole = config().model_dump(mode="json") | {"backends": said, "role_adapters": [inline]}
-        folded = fold(Settings(threads=3), PipelineConfig.model_validate(whole))
-        assert [backend.config for backend in folded.backends] == [
+        adapters = [
+            {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "own"},
+            {"adapter_id": "judge", "role_type": "judge_model", "backend": {"type": "dummy"}},
+        ]
+        given = {"GAGE_EVAL_THREADS": "3"}
+        config = loaded(given, monkeypatch, backends=said, role_adapters=adapters).config
+        assert [backend.config for backend in config.backends] == [
             {"max_concurrency": 3},
             {"async_max_concurrency": 64},
         ]
-        assert folded.role_adapters[0].backend is not None
-        assert folded.role_adapters[0].backend.config == {"max_concurrency": 3}
+        assert config.role_adapters[1].backend is not None
+        assert config.role_adapters[1].backend.config == {"max_concurrency": 3}
 
-    def test_folding_twice_changes_nothing(self) -> None:
-        settings = Settings(max_samples=5, shuffle=True, threads=3)
-        once = fold(settings, config())
-        assert fold(settings, once) == once
+    def test_media_of_every_dataset_are_sent_as_it_says(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given = {"GAGE_EVAL_IMAGE_MAX_PIXELS": "900", "GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"}
+        (dataset,) = loaded(given, monkeypatch, params={"image_max_pixels": 400}).config.datasets
+        assert (dataset.params.image_max_pixels, dataset.params.embed_local_media) == (400, True)
+
+    def test_a_value_that_does_not_fit_names_its_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(ConfigError) as caught:
+            loaded({"GAGE_EVAL_CONCURRENCY": "5000"}, monkeypatch)
+        assert str(caught.value).splitlines()[1:] == [
+            "  backends[0].config.max_concurrency: must be at most 4096, not 5000. (given by GAGE_EVAL_CONCURRENCY)"
+        ]
+
+
+class TestTheModelOfVllmNative:
+    BACKENDS = ({"backend_id": "b", "type": "vllm_native", "config": {"model_path": "old"}},)
+
+    def test_the_variable_beats_the_config(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given = {"VLLM_NATIVE_MODEL_PATH": "org/new"}
+        config = loaded(given, monkeypatch, backends=list(self.BACKENDS))
+        assert config.config.backends[0].config["model_path"] == "org/new"
+        assert str(config.origins["backends[0].config.model_path"]) == "VLLM_NATIVE_MODEL_PATH"
+
+    def test_the_command_line_beats_the_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("VLLM_NATIVE_MODEL_PATH", "org/new")
+        data = {"datasets": [{"dataset_id": "d", "params": {"path": "d.jsonl"}}], "backends": list(self.BACKENDS)}
+        text, settings = yaml.safe_dump(data), load_settings().given()
+        for changes in ({"model_path": "org/mine"}, {"overrides": ["backends.b.config.model_path=org/mine"]}):
+            config = parse_config(text, env={}, settings=settings, **changes).config
+            assert config.backends[0].config["model_path"] == "org/mine"
+
+    def test_other_backends_keep_their_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        backends = [{"backend_id": "b", "type": "vllm", "config": {"model_path": "old"}}]
+        config = loaded({"VLLM_NATIVE_MODEL_PATH": "org/new"}, monkeypatch, backends=backends).config
+        assert config.backends[0].config["model_path"] == "old"

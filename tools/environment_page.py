@@ -6,11 +6,10 @@ python -m tools.environment_page    write the page
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
 from gage_eval.marks import mark_of
-from gage_eval.settings import PREFIX, Settings
+from gage_eval.settings import Settings, variables_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "environment.md"
 
@@ -56,14 +55,9 @@ def page() -> str:
 
 def _rows() -> Iterator[str]:
     for name, field in Settings.model_fields.items():
-        variables = ", ".join(f"`{variable}`" for variable in _variables(name, field))
+        variables = ", ".join(f"`{variable}`" for variable in variables_of(name))
         stage = mark_of(Settings, name)[1]
         yield f"| {variables} | {_default(field)} | {field.description} | {f'`{stage}`' if stage else '–'} |"
-
-
-def _variables(name: str, field: FieldInfo) -> list[str]:
-    alias = field.validation_alias
-    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
 
 
 def _default(field: FieldInfo) -> str:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from gage_eval.backends.base import BackendContext, build_backend
 from gage_eval.canonical import canonical_text
-from gage_eval.config.check import Checked, ResolvedTask
 from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.plugins import find_plugin, loading
 from gage_eval.config.problems import ConfigProblem, Loc
+from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 
@@ -25,12 +25,12 @@ _CAPABILITIES: Mapping[str, str] = {
 }
 
 
-def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Iterator[ConfigProblem]:
+def check_fit(config: PipelineConfig, resolved: Resolved, base_dir: Path) -> Iterator[ConfigProblem]:
     """What does not fit.
 
     Args:
         config: a valid config.
-        checked: its cross-references, as far as they lead somewhere.
+        resolved: its cross-references, as far as they lead somewhere.
         base_dir: the folder that relative paths of the config start from.
     """
     for index, dataset in enumerate(config.datasets):
@@ -40,16 +40,12 @@ def check_fit(config: PipelineConfig, checked: Checked, base_dir: Path) -> Itera
     yield from _prompts(config)
     for index, adapter in enumerate(config.role_adapters):
         loc: Loc = ("role_adapters", index)
-        role = checked.roles.get(adapter.adapter_id)
+        role = resolved.roles.get(adapter.adapter_id)
         if role is not None:
             yield from _capabilities((*loc, "capabilities"), adapter, role.backend, base_dir)
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
-    places = {task.task_id: index for index, task in enumerate(config.tasks)}
-    for task in checked.tasks:
-        at = places.get(task.task.task_id)
-        if at is None:
-            continue  # made from a config that names no task
+    for at, task in resolved.tasks.items():
         yield from _mode(("tasks", at, "mode"), task, base_dir)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)

@@ -1,29 +1,30 @@
-"""From a file to a `LoadedConfig`, with all mistakes of the file said at once.
+"""From a file to a `LoadedConfig`: the passes over a config, each once, with all mistakes of the file said together.
 
-The order: YAML → placeholders → overrides → secrets → types and keys → cross-references → plug-ins. A mistake
-at one place does not hide those at other places; what follows from a mistake that was said is not said again.
+A mistake at one place does not hide those at other places; what follows from a mistake that was said is not said again.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from gage_eval.canonical import digest
-from gage_eval.config import secrets, yaml_lines
-from gage_eval.config.check import cross_check
+from gage_eval.config import yaml_lines
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.environment import Given, set_from_environment
 from gage_eval.config.fit import check_fit
-from gage_eval.config.interpolate import Filled, fill
+from gage_eval.config.interpolate import fill
+from gage_eval.config.merge import merge_template
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
-from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
+from gage_eval.config.plain_words import as_written
 from gage_eval.config.plugins import check_plugins
-from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.errors import ConfigError, InputError, Problem, closest
+from gage_eval.config.problems import Loc, path_text
+from gage_eval.config.resolve import ResolvedTask, resolve
+from gage_eval.config.rules import apply_rules, name_implied_tasks
+from gage_eval.config.validate import validate
+from gage_eval.errors import InputError, closest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -33,18 +34,23 @@ class LoadedConfig:
     """A config that was read and checked.
 
     Attributes:
-        config: what it says, placeholders replaced and overrides applied.
+        config: what it says, with everything written out that the command line, the environment and the rules give.
+        tasks: its tasks with all they refer to.
         text: the file as it stands, placeholders as written: this is what a run keeps.
         source: the file, as it was named.
         digest: sha256 of the canonical form of ``config``.
+        origins: where each value came from, by path, as ``tasks[0].max_samples``; a value that is not there is the
+            default. No digest holds them.
         warnings: what works but is rarely meant, one sentence each.
         base_dir: the folder that relative paths of the config start from.
     """
 
     config: PipelineConfig
+    tasks: tuple[ResolvedTask, ...]
     text: str
     source: str
     digest: str
+    origins: Mapping[str, Origin]
     warnings: tuple[str, ...]
     base_dir: Path
 
@@ -56,6 +62,7 @@ def load_config(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    settings: Mapping[str, Given] | None = None,
 ) -> LoadedConfig:
     """Read and check a PipelineConfig, or the definition of a BuiltinTemplate.
 
@@ -65,6 +72,7 @@ def load_config(
         overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
         max_samples: at most so many samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
+        settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
 
     Raises:
         InputError: the file cannot be read, or an override has no place to go.
@@ -79,6 +87,7 @@ def load_config(
         overrides=overrides,
         max_samples=max_samples,
         model_path=model_path,
+        settings=settings,
     )
 
 
@@ -91,59 +100,67 @@ def parse_config(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    settings: Mapping[str, Given] | None = None,
 ) -> LoadedConfig:
     """`load_config` for a text that is in memory; the arguments and errors are the same."""
-    filled = fill(yaml_lines.parse(text, source), os.environ if env is None else env)
-    report = _Report(filled)
-    root = _definition(filled, report)
-    if root is None:
-        raise report.error(source)
-    prefix, data = root
-    report.overridden = {
-        (*prefix, *loc) for loc in apply_overrides(data, overrides, max_samples=max_samples, model_path=model_path)
-    }
-    report.add(secrets.literals(filled.value, filled.variables))
-    config = _validate(data, prefix, report, base_dir)
-    if config is None or report.problems:
-        raise report.error(source)
+    folder = base_dir or Path()
+    document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
+    merge_template(document)
+    name_implied_tasks(document)
+    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path)
+    set_from_environment(document, settings or {})
+    apply_rules(document)
+    config = validate(document)
+    tasks = _resolve(document, config, folder) if config is not None else ()
+    if config is None or document.problems:
+        raise document.error()
     return LoadedConfig(
         config=config,
+        tasks=tasks,
         text=text,
         source=source,
         digest=digest(config.model_dump(mode="json")),
-        warnings=tuple(dict.fromkeys(report.warnings)),
-        base_dir=base_dir or Path(),
+        origins=_origins(config, document),
+        warnings=tuple(dict.fromkeys(document.warnings)),
+        base_dir=folder,
     )
 
 
-class _Report:
-    """Problems with their lines. One place has one problem, and its surroundings none that follow from it."""
+def _resolve(document: Document, config: PipelineConfig, base_dir: Path) -> tuple[ResolvedTask, ...]:
+    """The tasks, and what is wrong with what they refer to: other parts of the config, plug-ins, folders."""
+    resolved = resolve(config, base_dir)
+    document.add(resolved.found)
+    document.warnings += resolved.warnings
+    found, warnings = check_plugins(config)
+    document.add(found)
+    document.warnings += warnings
+    document.add(check_fit(config, resolved, base_dir))
+    return tuple(resolved.tasks.values())
 
-    def __init__(self, filled: Filled) -> None:
-        self.filled = filled
-        self.overridden: set[Loc] = set()
-        self.places: list[Loc] = []
-        self.problems: list[Problem] = []
-        self.warnings: list[str] = []
-        self.add(filled.found)
 
-    def add(self, found: Iterable[ConfigProblem], prefix: Loc = ()) -> None:
-        said = list(self.places)
-        for item in found:
-            loc = (*prefix, *item.loc)
-            if any(place[: len(loc)] == loc for place in said):
-                continue
-            self.places.append(loc)
-            line = self.filled.line(loc)
-            from_command = any(
-                loc[: len(place)] == place or (line is None and place[: len(loc)] == loc) for place in self.overridden
-            )
-            line = None if from_command else line
-            message = f"{item.message} (given on the command line)" if from_command else item.message
-            self.problems.append(Problem(path_text(loc), message, line))
+def _origins(config: PipelineConfig, document: Document) -> dict[str, Origin]:
+    """Where the values of a config came from, by path; those that nobody gave are left out."""
+    out = {}
+    for loc in _leaves(config.model_dump(mode="json"), ()):
+        written = as_written(loc, document.data)
+        origin = document.origin(written)
+        if origin is None:
+            # A short form holds it; a mapping that is written out would have its key.
+            around = next(end for end in range(len(written) - 1, -1, -1) if document.origin(written[:end]) is not None)
+            if not isinstance(document.given(written[:around]), dict):
+                origin = document.origin(written[:around])
+        if origin is not None:
+            out[path_text(loc)] = origin
+    return out
 
-    def error(self, source: str) -> ConfigError:
-        return ConfigError(source, sorted(self.problems, key=lambda problem: problem.line or 0))
+
+def _leaves(value: Any, loc: Loc) -> Iterator[Loc]:
+    """The places of single values and of what is empty."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if not items:
+        yield loc
+    for key, item in items:
+        yield from _leaves(item, (*loc, key))
 
 
 def _read(file: Path) -> str:
@@ -168,90 +185,3 @@ def _closest_file(file: Path) -> str:
         return f" There is no folder '{file.parent}' either."
     names = sorted(other.name for other in file.parent.iterdir() if other.suffix in _SUFFIXES)
     return closest(file.name, names)
-
-
-def _definition(filled: Filled, report: _Report) -> tuple[Loc, dict[str, Any]] | None:
-    """Where the pipeline stands in the document, and the pipeline; None when there is none, which is said."""
-    data = filled.value
-    if not isinstance(data, dict):
-        report.add([ConfigProblem((), "a config is a mapping of sections such as 'datasets' and 'backends'.")])
-        return None
-    if data.get("kind") != "BuiltinTemplate":
-        return (), data
-    definition = data.get("definition")
-    if not isinstance(definition, dict):
-        report.add(
-            [ConfigProblem(("definition",), "a BuiltinTemplate needs a 'definition', the mapping of a pipeline.")]
-        )
-        return None
-    metadata = data.get("metadata")
-    if isinstance(metadata, dict) and "metadata" not in definition:
-        shared = ("name", "description", "version")
-        definition["metadata"] = {key: metadata[key] for key in shared if metadata.get(key) is not None}
-    return ("definition",), definition
-
-
-def _validate(data: dict[str, Any], prefix: Loc, report: _Report, base_dir: Path | None) -> PipelineConfig | None:
-    try:
-        config = checked = PipelineConfig.model_validate(data)
-    except ValidationError as error:
-        report.add(plain_words(error, data, PipelineConfig), prefix)
-        mended = _without_mistakes(data, error)
-        if mended is None:
-            return None
-        config, checked = None, mended
-    references = cross_check(checked, base_dir)
-    for found, warnings in (
-        (references.found, references.warnings),
-        check_plugins(checked),
-        (check_fit(checked, references, base_dir or Path()), ()),
-    ):
-        report.add(found, prefix)
-        report.warnings += warnings
-    return config
-
-
-def _without_mistakes(data: dict[str, Any], error: ValidationError) -> PipelineConfig | None:
-    """The config less its unknown keys and wrong optional values, so that the rest of it can be checked too.
-
-    A needed word that is misspelled is taken for the one it resembles. None when something else that is needed is
-    missing or wrong: what would be said then might not be true.
-    """
-    copy = _copied(data)
-    for item in error.errors(include_url=False):
-        loc = tuple(item["loc"])
-        needed = item["type"] != "extra_forbidden" and not _optional(loc)
-        meant = get_close_matches(str(item["input"]), allowed_words(item.get("ctx", {})), n=1) if needed else []
-        if needed and not meant:
-            return None
-        written = as_written(loc, data)
-        parent: Any = copy
-        for part in written[:-1]:
-            parent = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
-        if not isinstance(parent, dict) or written[-1] not in parent:
-            return None
-        if meant:
-            parent[written[-1]] = meant[0]
-        else:
-            del parent[written[-1]]
-    try:
-        return PipelineConfig.model_validate(copy)
-    except ValidationError:
-        return None
-
-
-def _optional(loc: Loc) -> bool:
-    if len(loc) < 2 or not isinstance(loc[-1], str):
-        return False
-    model = model_at(PipelineConfig, loc[:-1])
-    return model is not None and loc[-1] in model.model_fields and not model.model_fields[loc[-1]].is_required()
-
-
-def _item(parent: Any, part: str | int) -> Any:
-    return parent[part] if isinstance(parent, list) and isinstance(part, int) and part < len(parent) else None
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value

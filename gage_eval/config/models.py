@@ -7,6 +7,7 @@ Every field carries its mark (see `gage_eval.marks`). A role adapter's and a pro
 ``infer``; for a judge or a support adapter the planner puts the same values into the key of its own stage.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -22,7 +23,8 @@ API_VERSION = "gage/v1alpha1"
 # Ids end up in paths of runs and in names of results: no separators, no leading dot, no control characters. Their
 # length stands apart from the pattern: a counted repetition of Unicode letters takes a tenth of a second to compile.
 _LONGEST_ID = 128
-Id: TypeAlias = Annotated[str, StringConstraints(pattern=r"^\w[\w.@+-]*$", max_length=_LONGEST_ID)]
+_ID = r"^\w[\w.@+-]*$"
+Id: TypeAlias = Annotated[str, StringConstraints(pattern=_ID, max_length=_LONGEST_ID)]
 
 RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
@@ -44,6 +46,11 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value can be an id."""
+    return isinstance(value, str) and len(value) <= _LONGEST_ID and re.fullmatch(_ID, value) is not None
 
 
 class ConfigModel(BaseModel):
@@ -131,22 +138,32 @@ class DatasetConfig(ConfigModel):
     def _default_loader(cls, data: Any) -> Any:
         if not isinstance(data, Mapping) or data.get("loader") is not None:
             return data
+        loader = implied_loader(data)
+        if loader is not None:
+            return {**data, "loader": loader}
         params = data.get("params")
         path = params.get("path") if isinstance(params, Mapping) else None
-        if data.get("hub"):
-            return {**data, "loader": "hf_hub"}
-        if isinstance(params, Mapping) and "records" in params:
-            return {**data, "loader": "inline"}
         if not isinstance(path, str):
             raise ValueError("needs 'loader' and 'params', or 'params.path' with a file")
-        name = path.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".xz")
-        for suffix, loader in LOADER_BY_SUFFIX.items():
-            if name.endswith(suffix):
-                return {**data, "loader": loader}
         raise ValueError(
             f"no loader is known for the ending of '{path}'; name one with 'loader', "
             f"or use {', '.join(LOADER_BY_SUFFIX)}"
         )
+
+
+def implied_loader(dataset: Mapping[str, Any]) -> str | None:
+    """The loader that a dataset without one means: by its hub, its records, or the ending of its file."""
+    params = dataset.get("params")
+    if dataset.get("hub"):
+        return "hf_hub"
+    if not isinstance(params, Mapping):
+        return None
+    if "records" in params:
+        return "inline"
+    if not isinstance(params.get("path"), str):
+        return None
+    name = params["path"].lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".xz")
+    return next((loader for suffix, loader in LOADER_BY_SUFFIX.items() if name.endswith(suffix)), None)
 
 
 class InlineBackend(ConfigModel):

@@ -5,18 +5,18 @@ id may hold dots. The value is read like one in the file (``5`` is a number, ``'
 mapping), but without placeholders.
 """
 
-import contextlib
-import os
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from gage_eval import registry
 from gage_eval.config import yaml_lines
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.environment import local_model
 from gage_eval.config.interpolate import fill
-from gage_eval.config.models import ROLE_SPELLINGS, MetricConfig
+from gage_eval.config.models import ROLE_SPELLINGS
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.config.sugar import metric_form
+from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.errors import ConfigError, InputError, closest
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
@@ -37,61 +37,62 @@ _MODEL_FIELDS = ("model_path", "model_name_or_path", "model")
 
 
 def apply_overrides(
-    data: dict[str, Any],
+    document: Document,
     overrides: Sequence[str] = (),
     *,
     max_samples: int | None = None,
     model_path: str | None = None,
-) -> list[Loc]:
-    """Change a config's values in place.
+) -> None:
+    """Put what the command line says into the config.
 
     Args:
-        data: the config as plain values, not validated yet.
+        document: the config, not validated yet.
         overrides: ``path=value`` each, applied in order.
         max_samples: the limit of every task.
         model_path: the model of the backend under test.
 
-    Returns:
-        The places that were set.
-
     Raises:
         InputError: an override that cannot be read, or a path to nothing.
     """
-    set_places = [_apply(data, text) for text in overrides]
+    for text in overrides:
+        loc = _apply(document, text)
+        if loc[0] == "datasets" and (len(loc) < 3 or loc[2] == "dataset_id"):
+            _name_tasks_again(document)
     if max_samples is not None:
         if max_samples < 1:
             raise InputError(f"--max-samples {max_samples}: give a number of samples, 1 or more.")
-        for index, task in enumerate(_tasks(data)):
-            if isinstance(task, dict):
-                task["max_samples"] = max_samples
-                set_places.append(("tasks", index, "max_samples"))
+        for index, _ in document.mappings("tasks"):
+            document.put(("tasks", index, "max_samples"), max_samples, Origin("command line", "--max-samples"))
     if model_path is not None:
-        set_places.append(_set_model(data, model_path))
-    return set_places
+        _set_model(document, model_path)
 
 
-def _apply(data: dict[str, Any], text: str) -> Loc:
+def _name_tasks_again(document: Document) -> None:
+    """Implied tasks follow the datasets that the command line gives other ids."""
+    origin = document.origin(("tasks",))
+    if origin is not None and origin.kind == "rule":
+        document.data["tasks"] = None
+        name_implied_tasks(document)
+
+
+def _apply(document: Document, text: str) -> Loc:
     path, equals, value = text.partition("=")
     segments = _INDEX.sub(r".\1", path.strip()).split(".")
     if not equals or "" in segments:
         raise InputError(f"--set {text}: write path=value, as in backends.local.config.model=name.")
-    if segments[0] == "tasks":
-        _tasks(data)
-    here: Any = data
     loc: Loc = ()
+    here: Any = document.data
     while True:
-        step, used = _step(here, segments, text, loc)
+        step, used = _step(document, here, segments, text, loc)
         segments = segments[used:]
         loc = (*loc, step)
         if not segments:
-            here[step] = _value(value, text)
+            document.put(loc, _value(value, text), Origin("command line", f"--set {path.strip()}"))
             return loc
-        if isinstance(here, dict) and here.get(step) is None:
-            here[step] = {}
-        here = here[step]
+        here = {} if isinstance(here, dict) and here.get(step) is None else here[step]
 
 
-def _step(here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | int, int]:
+def _step(document: Document, here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | int, int]:
     """The next key or index, and how many segments it took."""
     if isinstance(here, dict):
         return segments[0], 1
@@ -99,7 +100,7 @@ def _step(here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | in
         raise InputError(f"--set {text}: '{path_text(loc)}' holds a single value, nothing below it.")
     if _NUMBER.fullmatch(segments[0]) and int(segments[0]) < len(here):
         return int(segments[0]), 1
-    ids = _ids(here, loc)
+    ids = _ids(document, here, loc)
     for used in range(len(segments), 0, -1):
         name = ".".join(segments[:used])
         if name in ids:
@@ -108,7 +109,7 @@ def _step(here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | in
     raise InputError(f"--set {text}: no '{name}' in '{path_text(loc)}'. It holds: {known}.{closest(name, ids)}")
 
 
-def _ids(items: list[Any], loc: Loc) -> dict[str, int]:
+def _ids(document: Document, items: list[Any], loc: Loc) -> dict[str, int]:
     """Index by id of a list's items; short forms are written out in place, to have fields to set."""
     section = str(loc[-1]) if loc else ""
     field = _ID_FIELDS.get(section)
@@ -117,28 +118,13 @@ def _ids(items: list[Any], loc: Loc) -> dict[str, int]:
     out: dict[str, int] = {}
     for index, item in enumerate(items):
         if field == "metric_id":
-            # A short form that cannot be read is left for the check of the config to refuse.
-            with contextlib.suppress(ValueError):
-                items[index] = metric_form(item, MetricConfig.model_fields)
+            write_out_metric(document, (*loc, index))
         elif field == "step" and isinstance(item, str):
-            items[index] = {"step": item}
+            document.respell((*loc, index), {"step": item}, {"step": ()})
         name = items[index].get(field) if isinstance(items[index], dict) else None
         if isinstance(name, str):
             out.setdefault(name, index)
     return out
-
-
-def _tasks(data: dict[str, Any]) -> list[Any]:
-    """The list of tasks, with the implied ones written out (see `gage_eval.config.check.expand`)."""
-    tasks = data.get("tasks")
-    if isinstance(tasks, list) and tasks:
-        return tasks
-    datasets = data.get("datasets")
-    ids = _ids(datasets, ("datasets",)) if isinstance(datasets, list) else {}
-    if tasks in (None, []) and ids:
-        data["tasks"] = [{"task_id": name, "dataset_id": name} for name in ids]
-        return list(data["tasks"])
-    return []
 
 
 def _value(text: str, override: str) -> Any:
@@ -149,8 +135,8 @@ def _value(text: str, override: str) -> Any:
         raise InputError(f"--set {override}: {error.problems[0].message}") from error
 
 
-def _set_model(data: dict[str, Any], model_path: str) -> Loc:
-    loc, backend = _dut_backend(data)
+def _set_model(document: Document, model_path: str) -> None:
+    loc, backend = _dut_backend(document.data)
     config = backend.get("config")
     if not isinstance(config, dict):
         config = backend["config"] = {}
@@ -165,9 +151,7 @@ def _set_model(data: dict[str, Any], model_path: str) -> Loc:
         raise InputError(
             f"--model-path: backend type '{backend.get('type')}' takes no model; use --set for its settings."
         )
-    # A path on this machine counts from where the command was given, not from the config's folder.
-    config[field] = os.path.abspath(model_path) if os.path.exists(model_path) else model_path
-    return (*loc, "config", field)
+    document.put((*loc, "config", field), local_model(model_path), Origin("command line", "--model-path"))
 
 
 def _dut_backend(data: dict[str, Any]) -> tuple[Loc, dict[str, Any]]:

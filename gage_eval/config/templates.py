@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gage_eval.config.environment import Given
 from gage_eval.config.load import LoadedConfig, load_config
 from gage_eval.errors import InputError, closest
 from gage_eval.packaged import configs_dir
@@ -74,6 +75,7 @@ def load_suite(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    settings: Mapping[str, Given] | None = None,
     root: Path | None = None,
 ) -> LoadedConfig:
     """`load_config` of a built-in suite.
@@ -88,6 +90,7 @@ def load_suite(
         overrides=overrides,
         max_samples=max_samples,
         model_path=model_path,
+        settings=settings,
     )
 
 

@@ -3,8 +3,8 @@
 import glob
 from pathlib import Path
 
-from gage_eval.config.check import ResolvedTask
 from gage_eval.config.models import DatasetConfig
+from gage_eval.config.resolve import ResolvedTask
 from gage_eval.files import local_path
 from gage_eval.planning.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.prepare.few_shot import FewShotRules

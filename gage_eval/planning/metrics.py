@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from gage_eval.config.check import ResolvedTask
 from gage_eval.config.metrics import bound
+from gage_eval.config.resolve import ResolvedTask
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.scorecards.card import CardRule, card_rule, score_key

@@ -9,10 +9,10 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.role_hooks import RoleHooks
-from gage_eval.config.check import ResolvedRole, ResolvedTask, resolve
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
+from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
@@ -43,12 +43,10 @@ def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) ->
     """The specs of all tasks.
 
     Raises:
-        ConfigError: cross-references that lead nowhere.
         InputError: a metric's parameters are wrong.
     """
     around = surroundings or Surroundings()
-    resolved = resolve(loaded.config, source=loaded.source, base_dir=loaded.base_dir)
-    tasks = tuple(_task(task, resolved.config, loaded.base_dir, around) for task in resolved.tasks)
+    tasks = tuple(_task(task, loaded.config, loaded.base_dir, around) for task in loaded.tasks)
     name = loaded.config.metadata.name or Path(loaded.source).stem
     return Plan(name, tasks)
 

@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gage_eval.canonical import digest
 from gage_eval.config.load import LoadedConfig, load_config, parse_config
 from gage_eval.config.templates import load_suite, suite_path
 from gage_eval.errors import InputError, closest
@@ -119,7 +118,7 @@ def load(options: RunOptions, source: str | None = None) -> LoadedConfig:
     Raises:
         InputError: no such file or suite, it has problems, or a stage to refresh is none.
     """
-    from gage_eval.settings import fold, load_settings
+    from gage_eval.settings import load_settings
 
     unknown = [stage for stage in options.refresh if stage not in STAGES]
     if unknown:
@@ -130,12 +129,10 @@ def load(options: RunOptions, source: str | None = None) -> LoadedConfig:
         "overrides": options.overrides,
         "max_samples": options.max_samples,
         "model_path": options.model_path,
+        "settings": load_settings().given(),
     }
     if options.text is not None:
-        loaded = parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
-    elif options.config.startswith(SUITE_PREFIX):
-        loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
-    else:
-        loaded = load_config(options.config, **changes)
-    config = fold(load_settings(), loaded.config)
-    return replace(loaded, config=config, digest=digest(config.model_dump(mode="json")))
+        return parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
+    if options.config.startswith(SUITE_PREFIX):
+        return load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
+    return load_config(options.config, **changes)

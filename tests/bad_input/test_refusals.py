@@ -96,13 +96,13 @@ def test_all_mistakes_of_a_config_are_named_at_once(gage: Command, config: Path)
         ),
         (
             ("sums.yaml", "--set", "metrix.bar=1"),
-            "sums.yaml has 1 problem:\n  metrix: unknown key 'metrix'. Did you mean 'metrics'? (given on the command "
-            "line)",
+            "sums.yaml has 1 problem:\n  metrix: unknown key 'metrix'. Did you mean 'metrics'? (given by --set "
+            "metrix.bar)",
         ),
         (
             ("sums.yaml", "--set", "backends[0].config.base_url=ftp://x"),
             "sums.yaml has 1 problem:\n  backends[0].config.base_url: base_url starts with http:// or https:// and "
-            "names a host. (given on the command line)",
+            "names a host. (given by --set backends[0].config.base_url)",
         ),
         (
             ("sums.yaml", "--run-id", "../x"),

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gage_eval.config import expand, models, parse_config, resolve
+from gage_eval.config import models, parse_config
 from gage_eval.errors import ConfigError, InputError
 
 FIELDS = sorted(
@@ -40,8 +40,8 @@ QUIET = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 def is_a_config_or_says_why_not(text: str, overrides: Sequence[str] = ()) -> bool:
     """Whether a text loads, or is refused with a line of words for each mistake."""
     try:
-        config = parse_config(text, env={"X": "x"}, overrides=overrides).config
-        return len(resolve(config).tasks) == len(expand(config).tasks)
+        loaded = parse_config(text, env={"X": "x"}, overrides=overrides)
+        return len(loaded.tasks) == len(loaded.config.tasks) and bool(loaded.origins)
     except ConfigError as error:
         said = [problem.message for problem in error.problems]
     except InputError as error:

@@ -91,7 +91,7 @@ def test_a_wrong_value_says_that_the_command_line_gave_it(small: Small) -> None:
         parse_config(small(), source="mine.yaml", env={}, overrides=["datasets.mine.params.limit=many"])
     assert str(caught.value) == (
         "mine.yaml has 1 problem:\n"
-        "  datasets[0].params.limit: must be a whole number, not 'many'. (given on the command line)"
+        "  datasets[0].params.limit: must be a whole number, not 'many'. (given by --set datasets.mine.params.limit)"
     )
 
 

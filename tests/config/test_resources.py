@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+import yaml
 
-from gage_eval.config.check import ResolvedConfig, resolve
-from gage_eval.config.models import PipelineConfig
+from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.errors import ConfigError
 
 
-def resolved(type_: str, config: dict[str, Any], *requirements: dict[str, Any]) -> ResolvedConfig:
+def resolved(type_: str, config: dict[str, Any], *requirements: dict[str, Any]) -> LoadedConfig:
     """A config whose adapters, a model under test and judges, share one backend."""
     adapters = [
         {
@@ -21,8 +21,8 @@ def resolved(type_: str, config: dict[str, Any], *requirements: dict[str, Any]) 
         }
         for number, requirement in enumerate(requirements)
     ]
-    return resolve(
-        PipelineConfig.model_validate(
+    return parse_config(
+        yaml.safe_dump(
             {
                 "datasets": [{"dataset_id": "d", "params": {"path": "d.jsonl"}}],
                 "backends": [{"backend_id": "model", "type": type_, "config": config}],

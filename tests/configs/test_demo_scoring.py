@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from gage_eval import registry
-from gage_eval.config.check import resolve
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.templates import load_suite
 from gage_eval.metrics import bind
@@ -56,7 +55,7 @@ def responses_table(rows: list[dict[str, Any]], say: Say) -> pa.Table:
 
 
 def test_the_suite_has_three_tasks_on_one_local_model(demo: LoadedConfig) -> None:
-    tasks = resolve(demo.config).tasks
+    tasks = demo.tasks
     assert [task.task.task_id for task in tasks] == ["multiple_choice", "short_answer", "arithmetic"]
     assert {task.dut.backend.type for task in tasks} == {"llama_cpp"}
     assert demo.warnings == ()
@@ -66,7 +65,7 @@ def test_the_suite_has_three_tasks_on_one_local_model(demo: LoadedConfig) -> Non
 def test_each_metric_tells_right_from_wrong_on_every_row(
     demo: LoadedConfig, said: dict[str, Say], score: float
 ) -> None:
-    for task in resolve(demo.config).tasks:
+    for task in demo.tasks:
         rows, samples = rows_and_samples(demo, task.dataset.dataset_id)
         table = samples_to_table(samples, range(len(samples)))
         assert task.metrics

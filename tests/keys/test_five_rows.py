@@ -21,7 +21,7 @@ from gage_eval.settings import Settings
 # What makes no stage's key, so it has tests of its own below.
 _APART = {
     RunOptions: {"config", "text", "store", "refresh", "resume", "model_path"},
-    Settings: {"store"},
+    Settings: {"store", "vllm_native_model_path"},
 }
 
 

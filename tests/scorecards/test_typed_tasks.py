@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 import gage_eval
-from gage_eval.config.check import resolve
 from gage_eval.config.load import parse_config
 from gage_eval.errors import ConfigError, InputError
 from gage_eval.planning.plan import make_plan
@@ -77,7 +76,7 @@ def test_an_unknown_answer_type_is_a_warning_and_the_tasks_metrics_count(here: P
     given = config(tasks=[{"task_id": "t", "dataset_id": "sums", "answer_type": "nubmer"}])
     loaded = parse_config(yaml.safe_dump(given))
     assert any("no preset for answer_type 'nubmer'" in warning for warning in loaded.warnings)
-    (task,) = resolve(loaded.config).tasks
+    (task,) = loaded.tasks
     assert [metric.metric_id for metric in task.metrics] == ["exact_match"]
     card = run(here, "4", answer_type="nubmer", metrics=["exact_match"]).summary.tasks[0].score_card
     assert card is not None

@@ -1,21 +1,13 @@
-"""Cross-references of a config, and the tasks that follow from it.
+"""The pass that brings together what each task is made of, and refuses references that lead nowhere.
 
-`resolve` brings together what a task is made of: its dataset, the adapters bound to its steps with their
-backends and prompts, and its metrics. What a small config leaves out is filled in by fixed rules, never by
-guesses:
-
-* no ``tasks``: one task for each dataset, with the dataset's id;
-* no ``role_adapters``: one adapter ``dut`` on the only backend; of several backends one each, with the backend's id;
-* an adapter without a backend: the only backend;
-* no steps: ``inference`` and ``auto_eval``, with ``support`` and ``judge`` when such an adapter is declared;
-* a step without ``adapter_id``: the only adapter of its role. Several are an error that names them;
-* an ``answer_type`` without metrics: those its scoring profile has for it.
+A task has its dataset, the adapters bound to its steps with their backends and prompts, and its metrics. What a config
+leaves out was written into it before (`gage_eval.config.rules`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gage_eval.config.models import (
     BackendEntry,
@@ -33,28 +25,12 @@ from gage_eval.config.models import (
 )
 from gage_eval.config.problems import ConfigProblem, Loc, path_text, unknown
 from gage_eval.config.resources import with_gpus, with_pool
-from gage_eval.errors import ConfigError, InputError, Problem
-from gage_eval.scorecards.profile import (
-    ScoringProfile,
-    compares,
-    load_profile,
-    metric_entry,
-    no_preset,
-    resolve_metrics,
-)
+from gage_eval.config.rules import ADAPTER_KEY, ROLE_OF_STEP
+from gage_eval.config.task_metrics import metrics_of
+from gage_eval.errors import InputError
+from gage_eval.scorecards.profile import ScoringProfile, load_profile
 
 S = TypeVar("S", bound=ConfigModel)
-
-ROLE_OF_STEP: dict[StepName, RoleType] = {
-    "support": "support",
-    "inference": "dut_model",
-    "judge": "judge_model",
-}
-_BINDING_FIELD: dict[StepName, str] = {
-    "support": "support_adapter_id",
-    "inference": "adapter_id",
-    "judge": "judge_adapter_id",
-}
 
 
 @dataclass(frozen=True)
@@ -94,70 +70,32 @@ class ResolvedTask:
 
 
 @dataclass(frozen=True)
-class ResolvedConfig:
-    """An expanded config and its tasks, in the order of the config."""
-
-    config: PipelineConfig
-    tasks: list[ResolvedTask]
-    warnings: tuple[str, ...]
-
-
-def expand(config: PipelineConfig) -> PipelineConfig:
-    """The config with implied tasks and adapters written out; a second call changes nothing."""
-    update: dict[str, object] = {}
-    if not config.tasks:
-        update["tasks"] = [
-            TaskConfig(task_id=dataset.dataset_id, dataset_id=dataset.dataset_id) for dataset in config.datasets
-        ]
-    if not config.role_adapters:
-        ids = [backend.backend_id for backend in config.backends]
-        update["role_adapters"] = [
-            RoleAdapterConfig(adapter_id="dut" if len(ids) == 1 else name, role_type="dut_model", backend_id=name)
-            for name in dict.fromkeys(ids)
-        ]
-    return config.model_copy(update=update)
-
-
-def resolve(config: PipelineConfig, *, source: str = "config", base_dir: Path | None = None) -> ResolvedConfig:
-    """The tasks of a config.
-
-    Args:
-        config: a valid config, expanded or not.
-        source: how the config is called in an error.
-        base_dir: the folder that relative paths of the config start from.
-
-    Raises:
-        ConfigError: ids that are not unique, references to nothing, ambiguous roles; all of them at once.
-    """
-    resolver = _Resolver(expand(config), base_dir)
-    tasks = resolver.run()
-    if resolver.found:
-        raise ConfigError(source, [Problem(path_text(item.loc), item.message) for item in resolver.found])
-    return ResolvedConfig(resolver.config, tasks, tuple(resolver.warnings))
-
-
-@dataclass(frozen=True)
-class Checked:
+class Resolved:
     """The cross-references of a config, as far as they lead somewhere.
 
     Attributes:
         found: what is wrong with them.
         warnings: what works but is rarely meant.
         roles: adapters by id; None where what one refers to is not there.
-        tasks: those that could be brought together.
+        tasks: those that could be brought together, by their index in the config.
     """
 
     found: Sequence[ConfigProblem]
     warnings: Sequence[str]
     roles: Mapping[str, ResolvedRole | None]
-    tasks: Sequence[ResolvedTask]
+    tasks: Mapping[int, ResolvedTask]
 
 
-def cross_check(config: PipelineConfig, base_dir: Path | None = None) -> Checked:
-    """What `resolve` brings together and refuses, for a caller that knows lines."""
-    resolver = _Resolver(expand(config), base_dir)
+def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolved:
+    """The tasks of a config that the rules have been applied to.
+
+    Args:
+        config: a valid config.
+        base_dir: the folder that relative paths of the config start from.
+    """
+    resolver = _Resolver(config, base_dir)
     tasks = resolver.run()
-    return Checked(resolver.found, resolver.warnings, resolver.roles, tasks)
+    return Resolved(resolver.found, resolver.warnings, resolver.roles, tasks)
 
 
 @dataclass
@@ -167,7 +105,7 @@ class _Resolver:
     found: list[ConfigProblem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def run(self) -> list[ResolvedTask]:
+    def run(self) -> dict[int, ResolvedTask]:
         config = self.config
         if not config.datasets:
             self._add(("datasets",), "a config needs at least one dataset.")
@@ -184,7 +122,7 @@ class _Resolver:
         self.roles: dict[str, ResolvedRole | None] = {
             adapter_id: self._role(config.role_adapters.index(spec), spec) for adapter_id, spec in adapters.items()
         }
-        return [task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None]
+        return {index: task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None}
 
     def _add(self, loc: Loc, message: str) -> None:
         found = ConfigProblem(loc, message)
@@ -232,12 +170,10 @@ class _Resolver:
         self, loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, prompt: PromptConfig | None
     ) -> ResolvedRole:
         """The role with what its GPUs come to; those of all adapters of the backend count."""
-        only = backend.backend_id if len(self.backends) == 1 else None
         sharing = [
             other
             for other in self.config.role_adapters
-            if other is adapter
-            or (adapter.backend is other.backend is None and (other.backend_id or only) == backend.backend_id)
+            if other is adapter or (adapter.backend is other.backend is None and other.backend_id == backend.backend_id)
         ]
         try:
             backend, adapter = with_gpus(backend, sharing), with_pool(adapter, backend)
@@ -258,8 +194,6 @@ class _Resolver:
             if adapter.backend_id not in self.backends:
                 self._add((*loc, "backend_id"), unknown("backend", adapter.backend_id, self.backends))
             return self.backends.get(adapter.backend_id)
-        if len(self.backends) == 1:
-            return next(iter(self.backends.values()))
         self._add(loc, f"adapter '{adapter.adapter_id}' needs a 'backend_id' ({_names(self.backends)}).")
         return None
 
@@ -270,7 +204,9 @@ class _Resolver:
             self._add((*loc, "dataset_id"), unknown("dataset", task.dataset_id, self.datasets))
         examples = self._examples((*loc, "few_shot"), task)
         profile = self._profile(loc, task)
-        metrics = self._metrics(loc, task, profile)
+        self._by_id((*loc, "metric_overrides"), task.metric_overrides, lambda spec: spec.metric_id)
+        metrics, warnings = metrics_of(self.config, task, profile)
+        self.warnings += [f"{path_text((*loc, *place))}: {text}" for place, text in warnings]
         self._parse_schema((*loc, "parse_schema"), task)
         steps_loc, steps = self._steps(loc, task)
         roles: dict[StepName, ResolvedRole | None] = {}
@@ -287,7 +223,7 @@ class _Resolver:
             filled.append(step.model_copy(update={"adapter_id": adapter_id}))
         if "inference" not in roles:
             self._add(steps_loc, "the steps lack 'inference'; every task asks a model.")
-        for name, key in _BINDING_FIELD.items():
+        for name, key in ADAPTER_KEY.items():
             if getattr(task, key) is not None and name not in roles:
                 self._add((*loc, key), f"the task's steps have no '{name}'; add the step or remove '{key}'.")
         dut = roles.get("inference")
@@ -316,24 +252,17 @@ class _Resolver:
 
     def _steps(self, loc: Loc, task: TaskConfig) -> tuple[Loc, Sequence[StepConfig]]:
         """Where the steps of a task stand, and the steps."""
-        if task.steps is not None:
-            return (*loc, "steps"), task.steps
-        for section in ("custom", "builtin"):
-            shared: StepsConfig | None = getattr(self.config, section)
-            if shared is not None:
-                return (section, "steps"), shared.steps
-        declared = {adapter.role_type for adapter in self.config.role_adapters}
-        names: list[StepName] = ["inference", "auto_eval"]
-        if "judge_model" in declared:
-            names.insert(1, "judge")
-        if "support" in declared:
-            names.insert(0, "support")
-        return loc, [StepConfig(step=name) for name in names]
+        if task.steps is None:
+            for section in ("custom", "builtin"):
+                shared: StepsConfig | None = getattr(self.config, section)
+                if shared is not None:
+                    return (section, "steps"), shared.steps
+        return (*loc, "steps"), task.steps or ()
 
     def _bind(self, task_loc: Loc, step_loc: Loc, task: TaskConfig, step: StepConfig) -> str | None:
         """The id of the adapter that does a step, None when that cannot be told (and has been said)."""
         role = ROLE_OF_STEP[step.step]
-        key = _BINDING_FIELD[step.step]
+        key = ADAPTER_KEY[step.step]
         of_task: str | None = getattr(task, key)
         # The task's own word counts before that of steps it shares with others.
         if of_task is not None:
@@ -341,7 +270,8 @@ class _Resolver:
         elif step.adapter_id is not None:
             loc, name = (*step_loc, "adapter_id"), step.adapter_id
         else:
-            return self._infer_adapter(task_loc, role, key)
+            self._no_adapter(task_loc, role, key)
+            return None
         fitting = [adapter.adapter_id for adapter in self.config.role_adapters if adapter.role_type == role]
         if name not in self.roles:
             self._add(loc, unknown("adapter", name, fitting))
@@ -351,53 +281,25 @@ class _Resolver:
             return None
         return name
 
-    def _infer_adapter(self, task_loc: Loc, role: RoleType, key: str) -> str | None:
+    def _no_adapter(self, task_loc: Loc, role: RoleType, key: str) -> None:
         fitting = [adapter.adapter_id for adapter in self.config.role_adapters if adapter.role_type == role]
-        if len(fitting) == 1:
-            return fitting[0]
         if fitting:
             self._add(task_loc, f"{len(fitting)} adapters are {role} ({_names(fitting)}); say which with '{key}'.")
         elif role != "dut_model" or self.config.role_adapters:
             self._add(("role_adapters",), f"no adapter has role_type '{role}', and a step needs one.")
         else:
             self._add(("backends",), "a config needs a model: add one under 'backends'.")
-        return None
-
-    def _metrics(self, loc: Loc, task: TaskConfig, profile: ScoringProfile | None) -> tuple[MetricConfig, ...]:
-        place = (*loc, "metric_overrides")
-        overrides = self._by_id(place, task.metric_overrides, lambda spec: spec.metric_id)
-        if overrides and task.metrics_mode == "replace":
-            return tuple(overrides.values())
-        merged = {spec.metric_id: spec for spec in self.config.metrics} | overrides
-        if profile is not None and task.answer_type is not None:
-            merged = self._with_preset(loc, task, task.answer_type, profile, merged)
-        if not merged:
-            self.warnings.append(f"{path_text(loc)}: no metrics; answers are stored and nothing is scored.")
-        return tuple(merged.values())
-
-    def _with_preset(
-        self, loc: Loc, task: TaskConfig, answer_type: str, profile: ScoringProfile, own: dict[str, MetricConfig]
-    ) -> dict[str, MetricConfig]:
-        """The preset's metrics and the task's, by id; of two of one id the task's counts."""
-        if profile.get_preset(answer_type) is None:
-            what = "the task's own metrics count" if own else "the task has no metrics of its own either"
-            self.warnings.append(f"{path_text((*loc, 'answer_type'))}: {no_preset(answer_type, profile)}; {what}.")
-            return own
-        chosen = resolve_metrics(answer_type, list(own.values()), profile, mode=task.metrics_mode)
-        specs = [rule if isinstance(rule, MetricConfig) else _of_preset(rule, task) for rule in chosen]
-        return {spec.metric_id: spec for spec in specs}
 
     def _profile(self, loc: Loc, task: TaskConfig) -> ScoringProfile | None:
+        place = (*loc, "scoring_profile")
         if task.answer_type is None:
             if task.scoring_profile is not None:
-                self._add(
-                    (*loc, "scoring_profile"), "a profile scores by 'answer_type': add it, or remove the profile."
-                )
+                self._add(place, "a profile scores by 'answer_type': add it, or remove the profile.")
             return None
         try:
             return load_profile(task.scoring_profile, base_dir=self.base_dir)
         except InputError as error:
-            self._add((*loc, "scoring_profile"), str(error))
+            self._add(place, str(error))
             return None
 
     def _parse_schema(self, loc: Loc, task: TaskConfig) -> None:
@@ -405,19 +307,6 @@ class _Resolver:
         for place, name in enumerate(names):
             if name in names[:place]:
                 self._add((*loc, place, "field"), f"the field '{task.parse_schema[place].field}' is there twice.")
-
-
-def _of_preset(rule: Mapping[str, Any], task: TaskConfig) -> MetricConfig:
-    """A preset's metric; where the task parses its answers it compares the first field, unless it says otherwise."""
-    entry = metric_entry(rule)
-    params = entry["params"]
-    if (
-        task.parse_schema
-        and compares(entry["implementation"])
-        and not {"prediction_field", "pred_field"} & params.keys()
-    ):
-        entry["params"] = {**params, "prediction_field": task.parse_schema[0].field}
-    return MetricConfig.model_validate(entry)
 
 
 def _names(names: Iterable[str]) -> str:

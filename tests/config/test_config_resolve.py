@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
-from gage_eval.config import PipelineConfig, expand, models, resolve
-from gage_eval.config.check import ResolvedConfig
+from gage_eval.config import LoadedConfig, models, parse_config
 from gage_eval.errors import ConfigError
 from gage_eval.marks import walk_fields
 
@@ -19,13 +19,9 @@ JUDGE = {"adapter_id": "judge_text", "role_type": "judge_model", "backend_id": "
 TASK = {"task_id": "t", "dataset_id": "mine"}
 
 
-def config(**sections: Any) -> PipelineConfig:
+def resolved(**sections: Any) -> LoadedConfig:
     data = {"datasets": [DATA], "backends": [LOCAL], "metrics": ["exact_match"], **sections}
-    return PipelineConfig.model_validate(data)
-
-
-def resolved(**sections: Any) -> ResolvedConfig:
-    return resolve(config(**sections))
+    return parse_config(yaml.safe_dump(data, sort_keys=False), env={})
 
 
 def refused(**sections: Any) -> list[str]:
@@ -47,10 +43,6 @@ class TestWhatFollows:
             ("inference", "dut"),
             ("auto_eval", None),
         ]
-
-    def test_expanding_twice_changes_nothing(self) -> None:
-        once = expand(config())
-        assert expand(once) == once
 
     def test_without_adapters_each_of_several_backends_has_one_of_its_name(self) -> None:
         tasks = [{**TASK, "task_id": name, "adapter_id": name} for name in ("local", "other")]
@@ -175,11 +167,17 @@ class TestWhatIsRefused:
             ),
             (
                 {"role_adapters": [DUT, {**DUT, "adapter_id": "dut_docvqa"}]},
-                ["tasks[0]: 2 adapters are dut_model (dut_text, dut_docvqa); say which with 'adapter_id'."],
+                [
+                    "tasks[0]: 2 adapters are dut_model (dut_text, dut_docvqa); say which with 'adapter_id'. "
+                    "(implied: a config without tasks has one for each dataset)"
+                ],
             ),
             (
                 {"backends": [LOCAL, OTHER]},
-                ["tasks[0]: 2 adapters are dut_model (local, other); say which with 'adapter_id'."],
+                [
+                    "tasks[0]: 2 adapters are dut_model (local, other); say which with 'adapter_id'. "
+                    "(implied: a config without tasks has one for each dataset)"
+                ],
             ),
             ({"backends": []}, ["backends: a config needs a model: add one under 'backends'."]),
             (
@@ -244,7 +242,7 @@ def test_every_field_of_every_model_carries_a_mark() -> None:
 
 
 def test_models_cannot_be_changed() -> None:
-    frozen: BaseModel = config()
+    frozen: BaseModel = resolved().config
     with pytest.raises(ValueError):
         frozen.tasks = []  # type: ignore[attr-defined]
 
@@ -277,8 +275,8 @@ class TestGroups:
                 {"group_id": "g", "tasks": ["mine"]},
             ]
         ) == [
-            "groups[1]: the id 'g' is taken by groups[0]; give each its own.",
             "groups[0].tasks[0]: no task 'mien' here. Known: mine. Did you mean 'mine'?",
             "groups[0].tasks[2]: the task 'mine' is in the group twice; keep one.",
             "groups[0].metrics[0]: no metric 'exact' here. Known: exact_match. Did you mean 'exact_match'?",
+            "groups[1]: the id 'g' is taken by groups[0]; give each its own.",
         ]

@@ -1,0 +1,198 @@
+"""A config while it is read: plain values, where each of them came from, and what is wrong with them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from gage_eval.config.interpolate import Filled
+from gage_eval.config.problems import ConfigProblem, Loc, path_text
+from gage_eval.errors import ConfigError, Problem
+
+Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a value of a config came from.
+
+    Attributes:
+        kind: ``file``, ``template`` (the file of a suite), ``command line``, ``environment`` or ``rule``.
+        source: the file, the option, the variable, or the rule in words.
+        line: 1-based line of the file.
+        variables: those whose placeholders in the file took part in the value.
+    """
+
+    kind: Kind
+    source: str
+    line: int | None = None
+    variables: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == "rule":
+            return f"rule: {self.source}"
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{place} with {', '.join(self.variables)}" if self.variables else place
+
+    @property
+    def in_file(self) -> bool:
+        """Whether an error can name a line for it."""
+        return self.kind in ("file", "template")
+
+    @property
+    def remark(self) -> str:
+        """What an error adds about a value that stands on no line of the file; empty for one that does."""
+        if self.in_file:
+            return ""
+        return f" (implied: {self.source})" if self.kind == "rule" else f" (given by {self.source})"
+
+
+class Document:
+    """A config on its way through the passes.
+
+    Places are keys and indexes from the top of the pipeline; ``prefix`` leads there from the top of the file.
+
+    Attributes:
+        source: how the file is called in an error.
+        whole: the file as plain values.
+        data: the pipeline in it.
+        prefix: where in the file the pipeline stands.
+        variables: names of the variables that went into each place of the file.
+        unruled: the pipeline before rules filled in what was unset.
+        problems: what is wrong, in the order it was found.
+        warnings: what works but is rarely meant, one sentence each.
+    """
+
+    def __init__(self, filled: Filled, source: str, kind: Kind = "file") -> None:
+        self.source = source
+        self.whole = filled.value
+        self.data: Any = filled.value
+        self.prefix: Loc = ()
+        self.variables = filled.variables
+        self.unruled: Any = None
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self._origins = {
+            loc: Origin(kind, source, line, tuple(filled.variables.get(loc, ()))) for loc, line in filled.lines.items()
+        }
+        self._places: list[Loc] = []
+        self.add(filled.found)
+
+    def enter(self, key: str, kind: Kind) -> None:
+        """The pipeline is what stands under a key of the file."""
+        self.data, self.prefix = self.whole[key], (key,)
+        self._origins = {loc: Origin(kind, one.source, one.line, one.variables) for loc, one in self._origins.items()}
+
+    def put(self, loc: Loc, value: Any, origin: Origin) -> None:
+        """Set a value; mappings on the way to it that are not there are made."""
+        here = self.data
+        for part in loc[:-1]:
+            if isinstance(here, dict) and here.get(part) is None:
+                here[part] = {}
+            here = here[part]
+        here[loc[-1]] = value
+        full = (*self.prefix, *loc)
+        if full in self._origins:
+            self._forget(full)
+        self._origins.update(((*full, *inner), origin) for inner in _places(value))
+
+    def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
+        """Write the same value in another form, which comes from where the value came from.
+
+        Args:
+            loc: the value's place.
+            value: the other form.
+            parts: where in the old form stood what the keys of the new one hold.
+        """
+        full = (*self.prefix, *loc)
+        origins = {}
+        for inner in _places(value):
+            stood = (*parts[str(inner[0])], *inner[1:]) if inner and inner[0] in parts else inner
+            origin = self._nearest((*full, *stood))
+            if origin is not None:
+                origins[(*full, *inner)] = origin
+        here = self.data
+        for part in loc[:-1]:
+            here = here[part]
+        here[loc[-1]] = value
+        self._forget(full)
+        self._origins.update(origins)
+
+    def origin(self, loc: Loc) -> Origin | None:
+        """The origin of a value; None when nobody gave it."""
+        return self._origins.get((*self.prefix, *loc))
+
+    def nearest(self, loc: Loc) -> Origin | None:
+        """The origin of a value, or of the nearest one around it."""
+        return self._nearest((*self.prefix, *loc))
+
+    def given(self, loc: Loc) -> Any:
+        """The value at a place; None when nothing is there."""
+        here = self.data
+        for part in loc:
+            if isinstance(here, dict):
+                here = here.get(part)
+            elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+                here = here[part]
+            else:
+                return None
+        return here
+
+    def mappings(self, *loc: str | int) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The mappings of a list with their indexes; what else it holds is for the validation to refuse."""
+        items = self.given(loc)
+        if isinstance(items, list):
+            yield from ((index, item) for index, item in enumerate(items) if isinstance(item, dict))
+
+    def add(self, found: Iterable[ConfigProblem], *, whole: bool = False) -> None:
+        """Note problems. One place has one problem, and its surroundings none that follow from it.
+
+        Args:
+            found: what is wrong, by place in the pipeline.
+            whole: the places count from the top of the file.
+        """
+        said = list(self._places)
+        for item in found:
+            full = item.loc if whole else (*self.prefix, *item.loc)
+            if any(place[: len(full)] == full for place in said):
+                continue
+            self._places.append(full)
+            origin = self._of_problem(full)
+            line = origin.line if origin is not None and origin.in_file else None
+            problem = Problem(path_text(full), item.message + (origin.remark if origin is not None else ""), line)
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+    def error(self) -> ConfigError:
+        """All problems in the order of the file."""
+        return ConfigError(self.source, sorted(self.problems, key=lambda problem: problem.line or 0))
+
+    def _of_problem(self, full: Loc) -> Origin | None:
+        """The origin of a value that is wrong; of a section that stands nowhere, that of what was put into it."""
+        origin = self._nearest(full)
+        if origin is not None and self._origins.get(()) is not origin:
+            return origin
+        size, put = len(full), ("command line", "environment")
+        return next((one for loc, one in self._origins.items() if loc[:size] == full and one.kind in put), None)
+
+    def _nearest(self, full: Loc) -> Origin | None:
+        around = (full[:end] for end in range(len(full), -1, -1))
+        return next((self._origins[loc] for loc in around if loc in self._origins), None)
+
+    def _forget(self, full: Loc) -> None:
+        size = len(full)
+        self._origins = {loc: origin for loc, origin in self._origins.items() if loc[:size] != full}
+
+
+def _places(value: Any) -> Iterator[Loc]:
+    """The place of a value and of everything in it, from the value on."""
+    yield ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from ((key, *inner) for inner in _places(item))
+
+
+def copied(value: Any) -> Any:
+    """A copy of plain values that shares no mapping or list with them."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,90 @@
+"""The pass that puts settings of the environment into a config where it leaves them unset.
+
+One variable is stronger than that: ``VLLM_NATIVE_MODEL_PATH`` replaces the model of `vllm_native` backends, unless the
+command line names it.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.models import DatasetParams
+from gage_eval.config.problems import Loc
+
+_MEDIA = ("embed_local_media", "image_min_pixels", "image_max_pixels", "image_factor")
+_CONCURRENCY = ("max_concurrency", "async_max_concurrency")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a variable of the environment sets."""
+
+    variable: str
+    value: Any
+
+
+def set_from_environment(document: Document, given: Mapping[str, Given]) -> None:
+    """Put what the environment sets into the config.
+
+    Args:
+        document: the config, its tasks named.
+        given: what is set, by the name of the setting (`gage_eval.settings.Settings`); others are ignored.
+    """
+
+    def put(loc: Loc, name: str) -> None:
+        document.put(loc, given[name].value, Origin("environment", given[name].variable))
+
+    params = {
+        dataset.get("dataset_id"): _mapping(dataset.get("params"))
+        for _, dataset in document.mappings("datasets")
+        if isinstance(dataset.get("dataset_id"), str)
+    }
+    for index, task in document.mappings("tasks"):
+        own = params.get(task["dataset_id"], {}) if isinstance(task.get("dataset_id"), str) else {}
+        if "max_samples" in given and task.get("max_samples") is None:
+            put(("tasks", index, "max_samples"), "max_samples")
+        for name, said in (("shuffle", ("shuffle",)), ("shuffle_seed", ("seed", "shuffle_seed"))):
+            if name in given and task.get(name) is None and all(own.get(key) is None for key in said):
+                put(("tasks", index, name), name)
+    for index, dataset in document.mappings("datasets"):
+        for name in _MEDIA:
+            if name in given and _is_open(dataset, "params") and not _says(dataset, name):
+                put(("datasets", index, "params", name), name)
+    for loc, backend in _backends(document):
+        config = _mapping(backend.get("config"))
+        if "threads" in given and _is_open(backend, "config") and not any(key in config for key in _CONCURRENCY):
+            put((*loc, "config", "max_concurrency"), "threads")
+        if "vllm_native_model_path" in given and backend.get("type") == "vllm_native" and _is_open(backend, "config"):
+            origin = document.origin((*loc, "config", "model_path"))
+            if origin is None or origin.kind != "command line":
+                put((*loc, "config", "model_path"), "vllm_native_model_path")
+
+
+def local_model(path: str) -> str:
+    """A model's path as it was given: one on this machine counts from the working folder, not from the config's."""
+    return os.path.abspath(path) if os.path.exists(path) else path
+
+
+def _backends(document: Document) -> Iterator[tuple[Loc, dict[str, Any]]]:
+    """Every backend, those inside adapters too."""
+    yield from ((("backends", index), backend) for index, backend in document.mappings("backends"))
+    for index, adapter in document.mappings("role_adapters"):
+        if isinstance(adapter.get("backend"), dict):
+            yield ("role_adapters", index, "backend"), adapter["backend"]
+
+
+def _is_open(item: Mapping[str, Any], key: str) -> bool:
+    """Whether values can be put under a key: it holds a mapping, or nothing yet."""
+    return item.get(key) is None or isinstance(item[key], dict)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _says(dataset: Mapping[str, Any], name: str) -> bool:
+    """Whether a dataset sets a parameter; nothing after a key sets one whose default is nothing."""
+    params = _mapping(dataset.get("params"))
+    return params.get(name) is not None or (name in params and DatasetParams.model_fields[name].default is None)

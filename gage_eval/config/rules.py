@@ -1,0 +1,167 @@
+"""The passes that write out what a small config leaves out: by fixed rules where it is unset, never by guesses.
+
+* no ``tasks``: one task for each dataset, with the dataset's id (before the command line, which may name them);
+* a metric in a short form: its full form;
+* a dataset without ``loader``: the one for the ending of its file, its hub or its inline records;
+* no ``role_adapters``: one adapter ``dut`` on the only backend; of several backends one each, with the backend's id;
+* an adapter without a backend: the only backend;
+* no steps: ``inference`` and ``auto_eval``, with ``support`` and ``judge`` when such an adapter is declared;
+* a step without an adapter: the only adapter of its role. Several are an error that names them;
+* an ``answer_type`` without metrics: those its scoring profile has for it (`gage_eval.config.task_metrics`).
+
+A rule reads values that nobody has validated yet: what it cannot read, it leaves for the validation to refuse.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gage_eval.config.document import Document, Origin, copied
+from gage_eval.config.models import (
+    ROLE_SPELLINGS,
+    STEP_SPELLINGS,
+    MetricConfig,
+    RoleType,
+    StepName,
+    implied_loader,
+    is_id,
+)
+from gage_eval.config.problems import Loc
+from gage_eval.config.sugar import metric_form
+
+ROLE_OF_STEP: dict[StepName, RoleType] = {"support": "support", "inference": "dut_model", "judge": "judge_model"}
+ADAPTER_KEY: dict[StepName, str] = {
+    "support": "support_adapter_id",
+    "inference": "adapter_id",
+    "judge": "judge_adapter_id",
+}
+_METRIC_LISTS = ("metric_overrides", "metrics")
+
+
+def name_implied_tasks(document: Document) -> None:
+    """One task for each dataset where no tasks are given."""
+    if document.given(("tasks",)) in (None, []):
+        ids = dict.fromkeys(_ids(document, "datasets", "dataset_id"))
+        if ids:
+            tasks = [{"task_id": name, "dataset_id": name} for name in ids]
+            document.put(("tasks",), tasks, Origin("rule", "a config without tasks has one for each dataset"))
+
+
+def apply_rules(document: Document) -> None:
+    """Fill in what is unset, one rule after the other."""
+    _metrics_in_full(document)
+    document.unruled = copied(document.data)
+    for rule in RULES:
+        rule(document)
+
+
+def write_out_metric(document: Document, loc: Loc) -> None:
+    """Put a metric into its full form, so that its settings have places."""
+    short = document.given(loc)
+    # A short form that cannot be read is left for the validation to refuse.
+    with contextlib.suppress(ValueError):
+        full = metric_form(short, MetricConfig.model_fields)
+        if full is not short:
+            name = next(iter(short)) if isinstance(short, dict) else ""
+            document.respell(loc, full, {"params": (name,)} if short and name not in full else {})
+
+
+def _metrics_in_full(document: Document) -> None:
+    lists: list[Loc] = [("metrics",)]
+    lists += [("tasks", index, name) for index, _ in document.mappings("tasks") for name in _METRIC_LISTS]
+    for loc in lists:
+        metrics = document.given(loc)
+        for index in range(len(metrics) if isinstance(metrics, list) else 0):
+            write_out_metric(document, (*loc, index))
+
+
+def _loader_of_datasets(document: Document) -> None:
+    for index, dataset in document.mappings("datasets"):
+        loader = implied_loader(dataset) if dataset.get("loader") is None else None
+        if loader is not None:
+            origin = Origin("rule", f"the loader of such data is '{loader}'")
+            document.put(("datasets", index, "loader"), loader, origin)
+
+
+def _adapter_of_backends(document: Document) -> None:
+    if document.given(("role_adapters",)) not in (None, []):
+        return
+    ids = list(_ids(document, "backends", "backend_id"))
+    if ids:
+        adapters = [
+            {"adapter_id": "dut" if len(ids) == 1 else name, "role_type": "dut_model", "backend_id": name}
+            for name in dict.fromkeys(ids)
+        ]
+        origin = Origin("rule", "a config without role_adapters has a model under test for each backend")
+        document.put(("role_adapters",), adapters, origin)
+
+
+def _backend_of_adapters(document: Document) -> None:
+    ids = list(_ids(document, "backends", "backend_id"))
+    if len(ids) == 1:
+        for index, adapter in document.mappings("role_adapters"):
+            if adapter.get("backend") is None and adapter.get("backend_id") is None:
+                origin = Origin("rule", "an adapter without a backend takes the only one")
+                document.put(("role_adapters", index, "backend_id"), ids[0], origin)
+
+
+def _steps_of_tasks(document: Document) -> None:
+    if document.given(("custom",)) is not None or document.given(("builtin",)) is not None:
+        return
+    declared = set(_adapter_ids(document))
+    names: list[StepName] = ["inference", "auto_eval"]
+    if "judge_model" in declared:
+        names.insert(1, "judge")
+    if "support" in declared:
+        names.insert(0, "support")
+    for index, task in document.mappings("tasks"):
+        if task.get("steps") is None:
+            origin = Origin("rule", "a task without steps has one for each role that is declared")
+            document.put(("tasks", index, "steps"), [{"step": name} for name in names], origin)
+
+
+def _adapter_of_steps(document: Document) -> None:
+    adapters = _adapter_ids(document)
+    shared = document.given(("custom", "steps")) or document.given(("builtin", "steps"))
+    for index, task in document.mappings("tasks"):
+        own = task.get("steps")
+        for name, adapter_id in _steps(shared if own is None else own):
+            fitting = adapters.get(ROLE_OF_STEP[name], [])
+            key = ADAPTER_KEY[name]
+            if adapter_id is None and task.get(key) is None and len(fitting) == 1 and is_id(fitting[0]):
+                origin = Origin("rule", f"the only {ROLE_OF_STEP[name]} does the step '{name}'")
+                document.put(("tasks", index, key), fitting[0], origin)
+
+
+RULES: tuple[Callable[[Document], None], ...] = (
+    _loader_of_datasets,
+    _adapter_of_backends,
+    _backend_of_adapters,
+    _steps_of_tasks,
+    _adapter_of_steps,
+)
+
+
+def _ids(document: Document, section: str, key: str) -> Iterator[str]:
+    return (item[key] for _, item in document.mappings(section) if is_id(item.get(key)))
+
+
+def _adapter_ids(document: Document) -> dict[str, list[Any]]:
+    """The ids of adapters by role."""
+    out: dict[str, list[Any]] = {}
+    for _, adapter in document.mappings("role_adapters"):
+        role = adapter.get("role_type")
+        if isinstance(role, str):
+            out.setdefault(ROLE_SPELLINGS.get(role, role), []).append(adapter.get("adapter_id"))
+    return out
+
+
+def _steps(steps: Any) -> Iterator[tuple[StepName, Any]]:
+    """The steps that a model does, each with the adapter it names."""
+    for step in steps if isinstance(steps, list) else ():
+        name = step.get("step") if isinstance(step, dict) else step
+        if isinstance(name, str):
+            known = STEP_SPELLINGS.get(name, name)
+            found = next((one for one in ROLE_OF_STEP if one == known), None)
+            if found is not None:
+                yield found, step.get("adapter_id") if isinstance(step, dict) else None

@@ -1,0 +1,67 @@
+"""The pass that checks the values: secrets, types and keys. What is right about a wrong config is kept, to be checked
+further: a mistake at one place does not hide those at others."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import ValidationError
+
+from gage_eval.config import secrets
+from gage_eval.config.document import Document, copied
+from gage_eval.config.interpolate import Filled
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
+from gage_eval.config.problems import Loc
+from gage_eval.config.rules import apply_rules
+
+
+def validate(document: Document) -> PipelineConfig | None:
+    """The config; with mistakes, what of it is right, or None where what would be said then might not be true."""
+    document.add(secrets.literals(document.whole, document.variables), whole=True)
+    try:
+        return PipelineConfig.model_validate(document.data)
+    except ValidationError as error:
+        document.add(plain_words(error, document.data, PipelineConfig))
+        return _without_mistakes(document, error)
+
+
+def _without_mistakes(document: Document, error: ValidationError) -> PipelineConfig | None:
+    """The config less its unknown keys and wrong optional values, filled in anew.
+
+    A needed word that is misspelled is taken for the one it resembles. None when something else that is needed is
+    missing or wrong.
+    """
+    data = copied(document.unruled)
+    for item in error.errors(include_url=False):
+        loc = tuple(item["loc"])
+        needed = item["type"] != "extra_forbidden" and not _optional(loc)
+        meant = get_close_matches(str(item["input"]), allowed_words(item.get("ctx", {})), n=1) if needed else []
+        if needed and not meant:
+            return None
+        written = as_written(loc, document.data)
+        parent: Any = data
+        for part in written[:-1]:
+            parent = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
+        if not isinstance(parent, dict) or written[-1] not in parent:
+            return None
+        if meant:
+            parent[written[-1]] = meant[0]
+        else:
+            del parent[written[-1]]
+    rest = Document(Filled(value=data), document.source)
+    apply_rules(rest)
+    try:
+        return PipelineConfig.model_validate(rest.data)
+    except ValidationError:
+        return None
+
+
+def _optional(loc: Loc) -> bool:
+    if len(loc) < 2 or not isinstance(loc[-1], str):
+        return False
+    model = model_at(PipelineConfig, loc[:-1])
+    return model is not None and loc[-1] in model.model_fields and not model.model_fields[loc[-1]].is_required()
+
+
+def _item(parent: Any, part: str | int) -> Any:
+    return parent[part] if isinstance(parent, list) and isinstance(part, int) and part < len(parent) else None
