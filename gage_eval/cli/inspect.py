@@ -13,7 +13,6 @@ from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputD
 if TYPE_CHECKING:
     from gage_eval.config import LoadedConfig
     from gage_eval.errors import Problem
-    from gage_eval.registry import Plugin
     from gage_eval.stages import Plan
 
 
@@ -149,11 +148,12 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List what there is to name in a config, and the runs."""
-    from gage_eval import __version__, registry
+    from gage_eval import __version__
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.config.catalog import kinds as config_kinds
     from gage_eval.errors import InputError, closest
 
-    kinds = [*sorted(registry.ALL), "suites", "runs"]
+    kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
         raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
     # Without a kind, what can be named in a config: runs have `gage show`.
@@ -180,56 +180,14 @@ def list_(
 
 
 def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:
-    from gage_eval import registry
-
     if kind == "runs":
         from gage_eval.runs.listing import run_rows
         from gage_eval.runs.options import Locations
 
         return run_rows(Locations.at(store, output_dir))
-    if kind == "suites":
-        from gage_eval.config import list_suites
+    from gage_eval.config import catalog
 
-        return [
-            {"name": suite.name, "versions": list(suite.versions), "summary": suite.description}
-            for suite in list_suites()
-        ]
-    return [
-        {
-            "name": plugin.name,
-            "version": plugin.version,
-            "origin": plugin.origin,
-            "summary": plugin.summary,
-            "info": {**{key: _info(value) for key, value in plugin.info.items()}, **_parameters(plugin)},
-        }
-        for plugin in registry.ALL[kind]
-    ]
-
-
-def _parameters(plugin: "Plugin[Any]") -> dict[str, Any]:
-    """The parameters a config can set, with their defaults; null where there is none."""
-    import inspect
-
-    if plugin.kind not in ("metrics", "filters", "verdict_parsers", "preprocessors"):
-        return {}
-    # The positional parameters of a metric, filter or parser are what it reads, not what one sets.
-    parameters = [
-        parameter
-        for parameter in inspect.signature(plugin.obj).parameters.values()
-        if parameter.kind is parameter.KEYWORD_ONLY or plugin.kind == "preprocessors"
-    ]
-    defaults = {one.name: None if one.default is one.empty else one.default for one in parameters}
-    plain = (str, int, float, bool, type(None))
-    return {"parameters": {name: value if isinstance(value, plain) else str(value) for name, value in defaults.items()}}
-
-
-def _info(value: Any) -> Any:
-    """What a plug-in declares, as JSON; of a config's model its fields with what they mean."""
-    from pydantic import BaseModel
-
-    if isinstance(value, type) and issubclass(value, BaseModel):
-        return {name: field.description for name, field in value.model_fields.items()}
-    return value
+    return catalog.entries(kind)
 
 
 def _cell(value: Any) -> str:

@@ -1,0 +1,56 @@
+"""What a config can name: plug-ins of every kind and suites, as records for listings and forms."""
+
+import inspect
+from typing import Any
+
+from pydantic import BaseModel
+
+from gage_eval import registry
+from gage_eval.config.templates import list_suites
+from gage_eval.registry import Plugin
+
+
+def kinds() -> list[str]:
+    """The kinds of things that a config can name."""
+    return [*sorted(registry.ALL), "suites"]
+
+
+def entries(kind: str) -> list[dict[str, Any]]:
+    """Everything of a kind: name, version or versions, summary; of a plug-in also its origin and its parameters."""
+    if kind == "suites":
+        return [
+            {"name": suite.name, "versions": list(suite.versions), "summary": suite.description}
+            for suite in list_suites()
+        ]
+    return [
+        {
+            "name": plugin.name,
+            "version": plugin.version,
+            "origin": plugin.origin,
+            "summary": plugin.summary,
+            "info": {**{key: _info(value) for key, value in plugin.info.items()}, **_parameters(plugin)},
+        }
+        for plugin in registry.ALL[kind]
+    ]
+
+
+def _parameters(plugin: Plugin[Any]) -> dict[str, Any]:
+    """The parameters a config can set, with their defaults; null where there is none."""
+    if plugin.kind not in ("metrics", "filters", "verdict_parsers", "preprocessors"):
+        return {}
+    # The positional parameters of a metric, filter or parser are what it reads, not what one sets.
+    parameters = [
+        parameter
+        for parameter in inspect.signature(plugin.obj).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY or plugin.kind == "preprocessors"
+    ]
+    defaults = {one.name: None if one.default is one.empty else one.default for one in parameters}
+    plain = (str, int, float, bool, type(None))
+    return {"parameters": {name: value if isinstance(value, plain) else str(value) for name, value in defaults.items()}}
+
+
+def _info(value: Any) -> Any:
+    """What a plug-in declares, as JSON; of a config's model its fields with what they mean."""
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return {name: field.description for name, field in value.model_fields.items()}
+    return value
