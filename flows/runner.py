@@ -16,12 +16,14 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from flows.secrets import block_secret
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES, Stage
+from gage_eval.observability.events import Event, RunWarning, StageFailed, StageFinished
 from gage_eval.observability.observer import Observer
 from gage_eval.report.console import artifact_rows
 from gage_eval.runs import RunFolder, RunOptions, RunOutcome, RunSession
 from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import Locations
 from gage_eval.runs.publish import publish
+from gage_eval.runs.record import FlowRunRecord, RunRecord
 from gage_eval.runs.session import TASKS_AT_ONCE
 from gage_eval.stages import StageResult, TaskPlan, run_dag
 from tasks import STAGE_TASKS, active
@@ -72,16 +74,14 @@ def run_in_flow(options: RunOptions, *, single: bool = False) -> RunOutcome:
         GageError: what stopped the run; everything computed is kept.
     """
     options = _named(options)
-    process = {
-        "prefect": {
-            "flow_run_id": str(runtime.flow_run.id),
-            "flow_run_name": runtime.flow_run.name,
-            "url": runtime.flow_run.ui_url,
-        }
-    }
+    flow_run = FlowRunRecord(
+        flow_run_id=str(runtime.flow_run.id),
+        flow_run_name=str(runtime.flow_run.name),
+        url=runtime.flow_run.ui_url,
+    )
     watch = _WATCH.get() or Watch()
     observers = [_LogObserver(), *watch.observers]
-    with RunSession(options, observers, secrets=block_secret, process=process) as session, active(session):
+    with RunSession(options, observers, secrets=block_secret, flow_run=flow_run) as session, active(session):
         if single and len(session.plan.tasks) != 1:
             raise InputError(
                 f"{options.config} has {len(session.plan.tasks)} tasks; the flow 'evaluate' takes one, 'suite' many."
@@ -99,11 +99,12 @@ def _named(options: RunOptions) -> RunOptions:
     resume = options.resume
     if not resume and (runtime.flow_run.run_count or 0) > 1:
         record = _record(options, run_id)
-        resume = record is not None and record.get("prefect", {}).get("flow_run_id") == str(runtime.flow_run.id)
+        ours = record.prefect if record is not None else None
+        resume = ours is not None and ours.flow_run_id == str(runtime.flow_run.id)
     return options.model_copy(update={"run_id": run_id, "resume": resume})
 
 
-def _record(options: RunOptions, run_id: str) -> dict[str, Any] | None:
+def _record(options: RunOptions, run_id: str) -> RunRecord | None:
     try:
         return RunFolder.open(Locations.at(options.store, options.output_dir), run_id).record()
     except InputError:
@@ -113,7 +114,7 @@ def _record(options: RunOptions, run_id: str) -> dict[str, Any] | None:
 def _run_tasks(session: RunSession) -> None:
     """Submit the whole DAG of every task and wait; the first failure is raised when all that could run has run.
 
-    In a sequential run the next task is submitted when the one before has come to its end.
+    In a sequential run the next task is submitted when the one before has finished.
     """
     futures: list[Future] = []
 
@@ -159,17 +160,12 @@ def _show(outcome: RunOutcome) -> None:
 class _LogObserver:
     """Writes a line for every stage into the log of its task run."""
 
-    def started(self, task_id: str, stage: str) -> None: ...
-
-    def progress(self, task_id: str, stage: str, done: int, total: int | None, figures: Any) -> None: ...
-
-    def finished(self, result: StageResult) -> None:
-        state = "cached" if result.cached else f"{result.seconds:.2f} s"
-        get_run_logger().info("%s %s: %s %s", result.task_id, result.stage, state, result.counts)
-
-    def failed(self, task_id: str, stage: str, error: BaseException) -> None:
-        get_run_logger().error("%s %s: %s", task_id, stage, error)
-
-    def note(self, task_id: str | None, kind: str, payload: Any) -> None:
-        if kind == "warning":
-            get_run_logger().warning("%s", payload.get("message"))
+    def tell(self, event: Event) -> None:
+        match event:
+            case StageFinished(result):
+                state = "cached" if result.cached else f"{result.seconds:.2f} s"
+                get_run_logger().info("%s %s: %s %s", result.task_id, result.stage, state, result.counts)
+            case StageFailed(task_id, stage, error):
+                get_run_logger().error("%s %s: %s", task_id, stage, error)
+            case RunWarning(message):
+                get_run_logger().warning("%s", message)

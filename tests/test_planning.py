@@ -9,13 +9,13 @@ import yaml
 from gage_eval.client.types import Response
 from gage_eval.config.load import parse_config
 from gage_eval.engine.wal import LogWriter
-from gage_eval.planning import Forecast, forecast, rendered, uses_of
+from gage_eval.planning import Forecast, forecast, rendered
 from gage_eval.planning.differences import differing
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.render import RoleSource
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.stored import stored_runs
+from gage_eval.runs.stored import uses_of
 from gage_eval.store import Chunk, Store
 from gage_eval.store.wip import Wip
 from gage_eval.tables import RESPONSES
@@ -42,7 +42,7 @@ def plan(**changes: Any) -> dict[str, Forecast]:
     found = forecast(
         Store.open("store"),
         make_plan(loaded),
-        uses=lambda: uses_of((stored.run_id, stored.record) for stored in stored_runs(Locations.at("store"))),
+        uses=lambda: uses_of(Locations.at("store")),
     )
     return {one.stage: one for one in found}
 

@@ -23,10 +23,10 @@ def plan(
 ) -> None:
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
-    from gage_eval.planning import forecast, uses_of
+    from gage_eval.planning import forecast
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
-    from gage_eval.runs.stored import stored_runs
+    from gage_eval.runs.stored import uses_of
     from gage_eval.settings import load_settings
 
     options = RunOptions(
@@ -43,7 +43,7 @@ def plan(
     found = forecast(
         asked.store,
         asked.plan,
-        uses=lambda: uses_of((run.run_id, run.record) for run in stored_runs(asked.locations)),
+        uses=lambda: uses_of(asked.locations),
         concurrency=concurrency or load_settings().concurrency,
     )
     if json:

@@ -9,7 +9,8 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.stored import StageState, StoredRun
+    from gage_eval.runs.record import StageRecord
+    from gage_eval.runs.stored import StoredRun
 
 # The output of each stage that one looks at next; all of them are in the JSON.
 _MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses", "judgments", "metrics", "report")
@@ -116,8 +117,8 @@ def _show_run(stored: "StoredRun") -> None:
     from gage_eval.report.console import clean, print_scores
 
     record = stored.record
-    began = str(record["created"]).replace("T", " ").removesuffix("+00:00")
-    print(clean(f"{record['name']} · run {stored.run_id} · {stored.standing} · began {began}"))
+    began = record.created.strftime("%Y-%m-%d %H:%M:%S")
+    print(clean(f"{record.name} · run {stored.run_id} · {stored.standing} · began {began}"))
     if stored.status == "completed":
         print_scores(stored.summary, report=shown_place(stored.folder.place("report.html")))
         if stored.stages:
@@ -140,9 +141,9 @@ def _remarks(stored: "StoredRun") -> list[str]:
     if standing == "running":
         return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
     if standing == "completed":
-        scored = stored.record.get("rescored")
-        return [] if scored is None else [f"It holds other scores of the responses of run {scored['run_id']}."]
-    error = str(stored.record.get("error") or "").strip()
+        scored = stored.record.rescored
+        return [] if scored is None else [f"It holds other scores of the responses of run {scored.run_id}."]
+    error = (stored.record.error or "").strip()
     if "gage resume" in error:
         return [error]
     return [f"{error}{' ' if error else ''}What was computed is kept; {again}"]
@@ -155,35 +156,35 @@ def _print_stages(stored: "StoredRun") -> None:
     from gage_eval.marks import STAGES
     from gage_eval.runs.figures import of_task
 
-    tasks = list(stored.record["tasks"])
+    tasks = stored.record.tasks
     order: dict[tuple[str, str], int] = {place: number for number, place in enumerate(product(tasks, STAGES))}
 
-    def position(state: "StageState") -> tuple[int, str]:
+    def position(place: tuple[str, str]) -> tuple[int, str]:
         """Stages of a task that the config no longer has come last."""
-        task, part = of_task(state.task_id)
-        return order.get((task, state.stage), len(order)), part
+        task, part = of_task(place[0])
+        return order.get((task, place[1]), len(order)), part
 
     rows = []
-    for state in sorted(stored.stages.values(), key=position):
-        moving = state.state == "running" and stored.standing == "running"
-        # A kill leaves no word of the stage's end, and an interruption is no failure of it.
-        left = state.state == "running" or (state.state == "failed" and stored.status == "interrupted")
-        stands = "stopped" if left and not moving else state.state
-        outputs = "  ".join(f"{name} {state.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in state.outputs)
-        row = (state.stage, stands, _progress(state, moving=moving), outputs)
-        rows.append((of_task(state.task_id)[0], *row) if len(tasks) > 1 else row)
+    for task_id, stage in sorted(stored.stages, key=position):
+        record = stored.stages[task_id, stage]
+        moving = record.state == "running" and stored.standing == "running"
+        # A killed run could not record that its stages stopped.
+        stands = "stopped" if record.state == "running" and not moving else record.state
+        outputs = "  ".join(f"{name} {record.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in record.outputs)
+        row = (stage, stands, _progress(task_id, stage, record, moving=moving), outputs)
+        rows.append((of_task(task_id)[0], *row) if len(tasks) > 1 else row)
     if rows:
         header = ("stage", "state", "came to", "artifact")
         print_table(("task", *header) if len(tasks) > 1 else header, rows)
 
 
-def _progress(state: "StageState", *, moving: bool) -> str:
+def _progress(task_id: str, stage: str, record: "StageRecord", *, moving: bool) -> str:
     """Rows done, and what else is to be said about them."""
     from gage_eval.runs.figures import of_task, progress_text, result_text
 
-    if state.state in ("finished", "cached"):
-        said = [result_text(state.stage, state.figures)]
+    if record.state in ("finished", "cached"):
+        said = [result_text(stage, record.counts)]
     else:
-        done = f"{state.done:,}/{state.total:,}" if state.total else f"{state.done:,}" if state.done else ""
-        said = [done, progress_text(state.figures, moving=moving)]
-    return " · ".join(filter(None, (*said, of_task(state.task_id)[1])))
+        done = f"{record.done:,}/{record.total:,}" if record.total else f"{record.done:,}" if record.done else ""
+        said = [done, progress_text(record.figures, moving=moving)]
+    return " · ".join(filter(None, (*said, of_task(task_id)[1])))

@@ -1,15 +1,176 @@
-"""events.jsonl: one line for everything worth knowing later, also while the run is under way."""
+"""What can happen in a run: one frozen dataclass for each event.
 
+events.jsonl is written from them. It is a log for people and programs that follow a run; the run itself never reads it.
+"""
+
+import dataclasses
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from gage_eval.canonical import canonical_json
+from gage_eval.observability.results import StageResult
 
 PROGRESS_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events.
+
+    Attributes:
+        name: the event's type in events.jsonl.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        """Task id and stage, None where the event belongs to none."""
+        return None, None
+
+    def payload(self) -> dict[str, Any]:
+        """The event's fields as JSON, without its place."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if name not in ("task_id", "stage")}
+
+
+@dataclass(frozen=True)
+class RunStarted(Event):
+    """A run started or was resumed.
+
+    Attributes:
+        run_id: the run's name.
+        config_name: what is run: the config's or the suite's name.
+        tasks: ids of its tasks.
+        resume_command: the command that resumes the run.
+        url: page of the flow run, None for an inline run.
+    """
+
+    name: ClassVar[str] = "run_started"
+    run_id: str
+    config_name: str
+    tasks: tuple[str, ...]
+    resume_command: str
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class RunFinished(Event):
+    """All tasks finished and the results are published."""
+
+    name: ClassVar[str] = "run_finished"
+
+
+@dataclass(frozen=True)
+class RunFailed(Event):
+    """The run stopped early.
+
+    Attributes:
+        status: ``failed`` or ``interrupted``.
+        error: why, one sentence.
+    """
+
+    name: ClassVar[str] = "run_failed"
+    status: str
+    error: str
+
+
+@dataclass(frozen=True)
+class RunWarning(Event):
+    """Something the user should know; the run goes on.
+
+    Attributes:
+        message: one sentence.
+        task_id: the task it is about, None for the whole run.
+    """
+
+    name: ClassVar[str] = "warning"
+    message: str
+    task_id: str | None = None
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        return self.task_id, None
+
+
+@dataclass(frozen=True)
+class StageEvent(Event):
+    """Base of the events of one stage of one task."""
+
+    task_id: str
+    stage: str
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        return self.task_id, self.stage
+
+
+@dataclass(frozen=True)
+class StageStarted(StageEvent):
+    """A stage started.
+
+    Attributes:
+        started: seconds since the epoch.
+    """
+
+    name: ClassVar[str] = "stage_started"
+    started: float
+
+
+@dataclass(frozen=True)
+class StageProgress(StageEvent):
+    """How far a stage is.
+
+    Attributes:
+        done: rows done.
+        total: rows there are, None while that is unknown.
+        figures: rows_per_s, in_flight, retried, reused, errors, as far as the stage knows them.
+    """
+
+    name: ClassVar[str] = "stage_progress"
+    done: int
+    total: int | None
+    figures: Mapping[str, int | float]
+
+    def payload(self) -> dict[str, Any]:
+        return {"done": self.done, "total": self.total, **self.figures}
+
+
+@dataclass(frozen=True)
+class StageFinished(Event):
+    """A stage finished: it computed its outputs or found them in the store."""
+
+    name: ClassVar[str] = "stage_finished"
+    result: StageResult
+
+    @property
+    def place(self) -> tuple[str | None, str | None]:
+        return self.result.task_id, self.result.stage
+
+    def payload(self) -> dict[str, Any]:
+        values = dataclasses.asdict(self.result)
+        return {name: value for name, value in values.items() if name not in ("task_id", "stage")}
+
+
+@dataclass(frozen=True)
+class StageFailed(StageEvent):
+    """A stage stopped early.
+
+    Attributes:
+        error: why.
+        type: class of the error.
+        interrupted: somebody stopped it; it met no error of its own.
+    """
+
+    name: ClassVar[str] = "stage_failed"
+    error: str
+    type: str
+    interrupted: bool
 
 
 class EventLog:
@@ -26,45 +187,29 @@ class EventLog:
         self._lock = threading.Lock()
         self._told: dict[tuple[str, str], float] = {}
 
-    def started(self, task_id: str, stage: str) -> None:
-        self._write("stage_started", task_id, stage, {})
+    def tell(self, event: Event) -> None:
+        if isinstance(event, StageProgress) and not self._is_due(event):
+            return
+        task_id, stage = event.place
+        line = canonical_json(
+            {
+                "event_id": uuid.uuid4().hex,
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "type": event.name,
+                "run_id": self._run_id,
+                "task_id": task_id,
+                "stage": stage,
+                "payload": event.payload(),
+            }
+        )
+        with self._lock:
+            self._append(line)
 
-    def progress(
-        self, task_id: str, stage: str, done: int, total: int | None, figures: Mapping[str, int | float]
-    ) -> None:
+    def _is_due(self, event: StageProgress) -> bool:
+        """Whether the stage's last progress was written long enough ago."""
         now = time.monotonic()
         with self._lock:
-            if now - self._told.get((task_id, stage), 0.0) < PROGRESS_EVERY_S:
-                return
-            self._told[task_id, stage] = now
-        self._write("stage_progress", task_id, stage, {"done": done, "total": total, **figures})
-
-    def finished(self, result: Any) -> None:
-        payload = {
-            "key": result.key,
-            "outputs": result.outputs,
-            "cached": result.cached,
-            "complete": result.complete,
-            "counts": result.counts,
-            "seconds": round(result.seconds, 6),
-        }
-        self._write("stage_finished", result.task_id, result.stage, payload)
-
-    def failed(self, task_id: str, stage: str, error: BaseException) -> None:
-        self._write("stage_failed", task_id, stage, {"error": str(error), "type": type(error).__name__})
-
-    def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
-        self._write(kind, task_id, None, payload)
-
-    def _write(self, kind: str, task_id: str | None, stage: str | None, payload: Mapping[str, Any]) -> None:
-        event = {
-            "event_id": uuid.uuid4().hex,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "type": kind,
-            "run_id": self._run_id,
-            "task_id": task_id,
-            "stage": stage,
-            "payload": dict(payload),
-        }
-        with self._lock:
-            self._append(canonical_json(event))
+            if now - self._told.get((event.task_id, event.stage), 0.0) < PROGRESS_EVERY_S:
+                return False
+            self._told[event.task_id, event.stage] = now
+            return True

@@ -10,7 +10,6 @@ from gage_eval.planning.forecast import (
     inputs_of,
     rendered,
     standing,
-    uses_of,
     who_is_asked,
 )
 
@@ -24,6 +23,5 @@ __all__ = [
     "inputs_of",
     "rendered",
     "standing",
-    "uses_of",
     "who_is_asked",
 ]

@@ -4,8 +4,7 @@ Keys (`action_document`) and DAG (`run_dag`) are those the stages run by, and a 
 when `Generate` would take its answer from a chunk, a log or another run.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
@@ -370,12 +369,3 @@ def _sum(told: Sequence[N | None]) -> N | None:
     """The sum of numbers; None when one of them is unknown, and without any."""
     known = [number for number in told if number is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(told) else None
-
-
-def uses_of(records: Iterator[tuple[str, JsonValue]]) -> dict[str, list[Use]]:
-    """Which runs used an action, by its key, from (run id, run.json) pairs."""
-    out: defaultdict[str, list[Use]] = defaultdict(list)
-    for run_id, record in records:
-        for name, used in (record.get("stages") or {}).items():
-            out[used["key"]].append(Use(run_id, name.rpartition("/")[0]))
-    return dict(out)

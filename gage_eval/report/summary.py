@@ -1,7 +1,7 @@
 """summary.json: every key typed and described. `docs/summary.schema.json` is generated from here."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import orjson
@@ -14,6 +14,7 @@ from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
 SUMMARY_VERSION = 1
 _DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
 _INFERENCE_STAGES = frozenset({"support", "infer"})
+_EXECUTION_STAGES = _INFERENCE_STAGES | {"auto_eval"}
 
 
 class _Model(BaseModel):
@@ -107,17 +108,20 @@ class TaskSummary(_Model):
 
 
 class Timings(BaseModel):
-    """Seconds and rates of one run. Further keys ``<stage>_total_s`` hold the seconds of each stage."""
+    """Seconds and rates of one run. Further keys ``<stage>_total_s`` hold the seconds of each stage.
+
+    Seconds are those of the clock: while stages of several tasks run side by side, each second counts once.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
-    dataset_materialization_s: float = Field(description="Stages load, standardize and preprocess.")
-    inference_s: float = Field(description="Stages support and infer.")
-    judge_s: float = Field(description="Stage judge.")
-    evaluation_s: float = Field(description="Stage auto_eval.")
-    execution_runtime_s: float = Field(description="inference_s + evaluation_s.")
-    total_runtime_s: float = Field(description="dataset_materialization_s + execution_runtime_s.")
+    dataset_materialization_s: float = Field(description="While load, standardize or preprocess ran.")
+    inference_s: float = Field(description="While support or infer ran.")
+    judge_s: float = Field(description="While judge ran.")
+    evaluation_s: float = Field(description="While auto_eval ran.")
+    execution_runtime_s: float = Field(description="While support, infer or auto_eval ran.")
+    total_runtime_s: float = Field(description="While any stage of the data, of inference or of scoring ran.")
     wall_runtime_s: float = Field(description="From the start of the run to its end, without that of the process.")
     throughput_total_samples_per_s: float | None = Field(description="Samples / wall_runtime_s.")
     throughput_inference_samples_per_s: float | None = Field(
@@ -230,6 +234,8 @@ class StageTime(Protocol):
     @property
     def cached(self) -> bool: ...
     @property
+    def started(self) -> float: ...
+    @property
     def seconds(self) -> float: ...
     @property
     def counts(self) -> Mapping[str, int]: ...
@@ -324,7 +330,7 @@ def run_summary(
 
 
 def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall_s: float) -> Timings:
-    """The timings of a run from the seconds of its stages.
+    """The timings of a run from when its stages ran.
 
     Args:
         stages: the result of every stage of every task.
@@ -334,30 +340,37 @@ def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall
     Returns:
         A rate is None when its denominator is 0, or when nothing of its stage was computed in this run.
     """
-    totals: dict[str, float] = {}
-    for item in stages:
-        totals[item.stage] = totals.get(item.stage, 0.0) + item.seconds
-    data = math.fsum(totals.get(stage, 0.0) for stage in _DATA_STAGES)
-    inference = math.fsum(totals.get(stage, 0.0) for stage in _INFERENCE_STAGES)
-    evaluation = totals.get("auto_eval", 0.0)
+
+    def busy(names: Collection[str]) -> float:
+        return busy_seconds(item for item in stages if item.stage in names)
+
     count = sum(samples.values())
     answered, answering_s = _computed(stages, "infer", samples)
     scored, scoring_s = _computed(stages, "auto_eval", samples)
     return Timings(
-        dataset_materialization_s=data,
-        inference_s=inference,
-        judge_s=totals.get("judge", 0.0),
-        evaluation_s=evaluation,
-        execution_runtime_s=inference + evaluation,
-        total_runtime_s=data + inference + evaluation,
+        dataset_materialization_s=busy(_DATA_STAGES),
+        inference_s=busy(_INFERENCE_STAGES),
+        judge_s=busy({"judge"}),
+        evaluation_s=busy({"auto_eval"}),
+        execution_runtime_s=busy(_EXECUTION_STAGES),
+        total_runtime_s=busy(_DATA_STAGES | _EXECUTION_STAGES),
         wall_runtime_s=wall_s,
         throughput_total_samples_per_s=_rate(count, wall_s),
         throughput_inference_samples_per_s=_rate(answered, answering_s),
         throughput_auto_eval_samples_per_s=_rate(scored, scoring_s),
         latency_total_ms_per_sample=_rate(1000 * wall_s, count),
         latency_inference_ms_per_sample=_rate(1000 * answering_s, answered),
-        **{f"{stage}_total_s": seconds for stage, seconds in totals.items()},
+        **{f"{stage}_total_s": busy({stage}) for stage in dict.fromkeys(item.stage for item in stages)},
     )
+
+
+def busy_seconds(stages: Iterable[StageTime]) -> float:
+    """Seconds in which at least one of the stages ran."""
+    total, busy_until = 0.0, -math.inf
+    for began, ended in sorted((item.started, item.started + item.seconds) for item in stages):
+        total += max(0.0, ended - max(began, busy_until))
+        busy_until = max(busy_until, ended)
+    return total
 
 
 def format_value(value: float | None, *, like: float | None = None) -> str:
@@ -405,7 +418,7 @@ def _computed(stages: Sequence[StageTime], stage: str, samples: Mapping[str, int
     for item in mine:
         of_task = samples.get(item.task_id, 0)
         count += min(of_task, item.counts.get("sent", of_task))
-    return count, math.fsum(item.seconds for item in mine)
+    return count, busy_seconds(mine)
 
 
 def _rate(amount: float, per: float) -> float | None:

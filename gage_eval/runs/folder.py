@@ -1,21 +1,22 @@
 """The folder of a run: run.json, events.jsonl, summary.json, report.html and what was asked to be exported.
 
-It refers to artifacts by id and holds none. On S3 the events are written to a local file and put beside the rest
-when the run ends.
+It refers to artifacts by id and holds none. Only run.json is read to know what the run did. On S3 events.jsonl is
+written to a local file and put beside the rest when the run ends.
 """
 
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from gage_eval.canonical import JsonValue, decode
-from gage_eval.errors import InputError, closest
+from gage_eval.canonical import JsonValue
+from gage_eval.errors import InputError, StoreError, closest
 from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations
+from gage_eval.runs.record import RunRecord
 from gage_eval.store import Objects, local_folder, open_objects
 
 _log = logging.getLogger(__name__)
@@ -25,7 +26,8 @@ SUMMARY_FILE = "summary.json"
 EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.html"
 _NAME_TRIES = 20
-_IN_EVERY_RECORD = frozenset({"name", "created", "status", "tasks", "options"})
+# Each round of `RunFolder.update` loses to another writer that got its change in.
+_UPDATE_TRIES = 1_000
 
 
 class RunFolder:
@@ -43,9 +45,11 @@ class RunFolder:
         self._events: int | None = None
         self._spool: Path | None = None
         self._events_missing = False
+        # What this object wrote last, so that it need not read its own words again.
+        self._written: tuple[bytes, RunRecord] | None = None
 
     @classmethod
-    def create(cls, locations: Locations, run_id: str | None, record: dict[str, JsonValue]) -> "RunFolder":
+    def create(cls, locations: Locations, run_id: str | None, record: RunRecord) -> "RunFolder":
         """Make the folder of a new run and its run.json.
 
         Raises:
@@ -53,15 +57,16 @@ class RunFolder:
         """
         if run_id is not None:
             checked(run_id)
-        objects = open_objects(locations.runs)
+        objects = open_runs(locations.runs)
         for _ in range(_NAME_TRIES if run_id is None else 1):
             name = run_id or new_name()
             folder = cls(objects, locations, name)
-            if objects.swap(f"{name}/{RUN_FILE}", _pretty({"run_id": name, **record}), expected=None):
+            named = record.model_copy(update={"run_id": name})
+            if objects.swap(f"{name}/{RUN_FILE}", named.text(), expected=None):
                 return folder
         if run_id is None:
             raise InputError(f"{locations.runs} has no name left to give: choose one with --run-id.")
-        go_on = "" if "rescored" in record else f"Go on with it by {locations.again(run_id)}, or choose "
+        go_on = "" if record.rescored is not None else f"Go on with it by {locations.again(run_id)}, or choose "
         raise InputError(
             f"a run '{run_id}' is there already in {locations.runs}. {go_on or 'Choose '}another --run-id."
         )
@@ -80,7 +85,7 @@ class RunFolder:
                 f"no run '{run_id}': there are no runs at {root}. Name where they are with --store or --output-dir, or "
                 "start one: gage run CONFIG"
             )
-        objects = open_objects(root, read_only=not _writable(root))
+        objects = open_runs(root, read_only=not _writable(root))
         folder = cls(objects, locations, run_id)
         if not objects.exists(f"{run_id}/{RUN_FILE}"):
             known = list_runs(root)
@@ -116,24 +121,40 @@ class RunFolder:
         """Where engines that the run starts keep their logs, None on S3."""
         return self.local / "engines" if self.local is not None else None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """What run.json holds.
 
         Raises:
-            InputError: it is no run record.
+            InputError: it is damaged.
         """
-        try:
-            value = decode(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
-        except ValueError as error:
-            raise InputError(f"{self.place(RUN_FILE)} is no run record ({error}).") from error
-        missing = _IN_EVERY_RECORD - value.keys() if isinstance(value, dict) else _IN_EVERY_RECORD
-        if missing:
-            raise InputError(f"{self.place(RUN_FILE)} is no run record: it has no {', '.join(sorted(missing))}.")
-        return dict(value)
+        return self._read_record(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
 
-    def update(self, **fields: JsonValue) -> None:
-        """Set fields of run.json."""
-        self.write_json(RUN_FILE, {**self.record(), **fields})
+    def update(self, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
+        """Change run.json: a compare-and-swap, tried again with what another writer left.
+
+        Args:
+            change: makes the new record of the one that stands; called once for each try.
+
+        Raises:
+            InputError: run.json is damaged or gone.
+            StoreError: it cannot be written.
+        """
+        path = f"{self.run_id}/{RUN_FILE}"
+        for _ in range(_UPDATE_TRIES):
+            try:
+                standing = self._objects.get(path)
+            except FileNotFoundError as error:
+                raise InputError(f"{self.place(RUN_FILE)} is gone: somebody removed it during the run.") from error
+            record = change(self._read_record(standing)).model_copy(update={"updated": datetime.now(UTC)})
+            data = record.text()
+            if self._objects.swap(path, data, expected=standing):
+                self._written = data, record
+                return record
+        raise StoreError(f"{self.place(RUN_FILE)} cannot be written: other processes change it all the time.")
+
+    def _read_record(self, data: bytes) -> RunRecord:
+        written = self._written
+        return written[1] if written is not None and written[0] == data else RunRecord.read(data, self.place(RUN_FILE))
 
     def write_json(self, name: str, value: JsonValue) -> None:
         self.write(name, _pretty(value))
@@ -160,16 +181,6 @@ class RunFolder:
                 _log.warning("%s: events are missing from here on (%s).", self.place(EVENTS_FILE), error.strerror)
             self._events_missing = True
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """The run's events so far; a torn last line is left out."""
-        for line in (self.read(EVENTS_FILE) or b"").splitlines():
-            try:
-                event = decode(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
-
     def close(self) -> None:
         """Close the event log; on S3 put it beside the rest."""
         if self._events is not None:
@@ -193,9 +204,14 @@ def is_there(root: str) -> bool:
     return folder is None or folder.is_dir()
 
 
+def open_runs(root: str, *, read_only: bool = False) -> Objects:
+    """The objects of a root of runs; its locks are hidden, as every other folder there is a run."""
+    return open_objects(root, read_only=read_only, lock_folder=".locks")
+
+
 def list_runs(root: str) -> list[str]:
     """Ids of the runs below a root, newest first."""
-    objects = open_objects(root, read_only=True)
+    objects = open_runs(root, read_only=True)
     found = [(info.mtime, info.path.split("/")[0]) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
     return [run_id for _, run_id in sorted(found, reverse=True)]
 

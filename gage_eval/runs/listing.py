@@ -8,6 +8,9 @@ from gage_eval.report.console import score_text
 from gage_eval.runs.options import Locations
 from gage_eval.runs.stored import StoredRun, stored_runs
 
+# What is said of a stage; the rest is in the record.
+_SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
+
 
 def run_rows(locations: Locations, limit: int | None = None) -> list[dict[str, Any]]:
     """The runs of these locations, newest first: run, name, status, started, tasks and the headline score.
@@ -24,23 +27,14 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
         InputError: its files cannot be read.
     """
     stages = [
-        {
-            "task_id": state.task_id,
-            "stage": state.stage,
-            "state": state.state,
-            "done": state.done,
-            "total": state.total,
-            "figures": state.figures,
-            "outputs": state.outputs,
-            "error": state.error,
-        }
-        for state in stored.stages.values()
+        {"task_id": task_id, "stage": stage, **record.model_dump(mode="json", include=_SHOWN)}
+        for (task_id, stage), record in stored.stages.items()
     ]
     return {
         "run_id": stored.run_id,
         "folder": stored.folder.url,
         "status": stored.standing,
-        "record": stored.record,
+        "record": stored.record.model_dump(mode="json"),
         "stages": stages,
         "summary": stored.summary.model_dump(mode="json") if stored.status == "completed" else None,
     }
@@ -56,11 +50,11 @@ def _row(stored: StoredRun) -> dict[str, Any]:
         }
     return {
         "run": stored.run_id,
-        "name": record["name"],
+        "name": record.name,
         "status": stored.standing,
-        "started": record["created"],
-        "tasks": list(record["tasks"]),
-        "score": _headline(stored) if record["status"] == "completed" else None,
+        "started": record.created.isoformat(timespec="seconds"),
+        "tasks": record.tasks,
+        "score": _headline(stored) if record.status == "completed" else None,
     }
 
 

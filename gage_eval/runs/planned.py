@@ -64,12 +64,12 @@ def planned_before(stored: StoredRun) -> Planned:
     Raises:
         InputError: the config cannot be used any more.
     """
-    options = RunOptions.of(stored.record["options"])
+    options = RunOptions.of(stored.record.options)
     locations = stored.folder.locations
     options = options.model_copy(
         update={
             "config": str(options.base_dir),
-            "text": stored.record["config"]["text"],
+            "text": stored.record.config.text,
             "store": locations.store,
             "output_dir": locations.runs,
         }

@@ -3,19 +3,19 @@
 import logging
 import sys
 import threading
-from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from gage_eval.observability.events import Event, RunStarted, RunWarning, StageFailed, StageFinished, StageProgress
 from gage_eval.report.console import clean, counted, padded
 from gage_eval.runs.figures import of_task, progress_text, result_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from gage_eval.stages import StageResult
+    from gage_eval.observability.results import StageResult
 
 
 # What backends say of the engines they start.
@@ -37,7 +37,7 @@ class ConsoleObserver:
         self._bars: dict[tuple[str, str], TaskID] = {}
         self._progress: Progress | None = None
         self._width = 0
-        self._again = ""
+        self._resume_command = ""
         self._engines = _Lines(self)
 
     def __enter__(self) -> "ConsoleObserver":
@@ -65,45 +65,47 @@ class ConsoleObserver:
         _ENGINES.setLevel(logging.NOTSET)
         if self._progress is not None:
             self._progress.stop()
-        if kind is KeyboardInterrupt and self._again:
-            self._say(f"To go on: {self._again}")
+        if kind is KeyboardInterrupt and self._resume_command:
+            self._say(f"Resume it: {self._resume_command}")
 
-    def started(self, task_id: str, stage: str) -> None: ...
+    def tell(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._run_started(event)
+            case StageProgress():
+                self._move_bar(event)
+            case StageFinished(result):
+                self._drop_bar(result.task_id, result.stage)
+                self._say(self._result_line(result))
+            case StageFailed(task_id, stage):
+                self._drop_bar(task_id, stage)
+                self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
+            case RunWarning(message):
+                self._say(clean(f"  note: {message}"))
 
-    def progress(
-        self, task_id: str, stage: str, done: int, total: int | None, figures: Mapping[str, int | float]
-    ) -> None:
+    def _run_started(self, event: RunStarted) -> None:
+        self._resume_command = event.resume_command
+        # The stages of the only task need no name before them.
+        self._width = max(cell_len(clean(name)) for name in event.tasks) + 2 if len(event.tasks) > 1 else 0
+        where = "inline" if self._inline else f"prefect {event.url or ''}".rstrip()
+        self._say(clean(f"{event.config_name} · {counted(len(event.tasks), 'task')} · {where} · run {event.run_id}"))
+
+    def _move_bar(self, event: StageProgress) -> None:
         if self._progress is None:
             return
+        place = event.task_id, event.stage
         with self._lock:
-            bar = self._bars.get((task_id, stage))
+            bar = self._bars.get(place)
             if bar is None:
-                bar = self._bars[task_id, stage] = self._progress.add_task(
-                    self._label(task_id, stage), total=total, figures=""
-                )
-            self._progress.update(bar, completed=done, total=total, figures=progress_text(figures))
+                label = self._label(*place)
+                bar = self._bars[place] = self._progress.add_task(label, total=event.total, figures="")
+            self._progress.update(bar, completed=event.done, total=event.total, figures=progress_text(event.figures))
 
-    def finished(self, result: "StageResult") -> None:
-        self._drop_bar(result.task_id, result.stage)
+    def _result_line(self, result: "StageResult") -> str:
         state = "cached" if result.cached else f"{result.seconds:.1f} s"
         text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
         said = " · ".join(filter(None, (text, of_task(result.task_id)[1])))
-        self._say(f"  {self._label(result.task_id, result.stage)} {state:>8}   {said}".rstrip())
-
-    def failed(self, task_id: str, stage: str, error: BaseException) -> None:
-        self._drop_bar(task_id, stage)
-        self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
-
-    def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
-        if kind == "run_started":
-            tasks = payload["tasks"]
-            self._again = payload["again"]
-            # The stages of the only task need no name before them.
-            self._width = max(cell_len(clean(name)) for name in tasks) + 2 if len(tasks) > 1 else 0
-            where = "inline" if self._inline else f"prefect {payload.get('url') or ''}".rstrip()
-            self._say(clean(f"{payload['name']} · {counted(len(tasks), 'task')} · {where} · run {payload['run_id']}"))
-        elif kind == "warning":
-            self._say(clean(f"  note: {payload['message']}"))
+        return f"  {self._label(result.task_id, result.stage)} {state:>8}   {said}".rstrip()
 
     def say(self, text: str) -> None:
         """A line that belongs to no stage: what an engine says that is starting."""

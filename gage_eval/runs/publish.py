@@ -24,8 +24,7 @@ def publish(session: RunSession) -> RunOutcome:
     readers = [_reader(session, task.task_id) for task in session.plan.tasks]
     for kind in session.loaded.config.export:
         export(readers, kind, session.folder)
-    session.finish("completed")
-    session.observer.note(None, "run_finished", {"status": "completed"})
+    session.finish()
     return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
 
 

@@ -64,7 +64,7 @@ class RunReader:
     @property
     def task_ids(self) -> tuple[str, ...]:
         """The ids of its tasks, in the config's order."""
-        return tuple(self.stored.record["tasks"])
+        return tuple(self.stored.record.tasks)
 
     @property
     def summary(self) -> Summary:
@@ -397,7 +397,7 @@ class TaskReader:
     def _calls(self) -> TaskCalls | None:
         if self._run is None or "preprocess" not in self._outputs:
             return None
-        refreshed = (self._run.stored.record["options"] or {}).get("refresh") or ()
+        refreshed = self._run.stored.record.options.get("refresh") or ()
         task = self._run.plan.task(self.task_id)
         return TaskCalls(self.store, task, self._outputs, run_id=self._run.run_id, refreshed=refreshed)
 

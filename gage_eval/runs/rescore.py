@@ -18,6 +18,7 @@ from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
+from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, place_of, stage_name
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
@@ -48,46 +49,39 @@ class Rescored:
             InputError: the scored run has not come to its end, or the run id is taken.
         """
         record = self.stored.record
-        before = record.get("stages")
-        if not before:
+        if record.status != "completed":
             raise InputError(
-                f"run {self.stored.run_id} has not come to its end, so its scores cannot be saved as a run; "
-                f"finish it by {self.stored.folder.again}"
+                f"run {self.stored.run_id} is not finished, so its scores cannot be saved as a run; finish it by "
+                f"{self.stored.folder.again}"
             )
-        began = datetime.now(UTC)
-        now = began.isoformat(timespec="seconds")
+        now = datetime.now(UTC)
         tasks = [task.task_id for task in self.summary.tasks]
         # The stages of a task's few-shot examples are under its name and a colon.
-        kept = {place: result for place, result in before.items() if place.rpartition("/")[0].split(":")[0] in tasks}
-        mine = {
-            f"{task}/{stage}": {"key": result.key, "outputs": result.outputs, "cached": result.cached}
-            for (task, stage), result in self.results.items()
-        }
+        kept = {name: stage for name, stage in record.stages.items() if place_of(name)[0].split(":")[0] in tasks}
+        mine = {stage_name(*place): StageRecord.of(result) for place, result in self.results.items()}
         folder = RunFolder.create(
             self.stored.folder.locations,
             run_id,
-            {
-                "schema_version": 1,
-                "gage_eval": __version__,
-                "name": record.get("name"),
-                "created": now,
-                "finished": now,
-                "status": "completed",
-                "error": None,
-                "tasks": tasks,
-                "options": record.get("options"),
-                "config": record.get("config"),
-                "rescored": {
-                    "run_id": self.stored.run_id,
-                    "metrics": [metric.model_dump(mode="json", exclude_defaults=True) for metric in self.metrics],
-                },
-                "stages": {**kept, **mine},
-            },
+            RunRecord(
+                gage_eval=__version__,
+                name=record.name,
+                status="completed",
+                created=now,
+                finished=now,
+                tasks=tasks,
+                options=record.options,
+                config=record.config,
+                rescored=RescoredRecord(
+                    run_id=self.stored.run_id,
+                    metrics=[metric.model_dump(mode="json", exclude_defaults=True) for metric in self.metrics],
+                ),
+                stages={**kept, **mine},
+            ),
         )
         run = self.summary.run.model_copy(update={"run_id": folder.run_id})
         self.summary = self.summary.model_copy(update={"run": run})
         folder.write_json(SUMMARY_FILE, self.summary.model_dump(mode="json"))
-        folder.write(REPORT_FILE, report_html(self.summary, began).encode())
+        folder.write(REPORT_FILE, report_html(self.summary, now).encode())
         return folder
 
 
@@ -120,7 +114,7 @@ def rescore(
         raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
     ready = tuple(bound(metric) for metric in metrics)
     known = _metric_names(store, stored)
-    names = list(stored.record["tasks"])
+    names = list(stored.record.tasks)
     for name in tasks:
         if name not in names:
             raise InputError(
@@ -136,7 +130,7 @@ def rescore(
         summaries.append(TaskSummary.model_validate(decode(text)))
     summary = run_summary(
         run_id=stored.run_id,
-        name=str(stored.record.get("name")),
+        name=stored.record.name,
         tasks=summaries,
         stages=list(results.values()),
         wall_s=time.perf_counter() - began,

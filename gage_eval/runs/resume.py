@@ -21,11 +21,11 @@ def resumed(
     """
     folder = RunFolder.open(Locations.at(store, output_dir), run_id)
     record = folder.record()
-    if "rescored" in record:
+    if record.rescored is not None:
         raise InputError(
-            f"run {run_id} holds other scores of the responses of run {record['rescored']['run_id']}: resume that one."
+            f"run {run_id} holds other scores of the responses of run {record.rescored.run_id}: resume that one."
         )
-    kept = dict(record["options"])
+    kept = dict(record.options)
     if store is not None:
         kept["store"] = store
     if output_dir is not None:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 
 from gage_eval.errors import InputError, StoreError
 from gage_eval.runs.options import Locations
@@ -51,14 +50,12 @@ def find_roots(store: Store, locations: Locations) -> Roots:
         try:
             artifacts.update(_of_run(store, stored))
         except InputError as error:
-            raise StoreError(
-                f"{error} Nothing is collected while it is so: mend or remove that run's folder."
-            ) from error
+            raise StoreError(f"{error} Nothing is collected before that.") from error
         if stored.status != "completed":
             unfinished.add(stored.run_id)
         if stored.standing == "running" or (stored.standing == "silent" and stored.silent_s() < _ALIVE_S):
             under_way.append(stored.run_id)
-            began.append(datetime.fromisoformat(stored.record["created"]).timestamp())
+            began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))
     return Roots(frozenset(artifacts), count, frozenset(unfinished), tuple(under_way), min(began, default=None))
 
@@ -69,10 +66,9 @@ def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:
         yield from outputs.values()
         if stage == "auto_eval":
             metrics.update(outputs.values())
-    for name, result in (stored.record.get("stages") or {}).items():
-        # The key may lead elsewhere by now, to a mended or refreshed result: that is what the next run hits.
-        stage = name.rpartition("/")[2]
-        action = store.find_action(stage, result["key"])
+    for (_, stage), result in stored.stages.items():
+        # The key may lead elsewhere by now, to a completed or refreshed result: that is what the next run hits.
+        action = store.find_action(stage, result.key) if result.key is not None else None
         if action is not None:
             yield from action.outputs.values()
             if stage == "auto_eval":

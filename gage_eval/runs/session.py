@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
 
 from gage_eval import __version__
 from gage_eval.client.budget import Budget
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
-from gage_eval.observability.events import EventLog
+from gage_eval.observability.events import EventLog, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.processes import born
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import planned
+from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, place_of
+from gage_eval.runs.recorder import Recorder
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 
@@ -60,7 +61,7 @@ class RunSession:
         options: what is asked.
         observers: told what happens, beside the run's own event log.
         secrets: value of a ``block:`` reference; only flows have one.
-        process: extra fields for run.json (the Prefect flow run, …).
+        flow_run: the Prefect flow run it is, for run.json.
 
     Raises:
         InputError: the config or the options cannot be used, or the run id is taken.
@@ -73,15 +74,16 @@ class RunSession:
         observers: Iterable[Observer] = (),
         *,
         secrets: Callable[[str], str] | None = None,
-        process: dict[str, Any] | None = None,
+        flow_run: FlowRunRecord | None = None,
     ) -> None:
         self.began = time.time()
         self.options = options
         asked = planned(options, secrets=secrets)
         self.loaded, self.plan, self.store = asked.loaded, asked.plan, asked.store
-        self.folder = self._folder(asked.locations, process or {})
-        self.results: dict[tuple[str, str], StageResult] = {}
-        self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), _Collect(self), *observers])
+        self.folder = self._folder(asked.locations, flow_run)
+        refresh = self._refresh()
+        self.recorder = Recorder(self.folder, refresh)
+        self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), self.recorder, *observers])
         settings = load_settings()
         limits = self.loaded.config.limits
         self.runtime = Runtime(
@@ -95,51 +97,58 @@ class RunSession:
             observer=self.observer,
             run_id=self.folder.run_id,
             again=self.folder.again,
-            refresh=self._refresh(),
+            refresh=refresh,
             only_errors=options.only_errors,
             max_inflight=settings.max_inflight,
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,
         )
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
-        self.observer.note(
-            None,
-            "run_started",
-            {
-                "run_id": self.run_id,
-                "name": self.plan.name,
-                "tasks": [task.task_id for task in self.plan.tasks],
-                "url": (process or {}).get("prefect", {}).get("url"),
-                "again": self.folder.again,
-            },
+        self.observer.tell(
+            RunStarted(
+                self.run_id,
+                self.plan.name,
+                tuple(task.task_id for task in self.plan.tasks),
+                self.folder.again,
+                flow_run.url if flow_run is not None else None,
+            )
         )
         for warning in self.loaded.warnings:
-            self.observer.note(None, "warning", {"message": warning})
+            self.observer.tell(RunWarning(warning))
+
+    @property
+    def results(self) -> dict[tuple[str, str], StageResult]:
+        """Every stage's result so far, by (task id, stage)."""
+        return self.recorder.results
 
     @property
     def run_id(self) -> str:
         return self.folder.run_id
 
-    def _folder(self, locations: Locations, process: dict[str, Any]) -> RunFolder:
+    def _folder(self, locations: Locations, flow_run: FlowRunRecord | None) -> RunFolder:
         options = self.options
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        # A resumed run records these anew: its config may have been edited since.
-        current = {
-            "gage_eval": __version__,
-            "name": self.plan.name,
-            "status": "running",
-            "tasks": [task.task_id for task in self.plan.tasks],
-            "config": {"source": self.loaded.source, "digest": self.loaded.digest, "text": self.loaded.text},
-            "process": process_record(),
-            **process,
-        }
+        now = datetime.now(UTC)
+        record = RunRecord(
+            gage_eval=__version__,
+            name=self.plan.name,
+            status="running",
+            created=now,
+            tasks=[task.task_id for task in self.plan.tasks],
+            options=options.recorded(),
+            config=ConfigRecord(source=self.loaded.source, digest=self.loaded.digest, text=self.loaded.text),
+            process=process_record(),
+            prefect=flow_run,
+        )
         if not options.resume:
-            record = {"schema_version": 1, "created": now, "options": options.recorded(), **current}
             return RunFolder.create(locations, options.run_id, record)
         if options.run_id is None:
             raise InputError("resume needs the id of a run.")
         folder = RunFolder.open(locations, options.run_id)
-        folder.update(resumed=now, **current)
+        # A resumed run records these anew: its config may have been edited since.
+        again = {name: getattr(record, name) for name in ("gage_eval", "name", "status", "tasks", "config", "process")}
+        if flow_run is not None:
+            again["prefect"] = flow_run
+        folder.update(lambda before: before.with_stopped_stages().model_copy(update={"resumed": now, **again}))
         return folder
 
     def _refresh(self) -> frozenset[tuple[str, str]]:
@@ -147,26 +156,25 @@ class RunSession:
         tasks = [*self.plan.tasks, *(task.pool for task in self.plan.tasks if task.pool)]
         wanted = {(task.task_id, stage) for stage in self.options.refresh for task in tasks}
         if self.options.resume and wanted:
-            done = {
-                (event["task_id"], event["stage"])
-                for event in self.folder.events()
-                if event["type"] == "stage_finished" and not event["payload"]["cached"]
-            }
-            wanted -= done
+            wanted.difference_update(map(place_of, self.folder.record().refreshed))
         return frozenset(wanted)
 
-    def finish(self, status: str, error: BaseException | None = None) -> None:
-        """Record how the run ended."""
-        fields: dict[str, Any] = {
-            "status": status,
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "error": str(error) if error is not None else None,
-            "stages": {
-                f"{task}/{stage}": {"key": result.key, "outputs": result.outputs, "cached": result.cached}
-                for (task, stage), result in sorted(self.results.items())
-            },
-        }
-        self.folder.update(**fields)
+    def finish(self) -> None:
+        """Record that the run completed.
+
+        Raises:
+            GageError: run.json cannot be written, or is damaged.
+        """
+        self.recorder.finish("completed", None)
+        self.observer.tell(RunFinished())
+
+    def _fail(self, error: BaseException) -> None:
+        status: RunStatus = "failed" if isinstance(error, Exception) else "interrupted"
+        self.observer.tell(RunFailed(status, str(error)))
+        try:
+            self.recorder.finish(status, str(error))
+        except GageError as second:
+            _log.warning("the end of run %s could not be recorded: %s", self.run_id, second)
 
     def __enter__(self) -> "RunSession":
         return self
@@ -176,35 +184,16 @@ class RunSession:
     ) -> None:
         try:
             if error is not None:
-                self.finish("failed" if isinstance(error, Exception) else "interrupted", error)
-        except GageError as second:
-            _log.warning("the end of run %s could not be recorded: %s", self.run_id, second)
+                self._fail(error)
         finally:
             try:
                 self.runtime.close()
             finally:
+                self.recorder.close()
                 self.folder.close()
 
 
-def process_record() -> dict[str, Any]:
+def process_record() -> ProcessRecord:
     """Names this process, so that a run that says it is running can be told from one that was killed."""
     pid = os.getpid()
-    return {"host": socket.gethostname(), "pid": pid, "born": born(pid)}
-
-
-class _Collect:
-    """Keeps every stage's result for the summary."""
-
-    def __init__(self, session: RunSession) -> None:
-        self._session = session
-
-    def started(self, task_id: str, stage: str) -> None: ...
-
-    def progress(self, task_id: str, stage: str, done: int, total: int | None, figures: Any) -> None: ...
-
-    def finished(self, result: StageResult) -> None:
-        self._session.results[result.task_id, result.stage] = result
-
-    def failed(self, task_id: str, stage: str, error: BaseException) -> None: ...
-
-    def note(self, task_id: str | None, kind: str, payload: Any) -> None: ...
+    return ProcessRecord(host=socket.gethostname(), pid=pid, born=born(pid))

@@ -1,46 +1,24 @@
 """Runs as they stand in the runs root: finished, failed, or under way in another process."""
 
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 from gage_eval import __version__
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError
+from gage_eval.planning import Use
 from gage_eval.processes import alive
 from gage_eval.report.summary import Summary
-from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs
+from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs, open_runs
 from gage_eval.runs.options import Locations
-from gage_eval.store import open_objects
+from gage_eval.runs.record import RunRecord, RunStatus, StageRecord
 
-# A run under way says something every second while it asks; a large part of another stage may take longer.
+# A run under way writes its run.json every 30 seconds or more often.
 SILENT_S = 120.0
-
-
-@dataclass
-class StageState:
-    """How far a stage of a task is, by its last event.
-
-    Attributes:
-        task_id, stage: which.
-        state: ``running``, ``finished``, ``cached`` or ``failed``.
-        done, total: rows, as far as they are known.
-        figures: in_flight, retried, errors, rows_per_s, or the counts of a finished stage.
-        outputs: artifact ids of a finished stage.
-        error: why it failed.
-    """
-
-    task_id: str
-    stage: str
-    state: str
-    done: int = 0
-    total: int | None = None
-    figures: dict[str, Any] = field(default_factory=dict)
-    outputs: dict[str, str] = field(default_factory=dict)
-    error: str | None = None
 
 
 class StoredRun:
@@ -63,18 +41,18 @@ class StoredRun:
         return self.folder.run_id
 
     @cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> RunRecord:
         """What run.json holds.
 
         Raises:
-            InputError: it is no run record.
+            InputError: it is damaged.
         """
         return self.folder.record()
 
     @property
-    def status(self) -> str:
-        """``running``, ``completed``, ``failed`` or ``interrupted``."""
-        return str(self.record.get("status"))
+    def status(self) -> RunStatus:
+        """As run.json has it."""
+        return self.record.status
 
     @property
     def standing(self) -> str:
@@ -84,10 +62,10 @@ class StoredRun:
         """
         if self.status != "running":
             return self.status
-        process = self.record.get("process") or {}
-        if process.get("host") == socket.gethostname():
-            return "running" if alive(int(process["pid"]), int(process["born"])) else "killed"
-        return "running" if self.folder.local is None or self.silent_s() < SILENT_S else "silent"
+        process = self.record.process
+        if process is not None and process.host == socket.gethostname():
+            return "running" if alive(process.pid, process.born) else "killed"
+        return "running" if self.silent_s() < SILENT_S else "silent"
 
     @cached_property
     def summary(self) -> Summary:
@@ -109,56 +87,37 @@ class StoredRun:
                 f"again by {self.folder.again}"
             ) from error
 
-    @cached_property
-    def events(self) -> list[dict[str, Any]]:
-        """The events so far."""
-        return list(self.folder.events())
+    @property
+    def stages(self) -> dict[tuple[str, str], StageRecord]:
+        """Each stage that was started, by (task id, stage)."""
+        return self.record.by_stage
 
-    @cached_property
-    def stages(self) -> dict[tuple[str, str], StageState]:
-        """Each stage that was begun, by (task id, stage), as the last events have it."""
-        states: dict[tuple[str, str], StageState] = {}
-        for event in self.events:
-            task_id, stage = event.get("task_id"), event.get("stage")
-            if isinstance(task_id, str) and isinstance(stage, str):
-                state = states.setdefault((task_id, stage), StageState(task_id, stage, "running"))
-                _tell(state, event["type"], dict(event.get("payload") or {}))
-        return states
-
-    @cached_property
+    @property
     def outputs(self) -> dict[tuple[str, str], dict[str, str]]:
-        """Artifact ids by (task id, stage) and output, of every stage that came to its end."""
-        found = {place: state.outputs for place, state in self.stages.items() if state.outputs}
-        for name, result in (self.record.get("stages") or {}).items():
-            task_id, _, stage = name.rpartition("/")
-            found[task_id, stage] = dict(result["outputs"])
-        return found
+        """Artifact ids by (task id, stage) and output, of every stage that finished."""
+        return {place: stage.outputs for place, stage in self.stages.items() if stage.outputs}
 
     def silent_s(self, now: datetime | None = None) -> float:
-        """Seconds since the run's last event."""
-        last = next((event["time"] for event in reversed(self.events) if "time" in event), None)
-        moment = datetime.fromisoformat(last or self.record.get("resumed") or self.record["created"])
-        return ((now or datetime.now(UTC)) - moment).total_seconds()
+        """Seconds since the run gave a sign of life."""
+        last = self.record.updated or self.record.resumed or self.record.created
+        return ((now or datetime.now(UTC)) - last).total_seconds()
 
 
 def stored_runs(locations: Locations) -> Iterator[StoredRun]:
     """The runs of these locations, newest first; none when there is no such folder."""
     if not is_there(locations.runs):
         return
-    objects = open_objects(locations.runs, read_only=True)
+    objects = open_runs(locations.runs, read_only=True)
     for run_id in list_runs(locations.runs):
         yield StoredRun(RunFolder(objects, locations, run_id))
 
 
-def _tell(state: StageState, kind: str, payload: dict[str, Any]) -> None:
-    if kind == "stage_started":
-        state.state, state.error = "running", None
-    elif kind == "stage_progress":
-        state.done, state.total = int(payload.pop("done", 0)), payload.pop("total", None)
-        state.figures = payload
-    elif kind == "stage_finished":
-        state.state = "cached" if payload.get("cached") else "finished"
-        state.outputs = dict(payload.get("outputs") or {})
-        state.figures = dict(payload.get("counts") or {})
-    elif kind == "stage_failed":
-        state.state, state.error = "failed", str(payload.get("error"))
+def uses_of(locations: Locations) -> dict[str, list[Use]]:
+    """Which runs of these locations used an action, by its key; damaged runs are left out."""
+    uses: defaultdict[str, list[Use]] = defaultdict(list)
+    for run in stored_runs(locations):
+        with suppress(InputError):
+            for (task_id, _), stage in run.stages.items():
+                if stage.key is not None:
+                    uses[stage.key].append(Use(run.run_id, task_id))
+    return dict(uses)

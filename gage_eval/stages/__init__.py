@@ -1,9 +1,10 @@
 """The seven stages and the one DAG they form."""
 
+from gage_eval.observability.results import StageResult
 from gage_eval.planning.dag import Call, prepare, run_dag
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.stages.auto_eval import auto_eval
-from gage_eval.stages.base import ALL, Env, StageResult
+from gage_eval.stages.base import ALL, Env
 from gage_eval.stages.infer import infer, support
 from gage_eval.stages.judge import judge
 from gage_eval.stages.load import load

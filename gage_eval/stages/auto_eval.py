@@ -12,9 +12,10 @@ import pyarrow as pa
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric
+from gage_eval.observability.results import StageResult
 from gage_eval.planning.keys import scores_document
 from gage_eval.planning.specs import ScoreSpec
-from gage_eval.stages.base import Env, StageResult, StageRun, stage
+from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
 from gage_eval.statuses import EXCUSED
 from gage_eval.store import Action, Artifact, ArtifactWriter

@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Timer
 from typing import Any, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
 from gage_eval.marks import Stage
+from gage_eval.observability.events import RunWarning, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.observability.observer import Observer
+from gage_eval.observability.results import StageResult
 from gage_eval.planning.keys import StageSpec, action_document, input_id, standing_action
 from gage_eval.store import Action, Artifact, ArtifactWriter, Store
 from gage_eval.tables import TableSchema
@@ -27,31 +29,6 @@ SpecT = TypeVar("SpecT", bound=StageSpec)
 
 # So long a lock is waited for in silence.
 _PATIENCE_S = 5.0
-
-
-@dataclass(frozen=True)
-class StageResult:
-    """What travels between stages: names of artifacts, never data.
-
-    Attributes:
-        stage: the stage's name.
-        task_id: the task it ran for.
-        key: the action's key.
-        outputs: artifact id by output name.
-        cached: the action was there and complete; nothing was computed.
-        complete: False when rows ended in error and will be asked again.
-        counts: rows of the main output and what else the stage counts.
-        seconds: wall time the stage took in this run.
-    """
-
-    stage: str
-    task_id: str
-    key: str
-    outputs: dict[str, str]
-    cached: bool
-    complete: bool = True
-    counts: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 @dataclass
@@ -150,7 +127,7 @@ class StageRun:
         self._afterwards.append(action)
 
     def progress(self, done: int, total: int | None, **figures: int | float) -> None:
-        self.env.observer.progress(self.task_id, self.stage, done, total, figures)
+        self.env.observer.tell(StageProgress(self.task_id, self.stage, done, total, figures))
 
     def abort(self) -> None:
         """Drop what was written and not committed."""
@@ -208,17 +185,18 @@ def stage(
 
 def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     """Hit the action of this stage, spec and inputs, or compute and commit it."""
-    started = time.perf_counter()
-    env.observer.started(spec.task_id, info.name)
+    started, began = time.time(), time.perf_counter()
+    env.observer.tell(StageStarted(spec.task_id, info.name, started))
     try:
         result = _run(info, env, spec, inputs)
-        result = replace(result, seconds=time.perf_counter() - started)
+        result = replace(result, started=started, seconds=time.perf_counter() - began)
         # Told before it is judged: what was computed stands, and can be looked at, when the check refuses it.
-        env.observer.finished(result)
+        env.observer.tell(StageFinished(result))
         if info.check:
             info.check(env, spec, result)
     except BaseException as error:
-        env.observer.failed(spec.task_id, info.name, error)
+        interrupted = not isinstance(error, Exception)
+        env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
         raise
     return result
 
@@ -248,8 +226,7 @@ def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]
     """Hold the lock of a key, and say so when that takes a while: nothing else moves then."""
     message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
     # An observer may look up the task run it belongs to: that is in the context.
-    said = (env.observer.note, task_id, "warning", {"message": message})
-    waiting = Timer(_PATIENCE_S, copy_context().run, said)
+    waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.tell, RunWarning(message, task_id)))
     waiting.daemon = True
     waiting.start()
     try:

@@ -7,9 +7,10 @@ from gage_eval.client.budget import Price
 from gage_eval.engine.generate import Generate, index_answers
 from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
+from gage_eval.observability.results import StageResult
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.render import RoleSource
-from gage_eval.stages.base import Env, StageResult, StageRun
+from gage_eval.stages.base import Env, StageRun
 from gage_eval.statuses import RESPONSE_STATUSES
 from gage_eval.store import Artifact
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES

@@ -8,10 +8,11 @@ import pyarrow as pa
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.errors import InputError
 from gage_eval.metrics.verdicts import Verdict, VerdictParser
+from gage_eval.observability.results import StageResult
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
 from gage_eval.planning.judge_overrides import COLUMN, judge_override
 from gage_eval.planning.render import RoleSource
-from gage_eval.stages.base import Env, StageResult, StageRun, stage
+from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact

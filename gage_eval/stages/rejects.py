@@ -6,7 +6,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gage_eval.errors import InputError
-from gage_eval.stages.base import Env, StageResult
+from gage_eval.observability.results import StageResult
+from gage_eval.stages.base import Env
 from gage_eval.tables import REJECTS
 
 _SHOWN = 3

@@ -28,7 +28,7 @@ from gage_eval.store.gc import DAY_S, GcReport, Listed, collect, list_artifacts
 from gage_eval.store.locks import hold_lock
 from gage_eval.store.manifest import PartInfo
 from gage_eval.store.media import Media
-from gage_eval.store.objects import LocalObjects, ObjectInfo, Objects, explain_os_errors
+from gage_eval.store.objects import LOCKS, LocalObjects, ObjectInfo, Objects, explain_os_errors
 from gage_eval.store.responses import Responses
 from gage_eval.store.verify import Finding, verify
 from gage_eval.store.wip import Chunk, Wip, list_wips
@@ -160,8 +160,12 @@ class Store:
         return collect(self.objects, self._actions, roots, unfinished=unfinished, dry_run=dry_run, min_age_s=min_age_s)
 
 
-def open_objects(url: str, *, read_only: bool = False) -> Objects:
-    """The primitives of a store; arguments and errors are those of `Store.open`."""
+def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> Objects:
+    """The primitives of a store; arguments and errors are those of `Store.open`.
+
+    Args:
+        lock_folder: where locks of a local store lie, below it.
+    """
     scheme, found, _ = url.partition("://")
     if found and scheme == "s3":
         from gage_eval.store.s3 import S3Objects
@@ -187,7 +191,7 @@ def open_objects(url: str, *, read_only: bool = False) -> Objects:
     except FileNotFoundError as error:
         # So says /proc; elsewhere a folder above it was removed meanwhile.
         raise StoreError(f"store {url} cannot be made ({error.strerror}): give another one with --store.") from error
-    return LocalObjects(root, url, read_only=read_only)
+    return LocalObjects(root, url, read_only=read_only, lock_folder=lock_folder)
 
 
 def local_folder(url: str) -> Path | None:

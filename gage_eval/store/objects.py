@@ -19,6 +19,7 @@ T = TypeVar("T")
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=+-]*")
 _TEMPORARY = ".tmp-"
 STAGING = "staging"
+LOCKS = "locks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,11 @@ class LocalObjects:
     bytes.
     """
 
-    def __init__(self, root: Path, url: str, *, read_only: bool = False) -> None:
+    def __init__(self, root: Path, url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> None:
         self.url = url
         self.read_only = read_only
         self._root = root
+        self._locks = root / lock_folder
 
     @property
     def local_root(self) -> Path:
@@ -183,7 +185,7 @@ class LocalObjects:
             return self.create(path, data)
         place = self._place(path)
         with self._writing(path):
-            guard = self._root / "locks" / f"swap-{sha256_hex(path.encode())[:16]}.lock"
+            guard = self._locks / f"swap-{sha256_hex(path.encode())[:16]}.lock"
             guard.parent.mkdir(parents=True, exist_ok=True)
             with guard.open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -201,7 +203,7 @@ class LocalObjects:
                 temporary.replace(place)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        skipped = {self._root / "locks", self._root / STAGING}
+        skipped = {self._locks, self._root / STAGING}
         for file in _walk(self._place(prefix) if prefix else self._root):
             if not file.name.startswith(_TEMPORARY) and skipped.isdisjoint(file.parents):
                 yield from self._info(file)

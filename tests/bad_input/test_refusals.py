@@ -309,5 +309,5 @@ def test_a_run_whose_record_is_broken_cannot_be_resumed(tmp_path: Path, gage: Co
     folder.mkdir(parents=True)
     (folder / "run.json").write_text("{")
     ended = gage("resume", "torn")
-    assert "run.json is no run record" in ended.sentence
+    assert "run.json is not a run record" in ended.sentence
     assert ended.code == 2

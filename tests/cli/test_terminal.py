@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gage_eval.cli.output import print_table
+from gage_eval.observability.events import RunStarted
 from gage_eval.runs.figures import progress_text, result_text
 from gage_eval.runs.progress import ConsoleObserver
 from tests.cli.conftest import Gage
@@ -113,12 +114,11 @@ def test_runs_are_listed_as_they_are_shown(gage: Gage) -> None:
 
 def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     console = ConsoleObserver()
-    payload = {"name": "small", "tasks": ["sums"], "run_id": "first", "again": "gage resume first"}
-    console.note(None, "run_started", payload)
+    console.tell(RunStarted("first", "small", ("sums",), "gage resume first"))
     console.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert capsys.readouterr().out.splitlines() == [
         "small · 1 task · inline · run first",
-        "To go on: gage resume first",
+        "Resume it: gage resume first",
     ]
 
 

@@ -13,6 +13,7 @@ class Stage:
     stage: str
     task_id: str = "gsm8k"
     cached: bool = False
+    started: float = 0.0
     seconds: float = 1.0
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -55,8 +56,8 @@ def summary(rows: list[dict[str, Any]] | None = None, **task: Any) -> Summary:
     }
     stages = [
         Stage("load"),
-        Stage("infer", seconds=10.0, counts={"sent": 1051, "reused": 268}),
-        Stage("auto_eval", seconds=0.5),
+        Stage("infer", started=1.0, seconds=10.0, counts={"sent": 1051, "reused": 268}),
+        Stage("auto_eval", started=11.0, seconds=0.5),
     ]
     return run_summary(
         run_id="quiet-otter", name="gsm8k", tasks=[task_summary(**settings | task)], stages=stages, wall_s=19.2

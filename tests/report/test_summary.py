@@ -58,16 +58,13 @@ def test_counts_that_are_no_status_are_left_out_and_statuses_filled_up() -> None
 
 
 def test_timings_have_the_documented_names_and_sums() -> None:
-    stages = [
-        Stage("load", seconds=1.0),
-        Stage("standardize", seconds=2.0),
-        Stage("preprocess", seconds=3.0),
-        Stage("support", seconds=4.0),
-        Stage("infer", seconds=16.0),
-        Stage("judge", seconds=32.0),
-        Stage("auto_eval", seconds=64.0),
-        Stage("report", seconds=0.5),
-    ]
+    stages, started = [], 0.0
+    for stage, seconds in {
+        "load": 1.0, "standardize": 2.0, "preprocess": 3.0, "support": 4.0, "infer": 16.0, "judge": 32.0,
+        "auto_eval": 64.0, "report": 0.5,
+    }.items():  # fmt: skip
+        stages.append(Stage(stage, started=started, seconds=seconds))
+        started += seconds
     timings = run_timings(stages, samples={"gsm8k": 160}, wall_s=200.0).model_dump()
     expected = {
         "dataset_materialization_s": 6.0,
@@ -85,6 +82,24 @@ def test_timings_have_the_documented_names_and_sums() -> None:
     }
     assert {key: timings[key] for key in expected} == expected
     assert timings["judge_total_s"] == 32.0
+
+
+def test_stages_of_tasks_side_by_side_count_each_second_once() -> None:
+    stages = [
+        Stage("load", "a", started=100.0, seconds=1.0),
+        Stage("infer", "a", started=101.0, seconds=20.0, counts={"sent": 200}),
+        Stage("infer", "b", started=103.0, seconds=10.0, counts={"sent": 100}),
+        Stage("infer", "c", started=119.0, seconds=8.0, counts={"sent": 160}),
+        Stage("auto_eval", "b", started=113.0, seconds=2.0),
+        Stage("auto_eval", "c", started=127.0, seconds=1.0),
+    ]
+    timings = run_timings(stages, samples={"a": 200, "b": 100, "c": 160}, wall_s=28.5)
+    assert timings.inference_s == 26.0
+    assert timings.model_dump()["infer_total_s"] == 26.0
+    assert timings.evaluation_s == 3.0
+    assert timings.execution_runtime_s == 27.0, "scoring of b ran while a was asked"
+    assert timings.total_runtime_s == 28.0
+    assert timings.throughput_inference_samples_per_s == pytest.approx(460 / 26)
 
 
 def test_a_rate_is_null_when_its_stage_was_cached() -> None:
@@ -110,7 +125,7 @@ def test_a_rate_is_null_when_its_denominator_is_zero() -> None:
 
 
 def test_tasks_cached_and_computed_are_told_apart() -> None:
-    stages = [Stage("infer", "a", cached=True, seconds=0.1), Stage("infer", "b", seconds=2.0)]
+    stages = [Stage("infer", "a", cached=True, seconds=0.1), Stage("infer", "b", started=0.1, seconds=2.0)]
     timings = run_timings(stages, samples={"a": 1000, "b": 10}, wall_s=5.0)
     assert timings.throughput_inference_samples_per_s == 5.0
     assert timings.inference_s == pytest.approx(2.1)

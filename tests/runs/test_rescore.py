@@ -9,7 +9,9 @@ import pytest
 from gage_eval.cli.main import main
 from gage_eval.errors import InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
+from gage_eval.runs.folder import list_runs
 from gage_eval.runs.options import Locations
+from gage_eval.runs.record import RescoredRecord
 from gage_eval.runs.rescore import Rescored, rescore
 from gage_eval.runs.resume import resumed
 from gage_eval.runs.roots import find_roots
@@ -109,10 +111,9 @@ def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
     assert kept.standing == "completed"
     assert kept.summary == found.summary
     assert kept.summary.run.run_id == "second"
-    assert kept.record["rescored"] == {
-        "run_id": "first",
-        "metrics": [{"metric_id": "contains", "implementation": "contains"}],
-    }
+    assert kept.record.rescored == RescoredRecord(
+        run_id="first", metrics=[{"metric_id": "contains", "implementation": "contains"}]
+    )
     assert folder.read("report.html")
     ids = {*kept.outputs["sums", "auto_eval"].values(), *kept.outputs["sums", "infer"].values()}
     assert ids <= find_roots(Store.open("store"), Locations.at("store")).artifacts
@@ -128,7 +129,7 @@ def test_the_command_prints_the_table_or_json_and_saves(here: Path, capsys: pyte
     shown = capsys.readouterr().out
     assert "contains" in shown
     assert "numeric_match" in shown
-    assert [path.name for path in (here / "store" / "runs").iterdir()] == ["first"]
+    assert list_runs("store/runs") == ["first"]
     assert _exit([*command, "--json", "--save", "--run-id", "kept"]) == 0
     assert orjson.loads(capsys.readouterr().out)["run"]["run_id"] == "kept"
     assert StoredRun.open(Locations.at("store"), "kept").status == "completed"

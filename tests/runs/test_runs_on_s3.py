@@ -1,6 +1,7 @@
 """Whole runs with store and run folders on S3."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import gage_eval
 from gage_eval.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
+from gage_eval.runs.record import ConfigRecord, RunRecord
 from gage_eval.store import Store
 from tests.store.proxy import failing_proxy
 
@@ -55,8 +57,12 @@ def test_a_run_whose_first_word_arrived_unanswered_is_not_taken_for_another_s(
 ) -> None:
     with failing_proxy(s3_server, every=2, lose_reply=True) as address:
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        config = ConfigRecord(source="mine.yaml", digest="0", text="")
+        record = RunRecord(
+            status="running", created=datetime.now(UTC), name="small", tasks=[], options={}, config=config
+        )
         for name in ("one", "two", "three", "four"):
-            assert RunFolder.create(Locations(s3_url, s3_url), name, {"status": "running"}).run_id == name
+            assert RunFolder.create(Locations(s3_url, s3_url), name, record).run_id == name
 
 
 def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:

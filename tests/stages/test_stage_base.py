@@ -1,6 +1,5 @@
 """Every stage: a hit computes nothing, a failure leaves nothing, what stands is judged anew."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Event
@@ -12,9 +11,10 @@ from stages.calling import Bench
 
 from gage_eval.engine.job import WorkGone
 from gage_eval.errors import RunFailed
-from gage_eval.observability.observer import Observers
+from gage_eval.observability import events
+from gage_eval.observability.results import StageResult
 from gage_eval.planning import keys
-from gage_eval.stages.base import Env, StageInfo, StageResult, StageRun, run_stage
+from gage_eval.stages.base import Env, StageInfo, StageRun, run_stage
 from gage_eval.tables import REPORT
 
 
@@ -120,10 +120,11 @@ def test_a_stage_that_waits_for_another_run_says_so(bench: Bench, monkeypatch: p
     computes, told = Event(), Event()
     notes: list[str] = []
 
-    class Listener(Observers):
-        def note(self, task_id: str | None, kind: str, payload: Mapping[str, Any]) -> None:
-            notes.append(payload["message"])
-            told.set()
+    class Listener:
+        def tell(self, event: events.Event) -> None:
+            if isinstance(event, events.RunWarning):
+                notes.append(event.message)
+                told.set()
 
     class Slow(Computing):
         def __call__(self, run: StageRun, spec: Words) -> None:

@@ -1,0 +1,175 @@
+"""run.json: what was asked of a run and what it did, stage by stage. It is the only source of both."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from gage_eval.canonical import decode
+from gage_eval.errors import InputError
+from gage_eval.marks import STAGES
+from gage_eval.observability.results import StageResult
+
+RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
+StageState: TypeAlias = Literal["running", "finished", "cached", "failed", "stopped"]
+
+_DIGEST = r"^[0-9a-f]{64}$"
+
+
+class _Model(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, protected_namespaces=())
+
+
+class StageRecord(_Model):
+    """How far a stage of a task is."""
+
+    state: StageState = Field(description="stopped: the run ended before the stage did, by no error of the stage.")
+    started: AwareDatetime | None = Field(None, description="When the stage started last.")
+    seconds: float | None = Field(None, description="Wall time of the stage, once it finished.")
+    key: str | None = Field(None, pattern=_DIGEST, description="Key of the action, once the stage finished.")
+    outputs: dict[str, str] = Field({}, description="Artifact id by output, of the last time the stage finished.")
+    complete: bool = Field(default=True, description="False when rows ended in error and will be asked again.")
+    counts: dict[str, int] = Field({}, description="What the finished stage counted: rows by output, sent, reused, ….")
+    done: int = Field(0, description="Rows done while it runs.")
+    total: int | None = Field(None, description="Rows there are, where that is known.")
+    figures: dict[str, int | float] = Field({}, description="in_flight, retried, errors, rows_per_s while it runs.")
+    error: str | None = Field(None, description="Why it failed.")
+
+    @field_validator("outputs")
+    @classmethod
+    def _ids(cls, outputs: dict[str, str]) -> dict[str, str]:
+        for name, artifact_id in outputs.items():
+            if len(artifact_id) != 64 or not set(artifact_id) <= set("0123456789abcdef"):
+                raise ValueError(f"{name}: '{artifact_id[:80]}' is not an artifact id")
+        return outputs
+
+    @classmethod
+    def of(cls, result: StageResult) -> "StageRecord":
+        """The record of a stage that finished."""
+        return cls(
+            state="cached" if result.cached else "finished",
+            started=datetime.fromtimestamp(result.started, UTC) if result.started else None,
+            seconds=round(result.seconds, 6),
+            key=result.key,
+            outputs=result.outputs,
+            complete=result.complete,
+            counts=result.counts,
+        )
+
+
+class ConfigRecord(_Model):
+    """The config of a run."""
+
+    source: str
+    digest: str
+    text: str = Field(description="As it was written, references to secrets not replaced.")
+
+
+class ProcessRecord(_Model):
+    """The process that carries out a run."""
+
+    host: str
+    pid: int
+    born: int = Field(description="Tells the process from a later one of the same pid.")
+
+
+class FlowRunRecord(_Model):
+    """The Prefect flow run of a run."""
+
+    flow_run_id: str
+    flow_run_name: str
+    url: str | None = None
+
+
+class RescoredRecord(_Model):
+    """Of a run made by `gage score --save`: which run's responses it scored, and with what."""
+
+    run_id: str
+    metrics: list[dict[str, Any]]
+
+
+class RunRecord(_Model):
+    """What run.json holds."""
+
+    schema_version: Literal[2] = 2
+    run_id: str = ""
+    gage_eval: str | None = Field(None, description="Version of gage-eval that ran it last.")
+    name: str = Field(description="What is run: the config's or the suite's name.")
+    status: RunStatus
+    created: AwareDatetime
+    resumed: AwareDatetime | None = Field(None, description="When it was resumed last.")
+    updated: AwareDatetime | None = Field(None, description="When this file was written last: a sign of life.")
+    finished: AwareDatetime | None = None
+    error: str | None = Field(None, description="Why it failed.")
+    tasks: list[str]
+    options: dict[str, Any] = Field(description="`RunOptions`, to resume it with.")
+    config: ConfigRecord
+    process: ProcessRecord | None = None
+    prefect: FlowRunRecord | None = None
+    rescored: RescoredRecord | None = None
+    refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")
+    stages: dict[str, StageRecord] = Field({}, description="By task/stage, in the order in which they started.")
+
+    @field_validator("stages", "refreshed")
+    @classmethod
+    def _places(cls, value: dict[str, StageRecord] | list[str]) -> dict[str, StageRecord] | list[str]:
+        for name in value:
+            task_id, _, stage = name.rpartition("/")
+            if not task_id or stage not in STAGES:
+                raise ValueError(f"'{name[:80]}' does not name a task and a stage")
+        return value
+
+    @classmethod
+    def read(cls, data: bytes, place: str | PurePath) -> "RunRecord":
+        """The record that a run.json holds.
+
+        Raises:
+            InputError: it is damaged; the message names the field.
+        """
+        try:
+            value = decode(data)
+        except ValueError as error:
+            raise _damaged(place, f"it is not JSON ({error})") from error
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            raise _damaged(place, f"{where}: {problem['msg']}" if where else problem["msg"]) from error
+
+    def text(self) -> bytes:
+        """The content of run.json."""
+        return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"
+
+    @property
+    def by_stage(self) -> dict[tuple[str, str], StageRecord]:
+        """The stages by (task id, stage)."""
+        return {place_of(name): stage for name, stage in self.stages.items()}
+
+    def with_stages(self, stages: Mapping[str, StageRecord]) -> "RunRecord":
+        """The record with these stages in place of its own of the same names."""
+        return self.model_copy(update={"stages": {**self.stages, **stages}})
+
+    def with_stopped_stages(self) -> "RunRecord":
+        """The record where no stage runs any more."""
+        running = {name: stage for name, stage in self.stages.items() if stage.state == "running"}
+        return self.with_stages(
+            {name: stage.model_copy(update={"state": "stopped"}) for name, stage in running.items()}
+        )
+
+
+def stage_name(task_id: str, stage: str) -> str:
+    """How run.json names a stage of a task."""
+    return f"{task_id}/{stage}"
+
+
+def place_of(name: str) -> tuple[str, str]:
+    """(task id, stage) of a `stage_name`."""
+    task_id, _, stage = name.rpartition("/")
+    return task_id, stage
+
+
+def _damaged(place: str | PurePath, why: str) -> InputError:
+    return InputError(f"{place} is not a run record ({why.rstrip('.')}). Restore it, or remove the run's folder.")

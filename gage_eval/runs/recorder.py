@@ -1,0 +1,139 @@
+"""Keeps run.json up to date while a run is under way."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime
+
+from gage_eval.errors import GageError
+from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
+from gage_eval.observability.results import StageResult
+from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.record import RunRecord, RunStatus, StageRecord, stage_name
+
+# So often run.json is written while stages change, and so often when they do not, as a sign of life.
+WRITE_EVERY_S = 1.0
+SIGN_OF_LIFE_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Writes what stages do to run.json: about once a second, and at once where it must not be lost.
+
+    Only what changed is written, in a compare-and-swap with what stands there, so two processes that resume the same
+    run lose nothing of each other. A kill loses about a second of this record; the stages' actions are in the store.
+
+    Args:
+        folder: the run's folder, with its run.json.
+        refresh: (task id, stage) pairs that this run computes again.
+    """
+
+    def __init__(self, folder: RunFolder, refresh: Collection[tuple[str, str]]) -> None:
+        self.results: dict[tuple[str, str], StageResult] = {}
+        self._folder = folder
+        self._refresh = refresh
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._stages: dict[str, StageRecord] = dict(folder.record().stages)
+        self._changed: dict[str, StageRecord] = {}
+        self._refreshed: set[str] = set()
+        self._warned = False
+        self._end = threading.Event()
+        self._writer = threading.Thread(target=self._write_regularly, name="gage-eval-run-record", daemon=True)
+        self._writer.start()
+
+    def tell(self, event: Event) -> None:
+        task_id, stage = event.place
+        if task_id is None or stage is None:
+            return
+        name = stage_name(task_id, stage)
+        at_once = False
+        with self._lock:
+            before = self._stages.get(name)
+            after = _after(event, before)
+            if after is None:
+                return
+            self._stages[name] = self._changed[name] = after
+            if isinstance(event, StageFinished):
+                self.results[task_id, stage] = event.result
+                if not event.result.cached and (task_id, stage) in self._refresh:
+                    # A resume that did not know this would pay for the stage a second time.
+                    self._refreshed.add(name)
+                    at_once = True
+        if at_once:
+            self._try_to_write()
+
+    def finish(self, status: RunStatus, error: str | None) -> None:
+        """Record how the run ended, and write nothing more.
+
+        Raises:
+            GageError: run.json cannot be written, or is damaged.
+        """
+        self.close()
+        now = datetime.now(UTC)
+
+        def ended(record: RunRecord) -> RunRecord:
+            return record.with_stopped_stages().model_copy(update={"status": status, "finished": now, "error": error})
+
+        self._write(ended)
+
+    def close(self) -> None:
+        """Write nothing more on its own."""
+        self._end.set()
+        if threading.current_thread() is not self._writer:
+            self._writer.join()
+
+    def _write_regularly(self) -> None:
+        waited = 0.0
+        while not self._end.wait(WRITE_EVERY_S):
+            waited += WRITE_EVERY_S
+            if self._changed or waited >= SIGN_OF_LIFE_S:
+                waited = 0.0
+                self._try_to_write()
+
+    def _try_to_write(self) -> None:
+        """Write what changed; where that fails the run goes on, and a warning says so once."""
+        try:
+            self._write(lambda record: record)
+        except GageError as error:
+            if not self._warned:
+                _log.warning("run.json is not up to date: %s", error)
+            self._warned = True
+
+    def _write(self, change: Callable[[RunRecord], RunRecord]) -> None:
+        with self._writing:
+            with self._lock:
+                changed, self._changed = self._changed, {}
+                refreshed = set(self._refreshed)
+
+            def merged(record: RunRecord) -> RunRecord:
+                both = [*record.refreshed, *sorted(refreshed.difference(record.refreshed))]
+                return change(record.with_stages(changed).model_copy(update={"refreshed": both}))
+
+            try:
+                self._folder.update(merged)
+            except BaseException:
+                with self._lock:
+                    self._changed = {**changed, **self._changed}
+                raise
+
+
+def _after(event: Event, before: StageRecord | None) -> StageRecord | None:
+    """A stage's record after an event, None when the event changes nothing.
+
+    What the stage came to earlier stays in its record until it finishes again: a collection must not remove it.
+    """
+    if isinstance(event, StageFinished):
+        return StageRecord.of(event.result)
+    kept = {} if before is None else {"key": before.key, "outputs": before.outputs, "complete": before.complete}
+    if isinstance(event, StageStarted):
+        return StageRecord(state="running", started=datetime.fromtimestamp(event.started, UTC), **kept)
+    if before is None:
+        before = StageRecord(state="running")
+    if isinstance(event, StageProgress):
+        return before.model_copy(update={"done": event.done, "total": event.total, "figures": dict(event.figures)})
+    if isinstance(event, StageFailed):
+        state = "stopped" if event.interrupted else "failed"
+        return before.model_copy(update={"state": state, "error": None if event.interrupted else event.error})
+    return None
