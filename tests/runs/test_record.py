@@ -272,6 +272,8 @@ def test_a_hand_edited_record_is_one_sentence_in_every_command(
             (("show", "first", "--sample", "s1"), 2),
             (("resume", "first", "--inline"), 2),
             (("score", "first", "--metric", "contains"), 2),
+            (("export", "first"), 2),
+            (("show", "first", "--wrong"), 2),
             (("cache", "gc", "--dry-run"), 1),
             (("show",), 0),
             (("list", "runs"), 0),
