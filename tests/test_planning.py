@@ -198,3 +198,20 @@ def test_differences_are_leaves_inputs_first() -> None:
     new = {"spec": {"kwargs": {"b": 1}, "a": [1, 3]}, "inputs": {"raw": "y"}}
     assert differing(old, new) == [("inputs", "raw"), ("spec", "kwargs", "b"), ("spec", "a", "1")]
     assert differing(old, old) == []
+
+
+def test_options_are_listed_only_where_no_prompt_shows_them_and_no_likelihood_compares_them() -> None:
+    def lists_options(**changed: Any) -> bool:
+        return make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0].preprocess.lists_options
+
+    prompt = {"prompt_id": "p", "template": "{{ history[-1].content }}"}
+    adapter = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "prompt_id": "p"}
+    assert lists_options()
+    assert not lists_options(prompts=[prompt], role_adapters=[adapter])
+    scores = {
+        "backend_id": "model",
+        "type": "openai_http",
+        "config": {"base_url": "http://127.0.0.1:9/v1", "model": "m", "echo_logprobs": True},
+    }
+    compares = {"task_id": "t", "dataset_id": "sums", "mode": "likelihood"}
+    assert not lists_options(backends=[scores], tasks=[compares], metrics=["acc"])

@@ -60,6 +60,8 @@ def preprocess_spec(task: ResolvedTask, base_dir: Path, sample_ids: tuple[str, .
         few_shot=_few_shot(task),
         media=_media(dataset, base_dir),
         pool_media=MediaRules() if task.examples is None else _media(task.examples, base_dir),
+        # A prompt of the config says itself how options are shown; a likelihood compares them.
+        lists_options=task.dut.prompt is None and given.mode in ("chat", "completion"),
     )
 
 

@@ -43,6 +43,7 @@ _OF_STAGE: Mapping[str, tuple[tuple[Path, str], ...]] = {
         (("few_shot",), "few_shot."),
         (("media", "images"), "images."),
         (("drawn_by",), "task_id"),
+        (("lists_options",), "prompt_id or mode"),
     ),
     "report": (),
 }

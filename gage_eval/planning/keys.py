@@ -16,7 +16,7 @@ from gage_eval.store import Action, Store
 VERSIONS: Mapping[Stage, int] = {
     "load": 1,
     "standardize": 5,
-    "preprocess": 5,
+    "preprocess": 6,
     "support": 3,
     "infer": 2,
     "judge": 2,

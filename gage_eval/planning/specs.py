@@ -108,6 +108,7 @@ class PreprocessSpec:
         few_shot: examples before each sample; None for those that samples bring along.
         media: where media of the samples lie and what becomes of them.
         pool_media: the same for the pool of examples.
+        lists_options: whether options that no message holds are listed below the question.
     """
 
     task_id: str
@@ -123,6 +124,7 @@ class PreprocessSpec:
     few_shot: FewShotRules | None = None
     media: MediaRules = field(default_factory=MediaRules)
     pool_media: MediaRules = field(default_factory=MediaRules)
+    lists_options: bool = False
 
     def material(self) -> JsonValue:
         few_shot = self.few_shot
@@ -138,6 +140,7 @@ class PreprocessSpec:
             "drawn_by": self.task_id if few_shot and few_shot.draws else None,
             "media": self.media.material(),
             "pool_media": self.pool_media.material() if few_shot and few_shot.pool is not None else None,
+            "lists_options": self.lists_options,
         }
 
     def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:

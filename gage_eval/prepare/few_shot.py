@@ -20,7 +20,7 @@ from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import reference_text
 from gage_eval.sample.table import messages_from_array, rows_of
 
-_EXAMPLE_COLUMNS = ("id", "messages", "references", "label", "metadata")
+_EXAMPLE_COLUMNS = ("id", "messages", "references", "label", "metadata", "options", "task_type")
 _SYSTEM = frozenset({"system", "developer"})
 _REMEMBERED = 32_768
 _MAX_SHOWN = 80
@@ -127,7 +127,7 @@ class Pool:
         samples: `FewShotRules.pool_columns` of the pool's samples, in their order.
         rules: how to choose.
         task_id: part of what examples are drawn by.
-        prepared: makes an example's messages ready (its media); raises what the stage may raise.
+        prepared: the messages of an example's sample, ready to be shown; raises what the stage may raise.
 
     Raises:
         InputError: an id is not in the pool, the pool has fewer usable rows than examples are asked for, or none of
@@ -139,7 +139,7 @@ class Pool:
         samples: pa.Table,
         rules: FewShotRules,
         task_id: str,
-        prepared: Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]],
+        prepared: Callable[[dict[str, Any]], list[dict[str, Any]]],
     ) -> None:
         self._samples = samples
         self._rules = rules
@@ -238,8 +238,8 @@ class Pool:
             return
         rows = rows_of(self._samples.take(pa.array(missing, pa.int64())), _EXAMPLE_COLUMNS)
         for place, row in zip(missing, rows, strict=True):
-            messages = [message for message in row["messages"] if message["role"] not in _SYSTEM]
-            self._examples[place] = Example(self._prepared(row["id"], messages), answer_of(row))
+            row["messages"] = [message for message in row["messages"] if message["role"] not in _SYSTEM]
+            self._examples[place] = Example(self._prepared(row), answer_of(row))
 
     def _places_of(self, ids: Sequence[str]) -> list[int]:
         known = {self._ids[place]: place for place in self._usable} if ids else {}
@@ -250,17 +250,6 @@ class Pool:
                     f"{self._where}.ids: sample '{name}' of dataset '{self._rules.pool}' {there}.{closest(name, known)}"
                 )
         return [known[name] for name in ids]
-
-
-def own_examples(examples: Sequence[Mapping[str, Any]], rules: FewShotRules | None) -> list[Example]:
-    """The examples that a sample brings along, the first ``k`` of them.
-
-    Args:
-        examples: the sample's ``few_shot_examples`` in canonical form.
-        rules: of the task; None takes all.
-    """
-    count = None if rules is None else rules.k
-    return [Example(shot["messages"], answer_of(shot)) for shot in examples[:count]]
 
 
 def answer_of(shot: Mapping[str, Any]) -> str:

@@ -13,14 +13,14 @@ from gage_eval.planning.specs import PreprocessSpec
 from gage_eval.prepare.few_shot import (
     Example,
     FewShotQuery,
-    FewShotRules,
     Pool,
+    answer_of,
     as_chat,
     as_text,
     fingerprint,
-    own_examples,
 )
 from gage_eval.prepare.media import MediaReader, media_of
+from gage_eval.prepare.options import with_options
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.table import messages_from_array, messages_to_array, rows_of
 from gage_eval.stages.base import StageRun, stage
@@ -29,7 +29,7 @@ from gage_eval.tables import PREPARED, REJECTS
 
 _COLUMNS = [
     "row_index", "id", "messages", "options", "few_shot_examples", "metadata", "tools", "tool_choice",
-    "sampling_params", "generation_params", "unconditioned_input",
+    "sampling_params", "generation_params", "unconditioned_input", "task_type",
 ]  # fmt: skip
 # Who makes one text of the messages, by the kind of request. A chat's template is its backend's.
 _RENDERED_BY: Mapping[str, tuple[str, str, str]] = {
@@ -107,11 +107,12 @@ class Preparer:
         self._spec = spec
         store, threads = run.env.store.media, run.env.media_threads
         self._media = MediaReader(spec.media, store, threads=threads)
+        self._lists_options = spec.lists_options and bool(run.input("samples").counts.get("unlisted_options"))
         self._pool: Pool | None = None
         if run.has_input("few_shot") and spec.few_shot is not None:
             reader = MediaReader(spec.pool_media, store, threads=threads)
             table = run.input("few_shot").table(columns=spec.few_shot.pool_columns)
-            self._pool = Pool(table, spec.few_shot, spec.task_id, _example_messages(reader, spec.few_shot))
+            self._pool = Pool(table, spec.few_shot, spec.task_id, _example_messages(reader, spec, spec.few_shot.pool))
 
     def prepare(self, samples: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Prepared rows and `tables.REJECTS` rows of sample rows, both in their order."""
@@ -142,23 +143,25 @@ class Preparer:
 
     def _is_plain(self, samples: pa.Table) -> bool:
         """Whether the messages go out as they stand: then nothing looks at single rows."""
-        if self._spec.kind != "chat" or self._pool is not None:
+        if self._spec.kind != "chat" or self._pool is not None or self._lists_options:
             return False
         examples = pc.max(pc.fill_null(pc.list_value_length(samples["few_shot_examples"]), 0)).as_py()
         return not examples and not media_of(samples)
 
     def _prompts(self, samples: pa.Table, ids: Sequence[str]) -> list["_Prompt | RecordRejected"]:
         own = messages_from_array(samples["messages"], collapse=False)
-        shots = [row.get("few_shot_examples") or [] for row in rows_of(samples, ["few_shot_examples"])]
+        rows = rows_of(samples, ["few_shot_examples", "options", "task_type"])
+        options = [row.get("options") or [] for row in rows]
         chosen: list[list[Example] | RecordRejected]
         if self._pool is None:
-            brought = [own_examples(row, self._spec.few_shot) for row in shots]
+            brought = [self._own_examples(row) for row in rows]
             chosen = [*brought]
             self._media.read([*own, *(example.messages for row in brought for example in row)])
         else:
             chosen = self._pool.choose(self._queries(samples, ids, own))
             self._media.read(own)
-        options = [row.get("options") or [] for row in rows_of(samples, ["options"])]
+        if self._lists_options:
+            own = [with_options({**row, "messages": messages}) for row, messages in zip(rows, own, strict=True)]
         unconditioned = samples["unconditioned_input"].to_pylist()
         out: list[_Prompt | RecordRejected] = []
         for messages, row, *compared in zip(own, chosen, options, unconditioned, strict=True):
@@ -170,6 +173,14 @@ class Preparer:
             except RecordRejected as error:
                 out.append(error)
         return out
+
+    def _own_examples(self, sample: Mapping[str, Any]) -> list[Example]:
+        """The examples that a sample brings along, as many of them as the task shows."""
+        rules = self._spec.few_shot
+        shots = (sample.get("few_shot_examples") or [])[: None if rules is None else rules.k]
+        if self._lists_options:
+            shots = [{**shot, "messages": with_options(shot)} for shot in shots]
+        return [Example(shot["messages"], answer_of(shot)) for shot in shots]
 
     def _queries(
         self, samples: pa.Table, ids: Sequence[str], own: Sequence[list[dict[str, Any]]]
@@ -271,14 +282,12 @@ def _unconditioned(value: str | None) -> str | None:
     return text
 
 
-def _example_messages(reader: MediaReader, rules: FewShotRules) -> Any:
-    def ready(sample_id: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _example_messages(reader: MediaReader, spec: PreprocessSpec, pool: str | None) -> Any:
+    def ready(sample: dict[str, Any]) -> list[dict[str, Any]]:
         try:
-            return reader.resolve(messages)[0]
+            return reader.resolve(with_options(sample) if spec.lists_options else sample["messages"])[0]
         except RecordRejected as error:
-            raise InputError(
-                f"example '{sample_id}' of dataset '{rules.pool}' cannot be shown: {error.reason}"
-            ) from error
+            raise InputError(f"example '{sample['id']}' of dataset '{pool}' cannot be shown: {error.reason}") from error
 
     return ready
 

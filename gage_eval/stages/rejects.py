@@ -60,7 +60,7 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
         more = f"; and {rejected - _SHOWN:,} more" if rejected > _SHOWN else ""
         raise InputError(
             f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
-            "Mend them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
+            "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
         )
 
     return check

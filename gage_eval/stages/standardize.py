@@ -1,12 +1,16 @@
-"""standardize: raw records → samples of one contract; what is no sample goes to rejects, with the reason."""
+"""standardize: raw records → samples of one contract; other records go to rejects, each with its reason."""
 
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from gage_eval import registry
 from gage_eval.errors import InputError
 from gage_eval.planning.specs import StandardizeSpec
 from gage_eval.prepare.media import media_of, without_data, without_data_urls
+from gage_eval.prepare.options import lacks_options
 from gage_eval.sample.record import RecordRejected, content_id, parse_record
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import samples_to_table
@@ -15,7 +19,8 @@ from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.standardize.callables import attach
 from gage_eval.standardize.compose import build
-from gage_eval.store.media import Media, addresses_in
+from gage_eval.standardize.inputs import with_inputs
+from gage_eval.store.media import Media, MediaKeeper, addresses_in
 from gage_eval.tables import REJECTS, SAMPLES
 
 
@@ -29,71 +34,108 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     """Turn raw records into Samples.
 
     Args:
-        run: the ``raw`` artifact, one JSON record a row.
+        run: the ``raw`` artifact, one JSON record per row; writes ``samples`` and ``rejects``.
         spec: preprocessor and its parameters; part of the key.
 
     Raises:
         InputError: two records carry the same explicit id.
     """
-    to_sample = build(registry.preprocessors.get(spec.preprocess), spec.kwargs)
-    if spec.text is not None:
-        to_sample = spec.text.before(to_sample)
     raw = run.input("raw")
     samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
-    ids = SampleIds()
-    media = configured = 0
-    with run.env.store.media.keeper(run.env.media_threads) as store:
+    counts: Counter[str] = Counter()
+    with run.env.store.media.keeper(run.env.media_threads) as media:
+        standardizer = Standardizer(spec, media)
         for part in raw.parts:
-            table = raw.read(part.index)
-            texts = table["record"].to_pylist()
-            store.look({url for text in texts for url in addresses_in(text)})
-            rows = table["row_index"].to_pylist()
-            lines = table["line"].to_pylist()
-            good: list[dict[str, Any]] = []
-            good_rows: list[int] = []
-            good_lines: list[int] = []
-            unnamed: list[dict[str, Any]] = []
-            bad: list[tuple[int, int, str, str, str]] = []
-            for row, line, text in zip(rows, lines, texts, strict=True):
-                try:
-                    sample, named = to_standard(text, to_sample)
-                    sample = with_media(sample, text, spec, store)
-                except RecordRejected as error:
-                    bad.append((row, line, "standardize", error.reason, text))
-                    continue
-                if not named:
-                    unnamed.append(sample)
-                good.append(sample)
-                good_rows.append(row)
-                good_lines.append(line)
-            for sample, name in zip(unnamed, ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
-                sample["id"] = name
-            ids.add([sample["id"] for sample in good], good_lines)
-            ready = samples_to_table(good, good_rows)
-            samples.write(part.index, ready)
-            media += len(media_of(ready))
-            configured += len(ready) - ready.column("eval_config").null_count
-            rejects.write(part.index, rejects_table(bad))
-            run.progress(rows[-1] + 1 if rows else 0, raw.rows)
-    if clash := ids.clash():
-        first, second = clash
-        raise InputError(
-            f"dataset '{spec.dataset_id}': lines {first:,} and {second:,} carry the same id. "
-            "Ids must be unique; drop them to have ids made from the content."
-        )
-    # Later stages look for files and overrides only where there are some; a count of none is left out.
-    counts = {"media": media, "eval_config": configured}
-    run.commit(SAMPLES, counts={name: count for name, count in counts.items() if count})
+            records = raw.read(part.index)
+            ready, rejected = standardizer.standardize(records)
+            samples.write(part.index, ready.table)
+            rejects.write(part.index, rejected)
+            counts.update(ready.counts)
+            run.progress(records["row_index"][-1].as_py() + 1 if len(records) else 0, raw.rows)
+    standardizer.check_ids()
+    # Later stages look for files, overrides and the like only where there are some; a count of none is left out.
+    run.commit(SAMPLES, counts=dict(+counts))
     run.commit(REJECTS)
+
+
+class _Standard(NamedTuple):
+    """A record as a Sample, and whether the record names its id."""
+
+    row: int
+    line: int
+    sample: dict[str, Any]
+    named: bool
+
+
+class _Ready(NamedTuple):
+    """`tables.SAMPLES` rows, and how many of them have media, overrides or options that are not shown."""
+
+    table: pa.Table
+    counts: dict[str, int]
+
+
+class Standardizer:
+    """Makes `tables.SAMPLES` rows of raw records, part by part; ids are unique in all parts together."""
+
+    def __init__(self, spec: StandardizeSpec, media: MediaKeeper) -> None:
+        to_sample = build(registry.preprocessors.get(spec.preprocess), spec.kwargs)
+        self._to_sample = to_sample if spec.text is None else spec.text.before(to_sample)
+        self._spec = spec
+        self._media = media
+        self._ids = SampleIds()
+
+    def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
+        """Samples and `tables.REJECTS` rows of raw records, both in their order."""
+        rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
+        self._media.look({url for text in texts for url in addresses_in(text)})
+        good: list[_Standard] = []
+        bad: list[tuple[int, int, str, str, str]] = []
+        for row, line, text in zip(rows, lines, texts, strict=True):
+            try:
+                sample, named = to_standard(text, self._to_sample)
+                good.append(_Standard(row, line, with_media(sample, text, self._spec, self._media), named))
+            except RecordRejected as error:
+                bad.append((row, line, "standardize", error.reason, text))
+        self._settle_ids(good)
+        table = samples_to_table([one.sample for one in good], [one.row for one in good])
+        counts = {
+            "media": len(media_of(table)),
+            "eval_config": len(table) - table.column("eval_config").null_count,
+            "unlisted_options": sum(_lacks_options(one.sample) for one in good),
+        }
+        return _Ready(table, counts), rejects_table(bad)
+
+    def check_ids(self) -> None:
+        """Refuse ids that two records share.
+
+        Raises:
+            InputError: names the two lines.
+        """
+        if clash := self._ids.clash():
+            first, second = clash
+            raise InputError(
+                f"dataset '{self._spec.dataset_id}': lines {first:,} and {second:,} carry the same id. "
+                "Ids must be unique; drop them to have ids made from the content."
+            )
+
+    def _settle_ids(self, made: list[_Standard]) -> None:
+        unnamed = [one.sample for one in made if not one.named]
+        for sample, name in zip(unnamed, self._ids.of_contents([sample["id"] for sample in unnamed]), strict=True):
+            sample["id"] = name
+        self._ids.add([one.sample["id"] for one in made], [one.line for one in made])
+
+
+def _lacks_options(sample: dict[str, Any]) -> bool:
+    return lacks_options(sample) or any(map(lacks_options, sample.get("few_shot_examples") or ()))
 
 
 def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     """The canonical sample of one raw record, and whether the record names its id (else it is the text's hash).
 
     Raises:
-        RecordRejected: it is no JSON object, or the preprocessor or the contract refuses it.
+        RecordRejected: it is not a JSON object, or the preprocessor or the contract refuses it.
     """
-    record = to_sample(parse_record(text))
+    record = with_inputs(to_sample(parse_record(text)))
     sample = normalise_sample(record, default_id=content_id(text.encode()))
     return sample, record.get("id") is not None
 

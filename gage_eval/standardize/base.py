@@ -71,6 +71,23 @@ def build_messages(question: str | list[dict[str, Any]], system_prompt: str | No
     return [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
 
 
+def addresses(value: Any, field: str, what: str = "an image") -> list[str]:
+    """Where media are: one path or address, an object that holds it, or a list of these.
+
+    Raises:
+        RecordRejected: it is something else, or there is none.
+    """
+    found = []
+    for item in value if type(value) is list else [value]:
+        address = next((item[key] for key in ("url", "path") if item.get(key)), None) if type(item) is dict else item
+        if type(address) is not str or not address:
+            raise RecordRejected(f"{field}: it must be the path of {what}, not {kind_of(address)}.")
+        found.append(address)
+    if not found:
+        raise RecordRejected(f"{field}: there is no {what.partition(' ')[2]}.")
+    return found
+
+
 def object_of(sample: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The sample's object of that name, empty when it has none.
 

@@ -161,7 +161,7 @@ class MediaCallable(ConfigCallable):
 def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:
     """The sample with the media of the callables at the head of its last user message.
 
-    A sample that has media in its messages or under ``inputs.multi_modal_data`` stays as it is.
+    A sample that has media in its messages stays as it is.
 
     Args:
         sample: in canonical form.
@@ -171,9 +171,7 @@ def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: 
     Raises:
         RecordRejected: a callable fails, or there is no user message to put its media in.
     """
-    inputs = (sample.get("extra") or {}).get("inputs")
-    has_data = isinstance(inputs, dict) and bool(inputs.get("multi_modal_data"))
-    if not callables or has_data or any(places(sample["messages"])):
+    if not callables or any(places(sample["messages"])):
         return sample
     segments = [{"type": one.kind, one.kind: {"url": url}} for one in callables for url in one.urls(sample, store)]
     if not segments:

@@ -22,7 +22,7 @@ from gage_eval.standardize.base import (
 )
 from gage_eval.standardize.options import BuiltInPreprocessor, DefaultTaskType, IdField, SystemPrompt, Template
 
-QUESTION_FIELDS = ("question", "prompt", "text", "goal")
+QUESTION_FIELDS = ("question", "prompt", "text", "goal", "inputs.prompt")
 ANSWER_FIELDS = ("answer", "label", "target")
 CHOICES_FIELDS = ("choices", "options")
 
@@ -32,7 +32,8 @@ class Default(BuiltInPreprocessor):
     """Samples as they are; question, answer and choices of other records mapped."""
 
     question_field: Annotated[
-        str | None, Field(description="The record's question; by default question, prompt, text or goal.")
+        str | None,
+        Field(description="The record's question; by default question, prompt, text, goal, inputs.prompt."),
     ] = None
     answer_field: Annotated[
         str | None, Field(description="Its answer, one or a list; by default answer, label or target.")

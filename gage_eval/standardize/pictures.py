@@ -13,8 +13,9 @@ from pydantic import Field
 
 from gage_eval import canonical, registry
 from gage_eval.errors import InputError
-from gage_eval.sample.record import RecordRejected, kind_of
+from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
+    addresses,
     build_messages,
     carry_over,
     choices_of,
@@ -71,7 +72,7 @@ class DocVqa(BuiltInPreprocessor):
         asked = self.question
         if asked is None:
             asked = text_of(read(record, self.question_field), self.question_field)
-        pages = _addresses(read(record, pages_field), pages_field)
+        pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)
         if value is None:
@@ -150,31 +151,18 @@ def _with_images(text: str, record: Mapping[str, Any], prefix: str) -> list[dict
     end = 0
     for slot in _SLOT.finditer(text):
         field = f"{prefix}{int(slot[1])}"
-        (address,) = _addresses(read(record, field), field)[:1]
+        (address,) = addresses(read(record, field), field)[:1]
         content += [{"type": "text", "text": text[end : slot.start()]}, _image(address)]
         end = slot.end()
     content.append({"type": "text", "text": text[end:]})
     first = f"{prefix}1"
     if end == 0 and read(record, first) is not None:
-        content.insert(0, _image(_addresses(read(record, first), first)[0]))
+        content.insert(0, _image(addresses(read(record, first), first)[0]))
     return [segment for segment in content if segment["type"] != "text" or segment["text"]]
 
 
 def _image(address: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": address}}
-
-
-def _addresses(value: Any, field: str) -> list[str]:
-    """Where images are: one path or address, an object that holds it, or a list of these."""
-    found = []
-    for item in value if type(value) is list else [value]:
-        address = next((item[key] for key in ("url", "path") if item.get(key)), None) if type(item) is dict else item
-        if type(address) is not str or not address:
-            raise RecordRejected(f"{field}: it must be the path of an image, not {kind_of(address)}.")
-        found.append(address)
-    if not found:
-        raise RecordRejected(f"{field}: there is no image.")
-    return found
 
 
 def _listed(value: Any, field: str) -> list[Any]:

@@ -213,14 +213,14 @@ def test_a_callable_gives_media_to_samples_that_have_none(bench: Bench) -> None:
     records = [
         {"id": "s1", "question": "What is it?", "answer": "a"},
         asks("https://example.invalid/x.png", id="s2"),
-        {"id": "s3", "question": "What?", "answer": "a", "inputs": {"multi_modal_data": {"image": ["x.png"]}}},
+        {"id": "s3", "question": "What?", "answer": "a", "inputs": {"multi_modal_data": {"image": ["pics/s1.png"]}}},
     ]
     samples = bench.samples(records, callables=(one,))
     prepared = bench.preprocess(samples, media=MediaRules(bench.folder))
     first, second, third = shown(bench, prepared)
     assert [bench.store.media.get(url) for url in first] == [data, image(6, 6)]
     assert second == ["https://example.invalid/x.png"]
-    assert third == [], "media that no message refers to are not sent"
+    assert third == first[:1], "it has an image of its own"
 
 
 @pytest.mark.parametrize("given", [7, {"url": "a.png"}, [None], "a\nb", ""])

@@ -97,3 +97,35 @@ def test_the_models_input_does_not_depend_on_labels_or_metadata(bench: Bench) ->
     two = bench.preprocess(bench.samples([chat("user: a", id="s", label="y", data_tag={"topic": "z"})]))
     assert one.key != two.key
     assert one.outputs == two.outputs
+
+
+LISTED = {"options": ["Shark", "Dolphin "], "references": ["A"]}
+
+
+def test_options_that_no_message_holds_are_listed_below_the_question(bench: Bench) -> None:
+    samples = bench.samples(
+        [
+            chat("system: be brief", "user: Which is a fish?", task_type="multiple-choice", **LISTED),
+            {"question": "Which?", "choices": ["a stone", "an apple"], "answer": 1},
+            chat("user: Is it a Shark or not?", **LISTED),
+            chat("user: Which is a fish?", task_type="dialogue", **LISTED),
+            chat("user: Go on.", references=[]),
+        ]
+    )
+    assert said(bench, bench.preprocess(samples, lists_options=True)) == [
+        ["system: be brief", "user: Which is a fish?\n\nA. Shark\nB. Dolphin"],
+        ["user: Which?\n\nA. a stone\nB. an apple"],
+        ["user: Is it a Shark or not?"],
+        ["user: Which is a fish?"],
+        ["user: Go on."],
+    ]
+    # A prompt of the config shows them its own way.
+    assert said(bench, bench.preprocess(samples))[1] == ["user: Which?"]
+
+
+def test_examples_list_their_options_as_the_question_does(bench: Bench) -> None:
+    shots = [shot("Which flies?", options=["Crow", "Cow"], references=["A"])]
+    samples = bench.samples([chat("user: Which is a fish?", few_shot_examples=shots, **LISTED)])
+    assert said(bench, bench.preprocess(samples, lists_options=True)) == [
+        ["user: Which flies?\n\nA. Crow\nB. Cow", "assistant: A", "user: Which is a fish?\n\nA. Shark\nB. Dolphin"]
+    ]

@@ -119,7 +119,7 @@ def test_system_prompt_and_template_make_the_messages() -> None:
 @pytest.mark.parametrize(
     ("record", "kwargs", "said"),
     [
-        ({"q": "x"}, {}, "there is no question (question, prompt, text, goal)."),
+        ({"q": "x"}, {}, "there is no question (question, prompt, text, goal, inputs.prompt)."),
         ({"question": ["x"]}, {}, "question: it must be a string, not a list."),
         ({"question": "x", "answer": {"a": 1}}, {}, "answer: it must be a string, not an object."),
         (
