@@ -1,7 +1,8 @@
 """The path language of configs: ``sample.metadata.answers.0``, ``model_output.answer``.
 
 A path is a root and parts separated by dots; a part is a key of a mapping, or digits that index a list. The
-roots are ``sample``, ``model_output`` and ``judge_output``; a path without a known root starts at ``sample``.
+roots are those of `gage_eval.inputs` (``sample``, ``model_output``, ``judge_output``). A path without a known root
+starts at ``sample``.
 There is nothing else: no slices, no filters, no attribute access, no evaluation.
 
 The Sample contract (tables.SAMPLES) decides what a sample holds. Spellings of older configs and record
@@ -13,13 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from gage_eval.errors import InputError
+from gage_eval.inputs import INPUTS, SAMPLES_INPUT, Input, input_at
 from gage_eval.tables import SAMPLES
-
-Root: TypeAlias = Literal["sample", "model_output", "judge_output"]
-ROOTS: tuple[Root, ...] = ("sample", "model_output", "judge_output")
 
 
 class Missing(Enum):
@@ -85,7 +84,7 @@ class Path:
     """A compiled path. Build it with `compile_path`."""
 
     text: str
-    root: Root
+    root: str
     parts: tuple[str, ...]
     alias: Alias | None = None
 
@@ -94,27 +93,30 @@ class Path:
         """The one spelling of what this path reads; ``label`` and ``sample.label`` have the same."""
         return ".".join((self.root, *self.parts))
 
+    @property
+    def input(self) -> Input:
+        """The input that it reads."""
+        return input_at(self.root, self.parts[0] if self.parts else None)
+
     @cached_property
     def sample_columns(self) -> frozenset[str]:
         """The columns of tables.SAMPLES this path can read; empty for the other roots."""
-        if self.root != "sample":
+        if self.root != SAMPLES_INPUT.root:
             return frozenset()
         if not self.parts:
             return _COLUMNS
         own = frozenset({self.parts[0] if self.parts[0] in _COLUMNS else "extra"})
         return own | self.alias.columns if self.alias else own
 
-    def get(
-        self,
-        sample: Mapping[str, Any] | None = None,
-        model_output: Mapping[str, Any] | None = None,
-        judge_output: Mapping[str, Any] | None = None,
-    ) -> Any | Missing:
-        """The value this path names, or `MISSING`. Keys no Sample field has are looked up in ``extra``."""
-        if self.root == "model_output":
-            return walk(model_output, self.parts)
-        if self.root == "judge_output":
-            return walk(judge_output, self.parts)
+    def get(self, sample: Mapping[str, Any] | None = None, **others: Mapping[str, Any] | None) -> Any | Missing:
+        """The value this path names, or `MISSING`. Keys no Sample field has are looked up in ``extra``.
+
+        Args:
+            sample: its fields.
+            others: the values of the other roots, by root.
+        """
+        if self.root != SAMPLES_INPUT.root:
+            return walk(others.get(self.root), self.parts)
         if sample is None:
             return MISSING
         found = walk(sample, self.parts)
@@ -127,45 +129,41 @@ class Path:
         return found
 
 
-@lru_cache(maxsize=4096)
 def compile_path(text: str) -> Path:
     """Parse a path.
 
     Raises:
         InputError: the path is empty, has an empty part, or indexes with brackets.
     """
+    return _compiled(text, frozenset(one.root for one in INPUTS.values()))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str, roots: frozenset[str]) -> Path:
     parts = tuple(text.split("."))
     if not all(parts):
         raise InputError(f"path {text!r} has an empty part. Write e.g. sample.metadata.answers.0.")
     if _BRACKETS.search(text):
         dotted = _BRACKETS.sub(r".\1", text)
         raise InputError(f"path {text!r} uses brackets. Write {dotted!r}.")
-    root: Root = "sample"
-    for known in ROOTS:
-        if parts[0] == known:
-            root, parts = known, parts[1:]
-            break
-    if root == "sample":
-        for spelling, (target, rest) in _OTHER_ROOTS.items():
+    root = SAMPLES_INPUT.root
+    if parts[0] in roots:
+        root, parts = parts[0], parts[1:]
+    if root == SAMPLES_INPUT.root:
+        for spelling, (other, rest) in _OTHER_ROOTS.items():
             if parts[: len(spelling)] == spelling:
-                return Path(text, target, rest + parts[len(spelling) :])
-    alias = _ALIAS_OF.get(parts[:2]) or _ALIAS_OF.get(parts[:1]) if root == "sample" else None
+                return Path(text, other, rest + parts[len(spelling) :])
+    alias = _ALIAS_OF.get(parts[:2]) or _ALIAS_OF.get(parts[:1]) if root == SAMPLES_INPUT.root else None
     return Path(text, root, parts, alias)
 
 
-def resolve(
-    path: str,
-    *,
-    sample: Mapping[str, Any] | None = None,
-    model_output: Mapping[str, Any] | None = None,
-    judge_output: Mapping[str, Any] | None = None,
-) -> Any | Missing:
-    """The value at ``path``, or `MISSING`.
+def resolve(path: str, *, sample: Mapping[str, Any] | None = None, **others: Mapping[str, Any] | None) -> Any | Missing:
+    """The value at ``path``, or `MISSING`; ``others`` are the values of the other roots, by root.
 
     Raises:
         InputError: the path cannot be parsed.
     """
-    return compile_path(path).get(sample, model_output, judge_output)
+    return compile_path(path).get(sample, **others)
 
 
 def reference_text(reference: Any) -> str | Missing:
@@ -285,7 +283,7 @@ ALIASES: tuple[Alias, ...] = (
 _ALIAS_OF: dict[tuple[str, ...], Alias] = {alias.spelling: alias for alias in ALIASES}
 
 # Results that older records keep inside the sample.
-_OTHER_ROOTS: dict[tuple[str, ...], tuple[Root, tuple[str, ...]]] = {
+_OTHER_ROOTS: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
     ("predict_result", "0"): ("model_output", ()),
     ("model_output",): ("model_output", ()),
     ("eval_result",): ("judge_output", ()),

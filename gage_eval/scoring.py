@@ -45,6 +45,7 @@ def score(
     judge_output: Mapping[str, Any] | None = None,
     params: Mapping[str, JsonValue] | None = None,
     filters: Sequence[JsonValue] = (),
+    **others: Mapping[str, Any],
 ) -> ScoreResult:
     """Score one row; what its ``eval_config`` sets for the metric counts.
 
@@ -59,6 +60,7 @@ def score(
         judge_output: the judgment's fields.
         params: the metric's parameters, beside those the metric brings along.
         filters: the filters of one pipeline, one after the other.
+        others: the fields of other inputs, by the root of their paths (`gage_eval.inputs`).
 
     Raises:
         InputError: unknown metric or parameter, several pipelines of filters, or a field of another kind.
@@ -77,7 +79,7 @@ def score(
     if isinstance(own, Score):
         metadata = {"metric": ready.implementation, "reason": own.reason, "explanation": own.explanation}
         return ScoreResult({}, metadata, own.status)
-    args = _arguments(own, given, output, judge_output or {})
+    args = _arguments(own, given, {**others, "model_output": output, "judge_output": judge_output})
     (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata |= {"reason": row["reason"], "explanation": row["explanation"]}
@@ -112,17 +114,16 @@ def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(
-    metric: BoundMetric, sample: Mapping[str, Any], output: Mapping[str, Any], judgment: Mapping[str, Any]
+    metric: BoundMetric, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]
 ) -> list[Any]:
     """The value of each field, in the form the metric wants, None where there is none."""
-    values = (_value(path, sample, output, judgment) for path in metric.paths)
+    values = (_value(path, sample, others) for path in metric.field_paths)
     fields = metric.definition.fields
     return [None if value is None else in_form(value, item.kind) for value, item in zip(values, fields, strict=True)]
 
 
-def _value(path: Path, sample: Mapping[str, Any], output: Mapping[str, Any], judgment: Mapping[str, Any]) -> Any:
-    found = path.get(sample, output, judgment)
-    if found is MISSING and path.root == "judge_output":
-        # What a judge gives beyond its own columns stands below `parsed`.
-        found = walk(judgment.get("parsed"), path.parts)
+def _value(path: Path, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]) -> Any:
+    found = path.get(sample, **others)
+    if found is MISSING and (column := path.input.open_column) is not None:
+        found = walk((others.get(path.root) or {}).get(column), path.parts)
     return None if found is MISSING else found

@@ -85,7 +85,7 @@ def test_several_pipelines_are_refused() -> None:
     st.text(max_size=40), st.text(max_size=20), st.sampled_from(["exact_match", "contains", "numeric_match", "list"])
 )
 def test_one_row_scores_as_in_a_table(answer: str, label: str, name: str) -> None:
-    table: pa.Table = bind(name).score_table(samples([sample(0, label)]), answers([answer]))
+    table: pa.Table = bind(name).score_table({"samples": samples([sample(0, label)]), "responses": answers([answer])})
     row = table.to_pylist()[0]
     one = gage_eval.score(name, sample={"label": label}, model_output={"answer": answer})
     assert (one.status, one.values, one.metadata["extracted"]) == (row["status"], dict(row["values"]), row["extracted"])

@@ -34,6 +34,7 @@ LOCK = Path(__file__).with_name("code.lock.json")
 # Code that determines results.
 SEMANTIC = frozenset(
     {
+        *("statuses", "inputs"),
         *("canonical", "field_paths", "sample", "tables", "extract", "datasets", "standardize", "prepare", "prompts"),
         *("metrics", "statuses", "stats", "backends", "scorecards", "report.summary", "client.types"),
         *("engine.episodes", "engine.generate", "engine.rows"),

@@ -75,8 +75,9 @@ def _not_there(plan: "Plan") -> "list[Problem]":
 def _warnings(loaded: "LoadedConfig", plan: "Plan") -> list[str]:
     warnings = list(loaded.warnings)
     for task in plan.tasks:
-        if task.judge.generate is None and task.auto_eval.reads_judgments:
-            named = ", ".join(metric.metric_id for metric in task.auto_eval.metrics if metric.reads_judgments)
+        judged = [metric.metric_id for metric in task.auto_eval.metrics if "judgments" in metric.inputs]
+        if task.judge.generate is None and judged:
+            named = ", ".join(judged)
             warnings.append(
                 f"task '{task.task_id}' has no judge, but {named} reads its verdicts; no row will be scored."
             )

@@ -20,7 +20,7 @@ from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
 from gage_eval.metrics.plugin_calls import plain
-from gage_eval.metrics.rows import Rows, ScoreRows, check_path, missing_reason, reads_parsed, reads_telemetry
+from gage_eval.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
 from gage_eval.statuses import UNANSWERED, Reason
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
@@ -39,7 +39,7 @@ class BoundMetric:
     metric_id: str
     definition: Definition
     params: Mapping[str, Any]
-    paths: tuple[Path, ...]
+    field_paths: tuple[Path, ...]
     filters: tuple[FilterPipeline, ...]
     aggregations: Aggregations
     value_keys: tuple[str, ...]
@@ -60,17 +60,12 @@ class BoundMetric:
     @cached_property
     def sample_columns(self) -> frozenset[str]:
         """Columns of the samples that `score_table` needs, beside ``row_index``."""
-        return frozenset().union(*(path.sample_columns for path in self.paths))
+        return frozenset().union(*(path.sample_columns for path in self.field_paths))
 
     @cached_property
-    def reads_judgments(self) -> bool:
-        """Whether a judge must have run."""
-        return any(path.root == "judge_output" for path in self.paths)
-
-    @cached_property
-    def reads_telemetry(self) -> bool:
-        """Whether it reads latencies or the like, which are no part of the responses' content."""
-        return any(reads_telemetry(path) for path in self.paths)
+    def inputs(self) -> frozenset[str]:
+        """The inputs whose content its scores depend on, by name (`gage_eval.inputs`); the responses always."""
+        return frozenset({"responses", *(path.input.name for path in self.field_paths)})
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -89,10 +84,11 @@ class BoundMetric:
 
     def identity(self) -> dict[str, JsonValue]:
         """What determines its results: ``scores`` the score rows, ``aggregation`` what is made of them."""
+        names = [item.name for item in self.definition.fields]
         scores: dict[str, JsonValue] = {
             "metric": self.definition.plugin.identity(),
             "params": {name: plain(value) for name, value in self.params.items()},
-            "paths": {item.name: path.canonical for item, path in zip(self.definition.fields, self.paths, strict=True)},
+            "paths": dict(zip(names, (path.canonical for path in self.field_paths), strict=True)),
             "filters": [{"name": pipeline.name, "steps": pipeline.identity()} for pipeline in self.filters],
             "value_keys": list(self.value_keys),
             "default": self.default,
@@ -101,27 +97,19 @@ class BoundMetric:
         }
         if self.normalization is not None:
             scores["normalization"] = self.normalization.identity()
-        if self.schema is not None and any(reads_parsed(path) for path in self.paths):
+        if self.schema is not None and any(reads_parsed(path) for path in self.field_paths):
             scores["parse_schema"] = self.schema.identity()
         return {
             "scores": scores,
             "aggregation": {**self.aggregations.identity(), **self.grouping.identity()},
         }
 
-    def score_table(
-        self,
-        samples: pa.Table,
-        responses: pa.Table,
-        judgments: pa.Table | None = None,
-        telemetry: pa.Table | None = None,
-    ) -> pa.Table:
+    def score_table(self, tables: Tables) -> pa.Table:
         """Score the responses of a part.
 
         Args:
-            samples: of `tables.SAMPLES`, at least ``row_index`` and `sample_columns`.
-            responses: of `tables.RESPONSES`, rows of the same part.
-            judgments: of `tables.JUDGMENTS`, where `reads_judgments`.
-            telemetry: of `tables.RESPONSE_TELEMETRY`, where `reads_telemetry`.
+            tables: by name; ``samples`` with at least ``row_index`` and `sample_columns`, the part's ``responses``, and
+                the others of `inputs`. An input without a table has no values.
 
         Returns:
             `tables.SCORES`: one row a response and filter, in the responses' order; filters over the replicates of a
@@ -130,9 +118,9 @@ class BoundMetric:
         Raises:
             InputError: a field is missing and the policy is ``error``, or the metric refuses its input.
         """
-        rows = Rows(samples, responses, judgments, telemetry, self.schema)
+        rows, responses = Rows(tables, self.schema), tables["responses"]
         fields = self.definition.fields
-        columns = [rows.values(path, item.kind) for path, item in zip(self.paths, fields, strict=True)]
+        columns = [rows.values(path, item.kind) for path, item in zip(self.field_paths, fields, strict=True)]
         out = ScoreRows(self.value_keys, self.renamed)
         statuses = responses.column("status").to_pylist()
         arguments = self._with_defaults(columns)
@@ -141,10 +129,8 @@ class BoundMetric:
             if status in UNANSWERED:
                 self._add_all(out, place, _unanswered(status, responses.column("error_kind")[place].as_py()))
             elif None in args and (gap := self._gap(args)) is not None:
-                name = responses.column("sample_id")[place].as_py()
-                self._add_all(
-                    out, place, self._missing(self.paths[gap], name, rows.missing_reason(self.paths[gap], place))
-                )
+                name, path = responses.column("sample_id")[place].as_py(), self.field_paths[gap]
+                self._add_all(out, place, self._missing(path, name, rows.missing_reason(path, place)))
             else:
                 self._score(out, place, args, kept)
         return out.table(responses)
@@ -183,7 +169,7 @@ class BoundMetric:
         if status in UNANSWERED:
             self._add_all(out, 0, _unanswered(status))
         elif (gap := self._gap(full)) is not None:
-            self._add_all(out, 0, self._missing(self.paths[gap], name, missing_reason(self.paths[gap])))
+            self._add_all(out, 0, self._missing(self.field_paths[gap], name, self.field_paths[gap].input.missing))
         else:
             self._score(out, 0, full, {})
         return out.records()
@@ -347,7 +333,7 @@ def bind(
     default = given.pop("default", None)
     if default is not None and not _is_number(default):
         raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a finite number.")
-    paths = _paths(definition, given, parse_schema)
+    field_paths = _field_paths(definition, given, parse_schema)
     pipelines = read_pipelines(filters or [])
     if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
         raise InputError(f"{definition.plugin.name} reads no text of the model: it takes no filters.")
@@ -364,7 +350,7 @@ def bind(
         metric_id=metric_id or implementation,
         definition=definition,
         params=values,
-        paths=paths,
+        field_paths=field_paths,
         filters=pipelines,
         aggregations=_aggregations(definition, aggregation, keys, renamed, by),
         value_keys=tuple(keys.values()),
@@ -417,7 +403,7 @@ def _aggregations(
     return read_aggregations([chosen] if isinstance(chosen, str) else chosen, by_key, by, component_keys=component_keys)
 
 
-def _paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:
+def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:
     """The path of each field; takes the parameters that set them out of ``given``."""
     name = definition.plugin.name
     chosen = {item.name: item.path for item in definition.fields}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
-from gage_eval.metrics.rows import Rows, check_path, pairs, places, reads_telemetry
+from gage_eval.metrics.rows import Rows, Tables, check_path, keys, places
 from gage_eval.metrics.text_utils import as_text
 
 CLUSTER, WEIGHT, STATUS = "cluster", "weight", "response_status"
@@ -35,24 +35,19 @@ class Grouping:
     slices: tuple[Path, ...] = ()
 
     @cached_property
-    def paths(self) -> tuple[Path, ...]:
+    def field_paths(self) -> tuple[Path, ...]:
         """All fields."""
         return tuple(path for path in (self.cluster, self.weight, *self.slices) if path is not None)
 
     @cached_property
     def sample_columns(self) -> frozenset[str]:
         """Columns of the samples it needs, beside ``row_index``."""
-        return frozenset().union(*(path.sample_columns for path in self.paths))
+        return frozenset().union(*(path.sample_columns for path in self.field_paths))
 
     @cached_property
-    def reads_judgments(self) -> bool:
-        """Whether a judge must have run."""
-        return any(path.root == "judge_output" for path in self.paths)
-
-    @cached_property
-    def reads_telemetry(self) -> bool:
-        """Whether it reads latencies or the like."""
-        return any(reads_telemetry(path) for path in self.paths)
+    def inputs(self) -> frozenset[str]:
+        """The inputs that it reads, by name (`gage_eval.inputs`)."""
+        return frozenset(path.input.name for path in self.field_paths)
 
     def identity(self) -> JsonValue:
         """What goes into the key of the metrics table."""
@@ -63,23 +58,20 @@ class Grouping:
             "slices": [path.text for path in self.slices],
         }
 
-    def label(
-        self,
-        scores: pa.Table,
-        samples: pa.Table,
-        responses: pa.Table,
-        judgments: pa.Table | None = None,
-        telemetry: pa.Table | None = None,
-    ) -> pa.Table:
+    def label(self, scores: pa.Table, tables: Tables) -> pa.Table:
         """Score rows of a part with the columns ``cluster``, ``weight``, ``slice.0``, … and ``response_status``.
+
+        Args:
+            scores: of `tables.SCORES`.
+            tables: the part's samples, its responses, and the other `inputs`.
 
         Raises:
             InputError: a sample has no cluster id or no weight, or a weight is no number from 0 up.
         """
-        if not self.paths:
+        if not self.field_paths:
             return scores
-        rows = Rows(samples, responses, judgments, telemetry)
-        order = places(pairs(responses), pairs(scores))
+        rows, responses = Rows(tables), tables["responses"]
+        order = places(keys(responses), keys(scores))
         names = responses.column("sample_id").to_pylist()
         columns = {STATUS: responses.column("status")}
         if self.cluster:

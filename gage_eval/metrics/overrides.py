@@ -9,7 +9,6 @@ numbers. A sample whose settings cannot be used is unscored (``invalid_override`
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric, bind
-from gage_eval.metrics.rows import pairs
+from gage_eval.metrics.rows import Tables, keys
 from gage_eval.store import Artifact
 
 COLUMN = "eval_config"
@@ -73,47 +72,35 @@ def unknown_metrics(named: Collection[str], known: Collection[str]) -> frozenset
     return frozenset(named) - frozenset(known) - frozenset(registry.metrics.names()) if named else frozenset()
 
 
-def score_samples(
-    metric: BoundMetric,
-    samples: pa.Table,
-    responses: pa.Table,
-    judgments: pa.Table | None = None,
-    telemetry: pa.Table | None = None,
-    *,
-    known: Collection[str] = (),
-) -> pa.Table:
+def score_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str] = ()) -> pa.Table:
     """Score the responses of a part, each under the parameters of its sample.
 
     Args:
         metric: with the parameters of the config.
-        samples: with the column ``eval_config``, beside what `BoundMetric.score_table` needs.
-        responses: as for `BoundMetric.score_table`.
-        judgments: the same.
-        telemetry: the same.
+        tables: as for `BoundMetric.score_table`; the samples have the column ``eval_config``.
         known: names of metrics that samples may have beside this one's and the registry's.
     """
+    samples = tables["samples"]
     configs = samples.column(COLUMN)
     if configs.null_count == len(configs):
-        return metric.score_table(samples=samples, responses=responses, judgments=judgments, telemetry=telemetry)
+        return metric.score_table(tables)
     read = {text: override_of(metric, text, known) for text in pc.unique(configs).to_pylist()}
-    unjudged = _unjudged(judgments) if metric.reads_judgments and judgments is not None else {}
+    unusable = _unusable(metric, tables)
     rows: dict[Override, list[int]] = {}
     for row, text in zip(samples.column("row_index").to_pylist(), configs.to_pylist(), strict=True):
-        override = unjudged[row] if row in unjudged else read[text]
+        override = unusable[row] if row in unusable else read[text]
         rows.setdefault(override, []).append(row)
     scored = []
     for override, members in rows.items():
-        mine = pa.array(members, pa.int64())
-        taken = (_of_rows(table, mine) for table in (samples, responses, judgments, telemetry))
-        scored.append(_scored(metric, override, *taken))
-    return _in_order(pa.concat_tables(scored), responses)
+        scored.append(_scored(metric, override, _of_rows(tables, pa.array(members, pa.int64()))))
+    return _in_order(pa.concat_tables(scored), tables["responses"])
 
 
 def override_of(metric: BoundMetric, config: str | None, known: Collection[str] = ()) -> Override:
     """What an ``eval_config`` (JSON) changes of a metric."""
     given = decode(config) if config is not None else {}
     wanted = given.get("metrics")
-    judge = canonical_text(given["judge"]) if metric.reads_judgments and given.get("judge") else None
+    judge = canonical_text(given["judge"]) if "judgments" in metric.inputs and given.get("judge") else None
     if wanted is None:
         return Override(judge=judge)
     if not isinstance(wanted, Mapping):
@@ -149,18 +136,11 @@ def variant(metric: BoundMetric, override: Override) -> BoundMetric | Score:
     return replace(changed, warned=metric.warned)
 
 
-def _scored(
-    metric: BoundMetric,
-    override: Override,
-    samples: pa.Table,
-    responses: pa.Table,
-    judgments: pa.Table | None,
-    telemetry: pa.Table | None,
-) -> pa.Table:
+def _scored(metric: BoundMetric, override: Override, tables: Tables) -> pa.Table:
     changed = variant(metric, override)
     if isinstance(changed, Score):
-        return metric.unscored_table(responses, changed)
-    table = changed.score_table(samples, responses, judgments, telemetry)
+        return metric.unscored_table(tables["responses"], changed)
+    table = changed.score_table(tables)
     own = pa.array([override.told] * table.num_rows, pa.string())
     return table.set_column(table.column_names.index("overrides"), "overrides", own)
 
@@ -173,18 +153,27 @@ def _unscored(explanation: str) -> Score:
     return Score.unscored(explanation, reason="invalid_override")
 
 
-def _unjudged(judgments: pa.Table) -> dict[int, Override]:
-    """By row the samples whose settings for the judge cannot be used, so that it was not asked."""
-    found = judgments.filter(pc.equal(judgments.column("reason"), "invalid_override"))
-    rows, explanations = (found.column(name).to_pylist() for name in ("row_index", "explanation"))
-    return {row: _invalid(explanation) for row, explanation in zip(rows, explanations, strict=True)}
+def _unusable(metric: BoundMetric, tables: Tables) -> dict[int, Override]:
+    """By row the samples whose settings an input could not use, those for the judge for example."""
+    unusable: dict[int, Override] = {}
+    for name in sorted(metric.inputs & tables.keys()):
+        table = tables[name]
+        if {"row_index", "reason", "explanation"} <= {*table.column_names}:
+            found = table.filter(pc.equal(table.column("reason"), "invalid_override"))
+            rows, explanations = (found.column(column).to_pylist() for column in ("row_index", "explanation"))
+            unusable.update(zip(rows, map(_invalid, explanations), strict=True))
+    return unusable
 
 
-def _of_rows(table: pa.Table | None, rows: pa.Array) -> Any:
-    return None if table is None else table.filter(pc.is_in(table.column("row_index"), rows))
+def _of_rows(tables: Tables, rows: pa.Array) -> Tables:
+    """The rows of some samples; a table that is joined in another way stays whole."""
+    return {
+        name: table.filter(pc.is_in(table.column("row_index"), rows)) if "row_index" in table.column_names else table
+        for name, table in tables.items()
+    }
 
 
 def _in_order(scored: pa.Table, responses: pa.Table) -> pa.Table:
-    place_of = {pair: place for place, pair in enumerate(pairs(responses))}
-    order = np.argsort([place_of[pair] for pair in pairs(scored)], kind="stable")
+    place_of = {pair: place for place, pair in enumerate(keys(responses))}
+    order = np.argsort([place_of[pair] for pair in keys(scored)], kind="stable")
     return scored.take(pa.array(order)).combine_chunks()

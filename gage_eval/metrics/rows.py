@@ -1,8 +1,7 @@
 """Columns in, columns out: reading what metrics need and writing the scores table without a dict a row."""
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -10,19 +9,19 @@ from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.field_paths import MISSING, Path, walk
+from gage_eval.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.text_utils import as_text
 from gage_eval.sample.table import rows_of
 from gage_eval.statuses import Reason, ScoreStatus
-from gage_eval.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SCORES
+from gage_eval.tables import SCORES
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""The rows of a part that metrics read: tables by the names of `gage_eval.inputs`."""
 
 _KEYS = ("row_index", "sample_id", "replicate")
-_RESPONSE = frozenset(RESPONSES.arrow.names)
-_TELEMETRY = frozenset(RESPONSE_TELEMETRY.arrow.names) - _RESPONSE
-_JUDGMENT = frozenset(JUDGMENTS.arrow.names)
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
-_JSON = frozenset({"tool_calls", "logprobs", "parsed"})
 # Beyond it the interval around a mean of two could end in infinity.
 _LARGEST = 1e305
 
@@ -31,11 +30,11 @@ def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
     """Refuse a path that no row can have; ``parsed`` names the fields of the task's ``parse_schema``.
 
     Raises:
-        InputError: the model's output has no such column, or the path ends at its root.
+        InputError: the input has no such column, or the path ends at its root.
     """
-    if path.root == "sample":
+    if path.root == SAMPLES_INPUT.root:
         return
-    known = sorted(_JUDGMENT if path.root == "judge_output" else _RESPONSE | _TELEMETRY)
+    known = columns_at(path.root)
     if not path.parts:
         raise InputError(f"{owner}: path '{path.text}' names no field. {path.root} has {', '.join(known)}.")
     if reads_parsed(path) and parsed:
@@ -47,44 +46,32 @@ def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
         return
     if reads_parsed(path):
         raise InputError(f"{owner}: '{path.text}' needs a parse_schema at the task that says how answers are parsed.")
-    if path.root == "model_output" and path.parts[0] not in known:
+    if path.parts[0] not in known and not is_open(path.root):
         raise InputError(
-            f"{owner}: model_output has no '{path.parts[0]}'. It has {', '.join(known)}.{closest(path.parts[0], known)}"
+            f"{owner}: {path.root} has no '{path.parts[0]}'. It has {', '.join(known)}.{closest(path.parts[0], known)}"
         )
-
-
-def reads_telemetry(path: Path) -> bool:
-    """Whether the path is in the side table of what the weather determined."""
-    return path.root == "model_output" and bool(path.parts) and path.parts[0] in _TELEMETRY
 
 
 def reads_parsed(path: Path) -> bool:
     """Whether the path is in what ``parse_schema`` makes of the answers."""
-    return path.root == "model_output" and path.parts[:1] == ("parsed",)
-
-
-def missing_reason(path: Path) -> Reason:
-    """Why a row is unscored when nothing is at the path."""
-    if path.root == "judge_output":
-        return "no_verdict"
-    return "not_measured" if reads_telemetry(path) else "missing_field"
+    return path.root == RESPONSES_INPUT.root and path.parts[:1] == ("parsed",)
 
 
 class Rows:
-    """The responses of a part with their samples, judgments and telemetry, one value a response."""
+    """The responses of a part with what is joined to them, one value per response."""
 
-    def __init__(
-        self,
-        samples: pa.Table,
-        responses: pa.Table,
-        judgments: pa.Table | None = None,
-        telemetry: pa.Table | None = None,
-        schema: ParseSchema | None = None,
-    ) -> None:
+    def __init__(self, tables: Tables, schema: ParseSchema | None = None) -> None:
+        """Args:
+        tables: by the names of `gage_eval.inputs`; ``samples`` and ``responses`` must be there.
+        schema: parses answers for ``model_output.parsed``.
+        """
+        samples, responses = tables["samples"], tables["responses"]
         self.responses = responses
         self._schema = schema
-        self._tables = {"judge_output": judgments, "telemetry": telemetry}
+        self._tables = tables
         self._samples = samples
+        self._orders: dict[str, list[int | None] | None] = {}
+        self._reasons: dict[str, Sequence[Any]] = {}
         self._sample_of = places(samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist())
         if self._sample_of is not None and None in self._sample_of:
             row = responses.column("row_index")[self._sample_of.index(None)].as_py()
@@ -98,25 +85,20 @@ class Rows:
         return [None if value is None else in_form(value, kind) for value in values]
 
     def missing_reason(self, path: Path, place: int) -> Reason:
-        """Why the response at ``place`` is unscored when nothing is at the path: the judgment may say more."""
-        if path.root != "judge_output":
-            return missing_reason(path)
-        return self._judge_reasons[place] or missing_reason(path)
-
-    @cached_property
-    def _judge_reasons(self) -> Sequence[Any]:
-        return self._side_values(("reason",), self._tables["judge_output"], _JUDGMENT, None)[0]
+        """Why the response at ``place`` is unscored when nothing is at the path; a table's ``reason`` comes first."""
+        one = path.input
+        if "reason" not in one.columns:
+            return one.missing
+        if one.name not in self._reasons:
+            self._reasons[one.name] = self._joined(one, ("reason",))[0]
+        return self._reasons[one.name][place] or one.missing
 
     def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
-        if path.root == "sample":
+        if path.root == SAMPLES_INPUT.root:
             return self._sample_values(path)
-        if path.root == "judge_output":
-            return self._side_values(path.parts, self._tables["judge_output"], _JUDGMENT, "parsed")
         if reads_parsed(path):
             return self._parsed_values(path), False
-        if path.parts[0] in _TELEMETRY:
-            return self._side_values(path.parts, self._tables["telemetry"], _TELEMETRY, None)
-        return _column(self.responses, path.parts)
+        return self._joined(path.input, path.parts)
 
     def _parsed_values(self, path: Path) -> Sequence[Any]:
         assert self._schema is not None, "check_path refuses such a path without a schema"
@@ -138,16 +120,19 @@ class Rows:
             values = [values[place] for place in self._sample_of if place is not None]
         return values, flat
 
-    def _side_values(
-        self, parts: tuple[str, ...], table: pa.Table | None, known: frozenset[str], open_column: str | None
-    ) -> tuple[Sequence[Any], bool]:
-        count = self.responses.num_rows
+    def _joined(self, one: Input, parts: tuple[str, ...]) -> tuple[Sequence[Any], bool]:
+        """A column of an input, or what lies below it, one value per response; and whether it is plain text."""
+        table = self._tables.get(one.name)
         if table is None:
-            return [None] * count, False
-        if parts[0] not in known and open_column is not None:
-            parts = (open_column, *parts)
-        values, flat = _column(table, parts)
-        order = places(pairs(table), pairs(self.responses))
+            return [None] * self.responses.num_rows, False
+        if one.open_column is not None and parts[0] not in one.columns:
+            parts = (one.open_column, *parts)
+        values, flat = _column(table, parts, one.json_columns)
+        if table is self.responses:
+            return values, flat
+        if one.name not in self._orders:
+            self._orders[one.name] = places(keys(table, one.key), keys(self.responses, one.key))
+        order = self._orders[one.name]
         if order is not None:
             values = [None if place is None else values[place] for place in order]
         return values, flat
@@ -277,19 +262,19 @@ def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | No
     return [place_of.get(key) for key in wanted]
 
 
-def pairs(table: pa.Table) -> list[tuple[int, int]]:
-    """The key of each row: its sample's row index and its replicate."""
-    return list(zip(table.column("row_index").to_pylist(), table.column("replicate").to_pylist(), strict=True))
+def keys(table: pa.Table, columns: Sequence[str] = RESPONSES_INPUT.key) -> list[tuple[Any, ...]]:
+    """The key of each row: of an answer its sample's row index and its replicate."""
+    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
 
 
-def _column(table: pa.Table, parts: Sequence[str]) -> tuple[Sequence[Any], bool]:
+def _column(table: pa.Table, parts: Sequence[str], json_columns: Collection[str]) -> tuple[Sequence[Any], bool]:
     column = table.column(parts[0])
     values = column.to_pylist()
-    if parts[0] in _JSON:
+    if parts[0] in json_columns:
         values = [None if text is None else canonical.decode(text) for text in values]
     if len(parts) > 1:
         return [_or_none(walk(value, parts[1:])) for value in values], False
-    return values, pa.types.is_string(column.type) and parts[0] not in _JSON
+    return values, pa.types.is_string(column.type) and parts[0] not in json_columns
 
 
 def _or_none(value: Any) -> Any:

@@ -50,14 +50,8 @@ def run_dag(task: TaskPlan, call: Call[T]) -> T:
         responses=responses,
         support_responses=support if task.judge.reads_support else None,
     )
-    metrics = call(
-        "auto_eval",
-        task,
-        samples=samples,
-        responses=responses,
-        response_telemetry=responses if task.auto_eval.reads_telemetry else None,
-        judgments=judgments if task.auto_eval.reads_judgments else None,
-    )
+    results: dict[Stage, T] = {"standardize": samples, "infer": responses, "judge": judgments}
+    metrics = call("auto_eval", task, **{one.name: results[one.stage] for one in task.auto_eval.inputs})
     return call(
         "report",
         task,

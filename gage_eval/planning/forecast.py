@@ -20,7 +20,7 @@ from gage_eval.marks import Stage
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.keys import action_document, input_id, scores_document, standing_action
+from gage_eval.planning.keys import action_document, input_id, standing_action
 from gage_eval.planning.render import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
@@ -297,10 +297,9 @@ class _Planner:
     def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
         """Each metric has scores of its own: which of them are there."""
         spec = task.auto_eval
-        named = spec.named(self._store.artifact(inputs["samples"]))
-        documents = {
-            metric.metric_id: scores_document(metric, inputs, spec.overriding(metric, named)) for metric in spec.metrics
-        }
+        samples = self._store.artifact(inputs["samples"])
+        named = spec.named(samples)
+        documents = {metric.metric_id: spec.scores_document(metric, inputs, samples, named) for metric in spec.metrics}
         computed = tuple(
             metric_id
             for metric_id, asked in documents.items()

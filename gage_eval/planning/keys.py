@@ -77,7 +77,7 @@ def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], st
 
 
 def scores_document(
-    metric: BoundMetric, inputs: Mapping[str, str], overriding: Collection[str] = ()
+    metric: BoundMetric, inputs: Mapping[str, str], overriding: Collection[str] = (), *, own_settings: bool = False
 ) -> dict[str, JsonValue]:
     """What the key of one metric's scores is made of.
 
@@ -86,15 +86,14 @@ def scores_document(
         inputs: artifact ids by input of auto_eval.
         overriding: names in the samples' ``eval_config`` that change its scores. The parameters themselves are in the
             samples, but whose they are depends on what the metrics are called.
+        own_settings: samples have an ``eval_config``, which every metric reads.
     """
-    read = ["samples", "responses"]
-    read += ["judgments"] if metric.reads_judgments else []
-    read += ["response_telemetry"] if metric.reads_telemetry else []
+    read = metric.inputs | {"samples"} if own_settings else metric.inputs
     document: dict[str, JsonValue] = {
         "stage": "scores",
         "version": SCORES_VERSION,
         "metric": metric.identity()["scores"],
-        "inputs": {name: inputs[name] for name in read},
+        "inputs": {name: inputs[name] for name in sorted(read)},
     }
     if overriding:
         # Of two names of one metric its id counts before the implementation's.

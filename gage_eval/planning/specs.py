@@ -14,9 +14,11 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
+from gage_eval.inputs import INPUTS, Input
 from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.overrides import eval_configs, named_metrics, unknown_metrics
+from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
+from gage_eval.planning.keys import scores_document
 from gage_eval.prepare.few_shot import FewShotRules
 from gage_eval.prepare.media import MediaRules, files_identity, media_in
 from gage_eval.scorecards.card import CardRule
@@ -169,12 +171,10 @@ class ScoreSpec:
     known: frozenset[str] = frozenset()
 
     @property
-    def reads_judgments(self) -> bool:
-        return any(metric.reads_judgments or metric.grouping.reads_judgments for metric in self.metrics)
-
-    @property
-    def reads_telemetry(self) -> bool:
-        return any(metric.reads_telemetry or metric.grouping.reads_telemetry for metric in self.metrics)
+    def inputs(self) -> tuple[Input, ...]:
+        """What goes into scoring: samples and responses, and what else metrics, clusters or slices read."""
+        read = {"samples", "responses"}.union(*(metric.inputs | metric.grouping.inputs for metric in self.metrics))
+        return tuple(one for one in INPUTS.values() if one.name in read)
 
     def material(self) -> JsonValue:
         return [{"metric_id": metric.metric_id, "identity": metric.identity()} for metric in self.metrics]
@@ -187,6 +187,20 @@ class ScoreSpec:
     def nameable(self) -> frozenset[str]:
         """What samples may call a metric, beside the names of the registry."""
         return self.known.union(*((metric.metric_id, metric.implementation) for metric in self.metrics))
+
+    def scores_document(
+        self, metric: BoundMetric, inputs: Mapping[str, str], samples: Artifact, named: frozenset[str]
+    ) -> dict[str, JsonValue]:
+        """What the key of one metric's scores is made of.
+
+        Args:
+            metric: one of the task's.
+            inputs: artifact ids by input of auto_eval.
+            samples: the artifact of that input.
+            named: what `named` gives for it.
+        """
+        overriding = self.overriding(metric, named)
+        return scores_document(metric, inputs, overriding, own_settings=bool(samples.counts.get(COLUMN)))
 
     def overriding(self, metric: BoundMetric, named: frozenset[str]) -> frozenset[str]:
         """Of the names in the samples' ``eval_config`` those that change its scores: its own, and no metric's."""

@@ -144,15 +144,10 @@ def _task(
     given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
     # A metric that fails on many rows is told of in the table; what is stored is no worse for it.
     spec = ScoreSpec(task_id, metrics, max_unscored_share=1.0, known=known)
-    judged = _judged(env.store, stored, task_id) if spec.reads_judgments else None
-    evaluated = stages.auto_eval(
-        env,
-        spec,
-        samples=given["standardize"],
-        responses=given["infer"],
-        response_telemetry=given["infer"] if spec.reads_telemetry else None,
-        judgments=judged,
-    )
+    inputs = {one.name: _stored(stored, task_id, one.stage) for one in spec.inputs}
+    if "judgments" in inputs:
+        _check_judged(env.store, stored, task_id, inputs["judgments"])
+    evaluated = stages.auto_eval(env, spec, **inputs)
     reported = stages.report(
         env,
         _names(env.store, stored, task_id),
@@ -175,14 +170,12 @@ def _stored(stored: StoredRun, task_id: str, stage: Stage) -> StageResult:
     return StageResult(stage, task_id, "", outputs, cached=True)
 
 
-def _judged(store: Store, stored: StoredRun, task_id: str) -> StageResult:
-    result = _stored(stored, task_id, "judge")
+def _check_judged(store: Store, stored: StoredRun, task_id: str, result: StageResult) -> None:
     if not store.artifact(result.outputs["judgments"]).rows:
         raise InputError(
             f"task '{task_id}' of run {stored.run_id} has no judge, and a metric reads judge_output. Add a judge to "
             "the config and run it: responses are reused."
         )
-    return result
 
 
 def _metric_names(store: Store, stored: StoredRun) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """auto_eval: samples, responses and judgments → one scores artifact per metric, and the metrics table.
 
 Each metric's scores are an action of their own, keyed by the metric and the artifacts it reads: a new metric computes
-only itself, a changed aggregation none at all.
+only itself, a changed aggregation none at all. A metric that reads no field of the samples keeps its scores when they
+change.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +14,6 @@ from gage_eval.canonical import JsonValue, digest
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.keys import scores_document
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
@@ -80,8 +80,8 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 
     Args:
-        run: ``samples`` and ``responses``; ``judgments`` and ``response_telemetry`` where a metric reads them. Writes
-            ``metrics``; the scores artifacts are named in its rows.
+        run: the inputs of the spec (`gage_eval.inputs`). Writes ``metrics``, whose rows name the
+            scores artifacts.
         spec: the metrics.
 
     Raises:
@@ -100,21 +100,16 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
 def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterator[pa.Table]:
     """The score rows of a metric, part by part, with what they are grouped by."""
     by = metric.grouping
-    if not by.paths:
+    if not by.field_paths:
         yield from artifact.tables()
         return
-    samples, responses = run.input("samples"), run.input("responses")
-    judgments = run.input("judgments") if by.reads_judgments else None
-    telemetry = run.input("response_telemetry") if by.reads_telemetry else None
+    inputs = {name: run.input(name) for name in {"samples", "responses"} | by.inputs}
     columns = sorted({"row_index"} | by.sample_columns)
     for part in artifact.parts:
-        yield by.label(
-            artifact.read(part.index),
-            samples.read(part.index, columns=columns),
-            responses.read(part.index),
-            judgments.read(part.index) if judgments else None,
-            telemetry.read(part.index) if telemetry else None,
-        )
+        tables = {
+            name: one.read(part.index, columns=columns if name == "samples" else None) for name, one in inputs.items()
+        }
+        yield by.label(artifact.read(part.index), tables)
 
 
 def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
@@ -123,11 +118,12 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     A refresh computes all of them.
     """
     store, metrics = run.env.store, spec.metrics
-    named = spec.named(run.input("samples"))
+    samples = run.input("samples")
+    named = spec.named(samples)
     found: dict[int, Artifact] = {}
     asked: dict[int, _Asked] = {}
     for index, metric in enumerate(metrics):
-        document = scores_document(metric, run.inputs, spec.overriding(metric, named))
+        document = spec.scores_document(metric, run.inputs, samples, named)
         action = store.find_action("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
             found[index] = store.artifact(action.outputs["scores"])

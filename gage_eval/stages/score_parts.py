@@ -27,7 +27,7 @@ class Inputs:
     """What metrics read.
 
     Attributes:
-        artifacts: artifact ids of samples, responses, judgments and telemetry; those nobody reads are left out.
+        artifacts: artifact ids by input; those that no metric reads are left out.
         columns: the columns of the samples that are read.
         known: the metrics that samples may name in their ``eval_config``.
     """
@@ -39,11 +39,8 @@ class Inputs:
     @classmethod
     def of(cls, run: StageRun, metrics: Sequence[BoundMetric], known: Collection[str]) -> "Inputs":
         """What these metrics read of a run's inputs."""
-        artifacts = {"samples": run.input_id("samples"), "responses": run.input_id("responses")}
-        if any(metric.reads_judgments for metric in metrics):
-            artifacts["judgments"] = run.input_id("judgments")
-        if any(metric.reads_telemetry for metric in metrics):
-            artifacts["telemetry"] = run.input_id("response_telemetry")
+        read = {"samples"}.union(*(metric.inputs for metric in metrics))
+        artifacts = {name: run.input_id(name) for name in sorted(read)}
         columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
         return cls(artifacts, tuple(sorted(columns)), frozenset(known))
 
@@ -54,7 +51,7 @@ def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], ind
         name: store.artifact(id_).read(index, columns=list(inputs.columns) if name == "samples" else None)
         for name, id_ in inputs.artifacts.items()
     }
-    return [score_samples(metric, **tables, known=inputs.known) for metric in metrics]
+    return [score_samples(metric, tables, known=inputs.known) for metric in metrics]
 
 
 def in_processes(

@@ -72,7 +72,7 @@ def test_each_metric_tells_right_from_wrong_on_every_row(
         for spec in task.metrics:
             metric = bind(spec.implementation, spec.params, metric_id=spec.metric_id, filters=spec.filters)
             responses = responses_table(rows, said[spec.implementation])
-            scores = metric.score_table(table, responses).to_pylist()
+            scores = metric.score_table({"samples": table, "responses": responses}).to_pylist()
             off = [(row["sample_id"], row["filter"]) for row in scores if list(dict(row["values"]).values()) != [score]]
             assert off == [], spec.metric_id
             assert {row["status"] for row in scores} == {"scored"}

@@ -58,6 +58,9 @@ def telemetry(latencies: Sequence[float | None]) -> pa.Table:
 def score(metric: BoundMetric, pairs: Sequence[tuple[str | None, str | None]]) -> list[tuple[str, dict[str, float]]]:
     """(status, values) of answers against labels, given as (answer, label)."""
     table = metric.score_table(
-        samples([sample(i, label) for i, (_, label) in enumerate(pairs)]), answers([a for a, _ in pairs])
+        {
+            "samples": samples([sample(i, label) for i, (_, label) in enumerate(pairs)]),
+            "responses": answers([a for a, _ in pairs]),
+        }
     )
     return [(row["status"], dict(row["values"])) for row in table.to_pylist()]

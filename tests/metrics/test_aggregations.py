@@ -61,7 +61,9 @@ def aggregated(
         for replicate, text in enumerate([texts] if isinstance(texts, str) else texts)
     ]
     wanted, answered = samples(rows), responses(asked)
-    table = bound.grouping.label(bound.score_table(wanted, answered), wanted, answered)
+    table = bound.grouping.label(
+        bound.score_table({"samples": wanted, "responses": answered}), {"samples": wanted, "responses": answered}
+    )
     edges = np.linspace(0, table.num_rows, parts + 1).astype(int)
     tables = [table.slice(start, stop - start) for start, stop in pairwise(edges)]
     return bound.aggregate(tables, NO_STATUSES)
@@ -293,7 +295,9 @@ def test_slices_by_the_answer_count_the_responses_of_the_slice() -> None:
             {"status": "error"},
         ]
     )
-    table = bound.grouping.label(bound.score_table(wanted, answered), wanted, answered)
+    table = bound.grouping.label(
+        bound.score_table({"samples": wanted, "responses": answered}), {"samples": wanted, "responses": answered}
+    )
     rows = {row["slice_value"]: row for row in bound.aggregate([table], {"truncated": 1, "error": 1})[1:]}
     assert {key: (row["n"], row["truncated"], row["error"], row["unscored"]) for key, row in rows.items()} == {
         "stop": (1, 0, 0, 0),

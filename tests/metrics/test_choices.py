@@ -120,7 +120,7 @@ def _score(
     answer: str, params: dict[str, Any] | None = None, **fields: Any
 ) -> tuple[str, dict[str, float], str | None]:
     bound = bind("multi_choice_accuracy", params, on_missing_field="ignore")
-    (row,) = bound.score_table(samples([sample(0, **fields)]), answers([answer])).to_pylist()
+    (row,) = bound.score_table({"samples": samples([sample(0, **fields)]), "responses": answers([answer])}).to_pylist()
     return row["status"], dict(row["values"]), row["extracted"]
 
 

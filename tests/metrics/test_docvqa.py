@@ -27,8 +27,12 @@ def test_the_mean_of_a_corpus_is_the_official_one(shared: Path) -> None:
     for row in rows:
         metric = bind("docvqa_anls", {"threshold": row["threshold"]})
         table = metric.score_table(
-            samples([sample(i, None, references=references(*gold)) for i, (_, gold) in enumerate(row["items"])]),
-            answers([prediction for prediction, _ in row["items"]]),
+            {
+                "samples": samples(
+                    [sample(i, None, references=references(*gold)) for i, (_, gold) in enumerate(row["items"])]
+                ),
+                "responses": answers([prediction for prediction, _ in row["items"]]),
+            }
         )
         (number,) = metric.aggregate([table], {"ok": len(row["items"])})
         assert number["value"] == pytest.approx(row["expected_mean"], abs=1e-9), row["id"]

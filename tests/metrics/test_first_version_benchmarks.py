@@ -45,7 +45,11 @@ def _first_version(row: dict[str, Any]) -> tuple[float | None, str]:
     except InputError as error:
         return None, str(error)
     (scored,) = metric.score_table(
-        samples([sample(0, None, **fields)]), responses([response]), judgments=judgments([judgment])
+        {
+            "samples": samples([sample(0, None, **fields)]),
+            "responses": responses([response]),
+            "judgments": judgments([judgment]),
+        }
     ).to_pylist()
     values = dict(scored["values"])
     # One number of a kind; without metric_type the first version gave the first.

@@ -66,8 +66,10 @@ def test_the_four_figures_of_a_corpus_are_the_official_ones(shared: Path) -> Non
     real = [row for row in rows if row["group"] in corpus["row_groups"]]
     metric = bind("ifeval")
     table = metric.score_table(
-        samples([sample(i, None, **_fields(row)) for i, row in enumerate(real)]),
-        answers([row["response"] for row in real]),
+        {
+            "samples": samples([sample(i, None, **_fields(row)) for i, row in enumerate(real)]),
+            "responses": answers([row["response"] for row in real]),
+        }
     )
     numbers = {row["value_key"]: row["value"] for row in metric.aggregate([table], {"ok": len(real)})}
     assert len(real) == corpus["count"]

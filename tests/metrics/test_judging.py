@@ -17,7 +17,7 @@ def _judged(
     metric: str, judgment: dict[str, Any], params: dict[str, Any] | None = None
 ) -> tuple[str, dict[str, float]]:
     table = bind(metric, params, on_missing_field="ignore").score_table(
-        samples([sample(0)]), responses([{"answer": "x"}]), judgments=judgments([judgment])
+        {"samples": samples([sample(0)]), "responses": responses([{"answer": "x"}]), "judgments": judgments([judgment])}
     )
     (row,) = table.to_pylist()
     return row["status"], dict(row["values"])

@@ -45,8 +45,10 @@ def _response(
 def _aggregate(name: str, rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
     metric = bind(name)
     table = metric.score_table(
-        samples([sample(i, None, **fields) for i, (fields, _) in enumerate(rows)]),
-        responses([response for _, response in rows]),
+        {
+            "samples": samples([sample(i, None, **fields) for i, (fields, _) in enumerate(rows)]),
+            "responses": responses([response for _, response in rows]),
+        }
     )
     return {row["value_key"]: row for row in metric.aggregate([table], {"ok": len(rows)})}
 

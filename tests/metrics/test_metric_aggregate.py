@@ -15,7 +15,10 @@ def _table(bound: BoundMetric, rows: list[tuple[int, int, str]]) -> pa.Table:
     """Scores of (row, replicate, answer); every label is "1"."""
     wanted = samples([sample(i, "1") for i in range(max((row for row, _, _ in rows), default=-1) + 1)])
     return bound.score_table(
-        wanted, responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in rows])
+        {
+            "samples": wanted,
+            "responses": responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in rows]),
+        }
     )
 
 
@@ -64,7 +67,7 @@ def test_one_sample_has_no_standard_error() -> None:
 
 def test_nothing_scored_is_null_and_never_zero() -> None:
     bound = bind("exact_match", on_missing_field="ignore")
-    table = bound.score_table(samples([sample(0, None)]), responses([{"answer": "a"}]))
+    table = bound.score_table({"samples": samples([sample(0, None)]), "responses": responses([{"answer": "a"}])})
     for tables in ([table], []):
         row = _one(bound, tables, {"error": 3})
         assert (row["value"], row["stderr"], row["ci_low"], row["n"], row["error"]) == (None, None, None, 0, 3)

@@ -18,7 +18,9 @@ from gage_eval.tables import METRICS, SAMPLES, SCORES
 
 
 def test_every_response_has_one_row_in_the_scores_schema() -> None:
-    table = bind("exact_match").score_table(samples([sample(0, "a"), sample(1, "b")]), answers(["A ", "c"]))
+    table = bind("exact_match").score_table(
+        {"samples": samples([sample(0, "a"), sample(1, "b")]), "responses": answers(["A ", "c"])}
+    )
     assert table.schema == SCORES.arrow
     assert table.column("row_index").to_pylist() == [0, 1]
     assert table.column("sample_id").to_pylist() == ["s0", "s1"]
@@ -27,7 +29,7 @@ def test_every_response_has_one_row_in_the_scores_schema() -> None:
 
 
 def test_a_part_without_rows_scores_to_no_rows() -> None:
-    table = bind("exact_match").score_table(SAMPLES.empty(), responses([]))
+    table = bind("exact_match").score_table({"samples": SAMPLES.empty(), "responses": responses([])})
     assert table.num_rows == 0
     assert table.schema == SCORES.arrow
 
@@ -38,7 +40,9 @@ def test_responses_find_their_sample_by_row_index() -> None:
         {"row_index": 0, "answer": "a"},
         {"row_index": 2, "answer": "x", "replicate": 1},
     ]
-    table = bind("exact_match").score_table(samples([sample(i, text) for i, text in enumerate("abc")]), responses(rows))
+    table = bind("exact_match").score_table(
+        {"samples": samples([sample(i, text) for i, text in enumerate("abc")]), "responses": responses(rows)}
+    )
     assert table.column("row_index").to_pylist() == [2, 0, 2]
     assert table.column("replicate").to_pylist() == [0, 0, 1]
     assert [dict(v)["score"] for v in table.column("values").to_pylist()] == [1.0, 1.0, 0.0]
@@ -48,15 +52,19 @@ def test_only_the_columns_a_metric_names_are_needed() -> None:
     bound = bind("multi_choice_accuracy")
     table = samples([sample(0, "B", options=OPTIONS)])
     narrow = table.select(["row_index", *sorted(bound.sample_columns)])
-    assert bound.score_table(narrow, answers(["B"])).equals(bound.score_table(table, answers(["B"])))
+    assert bound.score_table({"samples": narrow, "responses": answers(["B"])}).equals(
+        bound.score_table({"samples": table, "responses": answers(["B"])})
+    )
 
 
 @pytest.mark.parametrize("status", ["error", "skipped"])
 def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str) -> None:
     bound = bind("exact_match")
     table = bound.score_table(
-        samples([sample(0, "a"), sample(1, "a")]),
-        responses([{"answer": "a"}, {"answer": None, "status": status, "error_kind": "http_400"}]),
+        {
+            "samples": samples([sample(0, "a"), sample(1, "a")]),
+            "responses": responses([{"answer": "a"}, {"answer": None, "status": status, "error_kind": "http_400"}]),
+        }
     )
     row = table.to_pylist()[1]
     assert (row["status"], row["values"]) == ("unscored", [])
@@ -68,7 +76,9 @@ def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str) -> Non
 @pytest.mark.parametrize("status", ["truncated", "refused"])
 def test_truncated_and_refused_answers_are_scored_as_they_stand(status: str) -> None:
     bound = bind("exact_match")
-    table = bound.score_table(samples([sample(0, "a")]), responses([{"answer": "a", "status": status}]))
+    table = bound.score_table(
+        {"samples": samples([sample(0, "a")]), "responses": responses([{"answer": "a", "status": status}])}
+    )
     assert table.column("status").to_pylist() == ["scored"]
     (number,) = bound.aggregate([table], {status: 1})
     assert (number["value"], number["n"], number[status]) == (1.0, 1, 1)
@@ -76,7 +86,9 @@ def test_truncated_and_refused_answers_are_scored_as_they_stand(status: str) -> 
 
 def test_an_unparsed_answer_counts_as_zero_and_is_in_n() -> None:
     bound = bind("numeric_match")
-    table = bound.score_table(samples([sample(0, "5"), sample(1, "5")]), answers(["5", "no idea"]))
+    table = bound.score_table(
+        {"samples": samples([sample(0, "5"), sample(1, "5")]), "responses": answers(["5", "no idea"])}
+    )
     assert table.column("status").to_pylist() == ["scored", "unparsed"]
     (number,) = bound.aggregate([table], {"ok": 2})
     assert (number["value"], number["n"], number["unparsed"], number["unscored"]) == (0.5, 2, 1, 0)
@@ -109,7 +121,7 @@ def test_error_names_sample_and_path() -> None:
     bound = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
     table = samples([sample(0, metadata={"gold": "a"}), sample(1)])
     with pytest.raises(InputError, match=r"sample 's1' has no sample\.metadata\.gold"):
-        bound.score_table(table, answers(["a", "a"]))
+        bound.score_table({"samples": table, "responses": answers(["a", "a"])})
 
 
 def test_default_is_the_value_of_a_missing_field() -> None:
@@ -118,16 +130,18 @@ def test_default_is_the_value_of_a_missing_field() -> None:
 
 def test_a_default_is_no_answer_for_infrastructure_errors() -> None:
     bound = bind("exact_match", {"default": 0})
-    table = bound.score_table(samples([sample(0, "a")]), responses([{"status": "error"}]))
+    table = bound.score_table({"samples": samples([sample(0, "a")]), "responses": responses([{"status": "error"}])})
     assert table.column("status").to_pylist() == ["unscored"]
 
 
 def test_fields_can_be_read_from_anywhere() -> None:
     table = samples([sample(0, "a", metadata={"gold": ["x", "Rome"]})])
     bound = bind("exact_match", {"label_field": "metadata.gold.1", "pred_field": "judge_output.answer"})
-    assert bound.reads_judgments
+    assert bound.inputs == {"samples", "responses", "judgments"}
     assert bound.sample_columns == {"metadata"}
-    scored = bound.score_table(table, answers(["?"]), judgments([{"answer": "rome"}]))
+    scored = bound.score_table(
+        {"samples": table, "responses": answers(["?"]), "judgments": judgments([{"answer": "rome"}])}
+    )
     assert scored.column("status").to_pylist() == ["scored"]
     assert dict(scored.column("values")[0].as_py()) == {"score": 1.0}
 
@@ -141,25 +155,39 @@ def test_judgments_are_joined_by_row_and_replicate() -> None:
             {"row_index": 0, "replicate": 1, "parsed": '{"verdict":"a"}'},
         ]
     )
-    table = bound.score_table(samples([sample(0, "a"), sample(1, "b")]), asked, judged)
+    table = bound.score_table(
+        {"samples": samples([sample(0, "a"), sample(1, "b")]), "responses": asked, "judgments": judged}
+    )
     assert table.column("status").to_pylist() == ["unscored", "scored", "scored"]
     assert [dict(v) for v in table.column("values").to_pylist()] == [{}, {"score": 1.0}, {"score": 1.0}]
 
 
 def test_a_key_of_the_judges_own_is_looked_up_in_what_was_parsed() -> None:
     bound = bind("exact_match", {"prediction_field": "judge_output.verdict"})
-    table = bound.score_table(samples([sample(0, "a")]), answers(["?"]), judgments([{"parsed": '{"verdict":"a"}'}]))
+    table = bound.score_table(
+        {
+            "samples": samples([sample(0, "a")]),
+            "responses": answers(["?"]),
+            "judgments": judgments([{"parsed": '{"verdict":"a"}'}]),
+        }
+    )
     assert dict(table.column("values")[0].as_py()) == {"score": 1.0}
 
 
 def test_latency_is_read_from_telemetry_and_only_there() -> None:
     bound = bind("latency")
-    assert bound.reads_telemetry
-    assert not bind("exact_match").reads_telemetry
-    table = bound.score_table(samples([sample(0), sample(1)]), answers(["a", "b"]), telemetry=telemetry([12.5, None]))
+    assert bound.inputs == {"responses", "response_telemetry"}
+    assert bind("exact_match").inputs == {"samples", "responses"}
+    table = bound.score_table(
+        {
+            "samples": samples([sample(0), sample(1)]),
+            "responses": answers(["a", "b"]),
+            "response_telemetry": telemetry([12.5, None]),
+        }
+    )
     assert [dict(v) for v in table.column("values").to_pylist()] == [{"latency_ms": 12.5}, {}]
     assert table.column("status").to_pylist() == ["scored", "unscored"]
-    without = bound.score_table(samples([sample(0)]), answers(["a"]))
+    without = bound.score_table({"samples": samples([sample(0)]), "responses": answers(["a"])})
     assert without.column("status").to_pylist() == ["unscored"]
 
 
@@ -222,7 +250,9 @@ def test_a_metric_that_reads_no_text_takes_no_filter() -> None:
 def test_each_filter_is_a_result_of_its_own() -> None:
     strict = {"name": "strict-match", "steps": [{"regex": {"pattern": r"#### (\-?[0-9\.\,]+)"}}, "take_first"]}
     bound = bind("exact_match", filters=[strict, "last_number"])
-    table = bound.score_table(samples([sample(0, "18"), sample(1, "18")]), answers(["so #### 18", "It is 18"]))
+    table = bound.score_table(
+        {"samples": samples([sample(0, "18"), sample(1, "18")]), "responses": answers(["so #### 18", "It is 18"])}
+    )
     rows = table.select(["row_index", "filter", "status", "extracted"]).to_pylist()
     assert [(r["row_index"], r["filter"], r["status"], r["extracted"]) for r in rows] == [
         (0, "strict-match", "scored", "18"),
@@ -237,7 +267,7 @@ def test_each_filter_is_a_result_of_its_own() -> None:
 
 def test_a_pipeline_without_steps_is_the_answer_as_it_is() -> None:
     bound = bind("exact_match", filters=[{"name": "none", "steps": []}, "last_number"])
-    table = bound.score_table(samples([sample(0, "is 5")]), answers(["is 5"]))
+    table = bound.score_table({"samples": samples([sample(0, "is 5")]), "responses": answers(["is 5"])})
     assert [dict(v)["score"] for v in table.column("values").to_pylist()] == [1.0, 0.0]
 
 
@@ -261,7 +291,7 @@ def test_a_metric_that_breaks_on_a_row_leaves_that_row_unscored(caplog: pytest.L
         return 1 / len(prediction)
 
     bound = bind("fragile")
-    table = bound.score_table(samples([sample(0), sample(1)]), answers(["", "ab"]))
+    table = bound.score_table({"samples": samples([sample(0), sample(1)]), "responses": answers(["", "ab"])})
     rows = table.to_pylist()
     assert [row["status"] for row in rows] == ["unscored", "scored"]
     assert (rows[0]["reason"], rows[0]["explanation"]) == ("metric_failed", "ZeroDivisionError: division by zero")
@@ -299,7 +329,7 @@ def test_a_metric_may_give_several_numbers_and_components() -> None:
         return Score({"precision": 0.5, "recall": 1.0}, components={"tp": 1}, explanation="why")
 
     bound = bind("several")
-    table = bound.score_table(samples([sample(0), sample(1)]), answers(["a", ""]))
+    table = bound.score_table({"samples": samples([sample(0), sample(1)]), "responses": answers(["a", ""])})
     rows = table.to_pylist()
     assert dict(rows[0]["values"]) == {"precision": 0.5, "recall": 1.0}
     assert (rows[0]["components"], rows[0]["explanation"]) == ('{"tp":1}', "why")
@@ -320,8 +350,8 @@ def test_fields_arrive_in_the_form_their_annotation_asks_for() -> None:
         return True
 
     table = samples([sample(0, "gold", metadata={"n": 3})])
-    bind("seeing").score_table(table, answers(["x"]))
-    bind("seeing", {"answers_field": "sample.label"}).score_table(table, answers(["x"]))
+    bind("seeing").score_table({"samples": table, "responses": answers(["x"])})
+    bind("seeing", {"answers_field": "sample.label"}).score_table({"samples": table, "responses": answers(["x"])})
     assert seen == [(["gold"], 3, "3", None)] * 2
 
 
@@ -410,7 +440,7 @@ def test_identities_are_canonical_json() -> None:
 
 def test_metric_rows_fit_the_metrics_table() -> None:
     bound = bind("exact_match", metric_id="em")
-    table = bound.score_table(samples([sample(0, "a")]), answers(["a"]))
+    table = bound.score_table({"samples": samples([sample(0, "a")]), "responses": answers(["a"])})
     rows = [{**row, "scores": "id"} for row in bound.aggregate([table], {"ok": 1})]
     assert pa.Table.from_pylist(rows, schema=METRICS.arrow).to_pylist() == rows
 
@@ -429,7 +459,7 @@ def test_any_text_is_scored_unparsed_or_unscored_and_counts_add_up(rows: list[tu
     table = samples([sample(i, label, options=OPTIONS) for i, (_, label, _) in enumerate(rows)])
     answered = responses([{"answer": text, "status": status} for text, _, status in rows])
     for bound in TOTAL:
-        scored = bound.score_table(table, answered)
+        scored = bound.score_table({"samples": table, "responses": answered})
         statuses = scored.column("status").to_pylist()
         assert len(statuses) == len(rows)
         assert set(statuses) <= {"scored", "unparsed", "unscored"}

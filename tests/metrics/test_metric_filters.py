@@ -133,13 +133,15 @@ def _replicates(steps: list[Any], texts: list[str | None], label: str = "1") -> 
     from score_tables import responses, sample, samples
 
     table = bind("exact_match", filters=[{"name": "x", "steps": steps}]).score_table(
-        samples([sample(0, label)]),
-        responses(
-            [
-                {"row_index": 0, "replicate": i, "answer": text, "status": "error" if text is None else "ok"}
-                for i, text in enumerate(texts)
-            ]
-        ),
+        {
+            "samples": samples([sample(0, label)]),
+            "responses": responses(
+                [
+                    {"row_index": 0, "replicate": i, "answer": text, "status": "error" if text is None else "ok"}
+                    for i, text in enumerate(texts)
+                ]
+            ),
+        }
     )
     return [(row["replicate"], row["status"], row["extracted"]) for row in table.to_pylist()]
 
@@ -167,8 +169,10 @@ def test_samples_vote_apart_and_beside_other_pipelines() -> None:
     bound = bind("exact_match", filters=["last_number", {"name": "vote", "steps": ["last_number", "majority_vote"]}])
     asked = [(0, 0, "1"), (1, 0, "5"), (0, 1, "1"), (1, 1, "6"), (0, 2, "2"), (1, 2, "6")]
     table = bound.score_table(
-        samples([sample(0, "1"), sample(1, "6")]),
-        responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in asked]),
+        {
+            "samples": samples([sample(0, "1"), sample(1, "6")]),
+            "responses": responses([{"row_index": row, "replicate": k, "answer": text} for row, k, text in asked]),
+        }
     )
     each, vote = bound.aggregate([table], {"ok": 6})
     assert (each["filter"], each["n"], each["samples"], each["value"]) == ("last_number", 6, 2, pytest.approx(2 / 3))

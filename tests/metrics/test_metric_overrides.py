@@ -22,8 +22,10 @@ def scored(configs: list[dict[str, Any]], **bound: Any) -> list[dict[str, Any]]:
     metric = bind("numeric_match", **bound)
     table = score_samples(
         metric,
-        samples([sample(row, "4", **config) for row, config in enumerate(configs)]),
-        responses([{"answer": "4.4"}] * len(configs)),
+        {
+            "samples": samples([sample(row, "4", **config) for row, config in enumerate(configs)]),
+            "responses": responses([{"answer": "4.4"}] * len(configs)),
+        },
         known=["graded"],
     )
     return [{**row, "values": dict(row["values"])} for row in table.to_pylist()]
@@ -71,7 +73,9 @@ def test_a_mistake_leaves_the_row_unscored_with_the_reason(config: dict[str, Any
 
 def test_what_names_the_numbers_is_the_configs() -> None:
     fields = {"references": [], "eval_config": {"metrics": {"ranking": {"k": 1}}}}
-    table = score_samples(bind("ranking"), samples([sample(0, None, **fields)]), responses([{"answer": "a"}]))
+    table = score_samples(
+        bind("ranking"), {"samples": samples([sample(0, None, **fields)]), "responses": responses([{"answer": "a"}])}
+    )
     assert table.to_pylist()[0]["explanation"].startswith("eval_config.metrics would name the numbers mrr, hit@1")
 
 
@@ -83,8 +87,10 @@ def test_other_metrics_may_be_named() -> None:
 def test_rows_without_an_answer_say_so_whatever_the_overrides() -> None:
     table = score_samples(
         bind("numeric_match"),
-        samples([sample(0, "4", **own(tolerence=1)), sample(1, "4", **own(tolerance=1.0))]),
-        responses([{"status": "error", "error_kind": "timeout"}, {"status": "skipped"}]),
+        {
+            "samples": samples([sample(0, "4", **own(tolerence=1)), sample(1, "4", **own(tolerance=1.0))]),
+            "responses": responses([{"status": "error", "error_kind": "timeout"}, {"status": "skipped"}]),
+        },
     )
     assert [row["explanation"] for row in table.to_pylist()] == [
         "the response is error (timeout)",
@@ -97,8 +103,8 @@ def test_each_response_is_scored_as_if_it_were_alone(tolerances: list[float | No
     rows = [sample(i, "4", **({} if t is None else own(tolerance=t))) for i, t in enumerate(tolerances)]
     given_ = [{"row_index": i, "replicate": k, "answer": f"4.{k}"} for i in range(len(rows)) for k in range(replicates)]
     metric = bind("numeric_match", {"tolerance": 0.1}, filters=["first_number", "last_number"])
-    whole = score_samples(metric, samples(rows), responses(given_))
-    alone = [score_samples(metric, samples(rows), responses([one])) for one in given_]
+    whole = score_samples(metric, {"samples": samples(rows), "responses": responses(given_)})
+    alone = [score_samples(metric, {"samples": samples(rows), "responses": responses([one])}) for one in given_]
     assert whole.equals(pa.concat_tables(alone).combine_chunks())
 
 
@@ -108,10 +114,13 @@ def test_filters_over_replicates_judgments_and_telemetry_go_along() -> None:
     }
     rows = samples([sample(0, "a", **config), sample(1, "a")])
     answers = responses([{"row_index": i, "replicate": k, "answer": "A"} for i in range(2) for k in range(3)])
-    voted = score_samples(bind("exact_match", filters=["majority_vote"]), rows, answers)
+    voted = score_samples(bind("exact_match", filters=["majority_vote"]), {"samples": rows, "responses": answers})
     assert [dict(row["values"])["score"] for row in voted.to_pylist()] == [0.0, 1.0]
     verdicts = judgments([{"row_index": i, "replicate": k, "score": 0.7} for i in range(2) for k in range(3)])
-    judged = score_samples(bind("judge_threshold"), rows, answers, verdicts, telemetry([1.0] * 2))
+    judged = score_samples(
+        bind("judge_threshold"),
+        {"samples": rows, "responses": answers, "judgments": verdicts, "response_telemetry": telemetry([1.0] * 2)},
+    )
     assert [dict(row["values"])["score"] for row in judged.to_pylist()] == [0.0] * 3 + [1.0] * 3
 
 
@@ -121,7 +130,9 @@ def test_the_number_of_such_rows_stands_beside_the_score() -> None:
         [sample(i, "4", metadata={"kind": "ab"[i % 2]}, **(own(tolerance=0.5) if i < 3 else {})) for i in range(4)]
     )
     answers = responses([{"answer": "4.4"}] * 4)
-    table = metric.grouping.label(score_samples(metric, rows, answers), rows, answers)
+    table = metric.grouping.label(
+        score_samples(metric, {"samples": rows, "responses": answers}), {"samples": rows, "responses": answers}
+    )
     found = {row["slice_value"]: row["overridden"] for row in metric.aggregate([table], {})}
     assert found == {None: 3, "a": 2, "b": 1}
 

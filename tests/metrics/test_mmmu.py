@@ -74,8 +74,10 @@ def test_domains_weigh_by_their_instances_because_samples_weigh_alike(shared: Pa
     ]
     metric = bind("mmmu_accuracy")
     table = metric.score_table(
-        samples([sample(i, "B", options=OPTIONS) for i in range(len(right))]),
-        answers(["B" if hit else "A" for hit in right]),
+        {
+            "samples": samples([sample(i, "B", options=OPTIONS) for i in range(len(right))]),
+            "responses": answers(["B" if hit else "A" for hit in right]),
+        }
     )
     # The official figure takes shares that no number of instances gives (0.25 of 10).
     (total,) = metric.aggregate([table], {"ok": len(right)})
@@ -87,8 +89,8 @@ def test_domains_weigh_by_their_instances_because_samples_weigh_alike(shared: Pa
 def test_an_unread_choice_is_drawn_by_the_sample_and_its_share_is_reported() -> None:
     metric = bind("mmmu_accuracy")
     questions = samples([sample(i, "B", options=OPTIONS) for i in range(200)])
-    first = metric.score_table(questions, answers(["no idea"] * 200))
-    again = metric.score_table(questions, answers(["I cannot tell"] * 200))
+    first = metric.score_table({"samples": questions, "responses": answers(["no idea"] * 200)})
+    again = metric.score_table({"samples": questions, "responses": answers(["I cannot tell"] * 200)})
 
     assert first.column("extracted").to_pylist() == again.column("extracted").to_pylist()
     assert set(first.column("extracted").to_pylist()) == set("ABCD")
@@ -99,7 +101,12 @@ def test_an_unread_choice_is_drawn_by_the_sample_and_its_share_is_reported() -> 
 
 def test_an_unread_choice_is_wrong_when_asked_for() -> None:
     metric = bind("mmmu_accuracy", {"on_unparsed": "wrong"})
-    table = metric.score_table(samples([sample(i, "B", options=OPTIONS) for i in range(50)]), answers(["no idea"] * 50))
+    table = metric.score_table(
+        {
+            "samples": samples([sample(i, "B", options=OPTIONS) for i in range(50)]),
+            "responses": answers(["no idea"] * 50),
+        }
+    )
     (number_,) = metric.aggregate([table], {"ok": 50})
     assert (number_["value"], number_["unparsed"]) == (0.0, 50)
 

@@ -33,9 +33,11 @@ def _first_version(row: dict[str, Any]) -> tuple[dict[str, float] | None, str]:
     label, answer = row["sample"].get("label"), row["model_output"].get("answer")
     latency = row["model_output"].get("latency_ms")
     table = metric.score_table(
-        samples([sample(0, None if label is None else str(label), **fields)]),
-        answers([None if answer is None else str(answer)]),
-        telemetry=telemetry([float(latency) if isinstance(latency, int | float) else None]),
+        {
+            "samples": samples([sample(0, None if label is None else str(label), **fields)]),
+            "responses": answers([None if answer is None else str(answer)]),
+            "response_telemetry": telemetry([float(latency) if isinstance(latency, int | float) else None]),
+        }
     )
     (scored,) = table.to_pylist()
     return dict(scored["values"]), scored["explanation"] or ""
@@ -80,8 +82,10 @@ def test_numeric_match_reproduces_published_gsm8k_scores_row_by_row(shared: Path
     rows = [orjson.loads(line) for line in file.read_bytes().splitlines()]
     metric = bind("numeric_match")
     table = metric.score_table(
-        samples([sample(i, row["ground_truth"]) for i, row in enumerate(rows)]),
-        answers([row[model]["solution"] for row in rows]),
+        {
+            "samples": samples([sample(i, row["ground_truth"]) for i, row in enumerate(rows)]),
+            "responses": answers([row[model]["solution"] for row in rows]),
+        }
     )
     scored = [dict(values)["score"] for values in table.column("values").to_pylist()]
     assert scored == [float(row[model]["is_correct"]) for row in rows]
@@ -92,6 +96,9 @@ def test_numeric_match_reproduces_published_gsm8k_scores_row_by_row(shared: Path
 def _right(metric: str, params: dict[str, Any], row: dict[str, Any]) -> bool:
     targets, bound = row["target"], bind(metric, params)
     table = bound.score_table(
-        samples([sample(i, target) for i, target in enumerate(targets)]), answers([row["completion"]] * len(targets))
+        {
+            "samples": samples([sample(i, target) for i, target in enumerate(targets)]),
+            "responses": answers([row["completion"]] * len(targets)),
+        }
     )
     return any(dict(values).get("score") == 1.0 for values in table.column("values").to_pylist())

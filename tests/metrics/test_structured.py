@@ -78,14 +78,19 @@ def test_json_schema_checks_the_answers_json(answer: str, status: str, right: fl
 
 
 def test_json_schema_says_what_does_not_fit_and_where() -> None:
-    table = bind("json_schema", {"schema": PERSON}).score_table(samples([sample(0)]), answers(['{"name": 5}']))
+    table = bind("json_schema", {"schema": PERSON}).score_table(
+        {"samples": samples([sample(0)]), "responses": answers(['{"name": 5}'])}
+    )
     assert table.column("explanation").to_pylist() == ["$.name: 5 is not of type 'string'"]
 
 
 def test_json_schema_may_be_the_samples_own() -> None:
     bound = bind("json_schema")
     table = bound.score_table(
-        samples([sample(0, metadata={"json_schema": PERSON}), sample(1)]), answers(['{"name": "Ada"}'] * 2)
+        {
+            "samples": samples([sample(0, metadata={"json_schema": PERSON}), sample(1)]),
+            "responses": answers(['{"name": "Ada"}'] * 2),
+        }
     )
     assert table.column("status").to_pylist() == ["scored", "unscored"]
 
@@ -176,8 +181,12 @@ def test_an_answer_that_lists_nothing_is_unparsed() -> None:
 def test_field_completeness_is_the_share_of_fields_filled_in() -> None:
     bound = bind("field_completeness", {"fields": ["name", "address.city", "tags", "note"], "name": "filled"})
     table = bound.score_table(
-        samples([sample(0), sample(1)]),
-        answers(['{"name": "Ada", "address": {"city": "London"}, "tags": [], "note": " "}', "no JSON"]),
+        {
+            "samples": samples([sample(0), sample(1)]),
+            "responses": answers(
+                ['{"name": "Ada", "address": {"city": "London"}, "tags": [], "note": " "}', "no JSON"]
+            ),
+        }
     )
     assert [dict(row) for row in table.column("values").to_pylist()] == [{"filled": 0.5}, {"filled": 0.0}]
     assert table.column("explanation").to_pylist() == ["not filled in: tags, note", "the answer holds no JSON"]

@@ -26,7 +26,10 @@ MEGABYTE = 1_000_000
 def one(name: str, answer: str | None, *references: str, **params: Any) -> dict[str, Any]:
     """The score row of one answer."""
     table = bind(name, params).score_table(
-        samples([sample(0, references[0], metadata={"answers": list(references)})]), answers([answer])
+        {
+            "samples": samples([sample(0, references[0], metadata={"answers": list(references)})]),
+            "responses": answers([answer]),
+        }
     )
     (row,) = table.to_pylist()
     return {**row, "values": dict(row["values"])}
@@ -63,7 +66,9 @@ def test_a_question_without_a_prediction_counts_as_zero_in_squad_alone() -> None
     row = one("squad", None, "x")
     assert (row["status"], row["values"]) == ("unparsed", {"em": 0.0, "f1": 0.0})
     bound = bind("squad")
-    failed = bound.score_table(samples([sample(0)]), responses([{"answer": None, "status": "error"}]))
+    failed = bound.score_table(
+        {"samples": samples([sample(0)]), "responses": responses([{"answer": None, "status": "error"}])}
+    )
     assert failed.column("status").to_pylist() == ["unscored"]
 
 
@@ -78,7 +83,7 @@ def test_a_pattern_that_would_never_end_leaves_its_row_unscored(monkeypatch: pyt
         bind("json_schema", {"schema": {"pattern": slow}}),
     ):
         answer = f'"{hostile}"' if bound.implementation == "json_schema" else hostile
-        table = bound.score_table(samples([sample(0, "a")]), answers([answer]))
+        table = bound.score_table({"samples": samples([sample(0, "a")]), "responses": answers([answer])})
         (row,) = table.to_pylist()
         assert row["status"] == "unscored"
         assert "took more than 0.05 s" in row["explanation"]
@@ -89,7 +94,10 @@ def test_a_corpus_score_is_of_sums_and_not_a_mean_of_sentences(name: str) -> Non
     pairs = [("the cat sat on the mat", "the cat sat on a mat"), ("a", "a b c d e f g h"), ("no", "yes it is")]
     bound = bind(name)
     table = bound.score_table(
-        samples([sample(i, right) for i, (_, right) in enumerate(pairs)]), answers([a for a, _ in pairs])
+        {
+            "samples": samples([sample(i, right) for i, (_, right) in enumerate(pairs)]),
+            "responses": answers([a for a, _ in pairs]),
+        }
     )
     (number,) = bound.aggregate([table], {"ok": 3})
     sentences = [dict(values)[name] for values in table.column("values").to_pylist()]

@@ -43,8 +43,10 @@ def scored(metric: str, pairs: list[tuple[str, Any]], params: dict[str, Any] | N
     """Score rows of answers against a reference, or a list of them."""
     texts = [wanted if isinstance(wanted, list) else [wanted] for _, wanted in pairs]
     table = bind(metric, params).score_table(
-        samples([sample(i, wanted[0], metadata={"answers": wanted}) for i, wanted in enumerate(texts)]),
-        answers([answer for answer, _ in pairs]),
+        {
+            "samples": samples([sample(i, wanted[0], metadata={"answers": wanted}) for i, wanted in enumerate(texts)]),
+            "responses": answers([answer for answer, _ in pairs]),
+        }
     )
     return [{**row, "values": dict(row["values"])} for row in table.to_pylist()]
 
@@ -60,7 +62,10 @@ def test_gsm8k_is_the_harness_one(shared: Path, name: str, metric: str) -> None:
     bound = bind(metric, params, filters=[name])
     for given, wanted in ((pairs, expected), (corpus["pairs"], None)):
         table = bound.score_table(
-            samples([sample(i, gold) for i, (_, gold) in enumerate(given)]), answers([text for text, _ in given])
+            {
+                "samples": samples([sample(i, gold) for i, (_, gold) in enumerate(given)]),
+                "responses": answers([text for text, _ in given]),
+            }
         )
         found = table.to_pylist()
         if wanted is not None:
@@ -104,7 +109,9 @@ def test_the_filter_answer_finds_what_inspects_answer_finds(shared: Path) -> Non
     for row in vector_rows(shared, "inspect_ai_scorers"):
         if row["scorer"] == "answer":
             bound = bind("exact_match", filters=[{"answer": {"kind": row["params"]["pattern"]}}])
-            table = bound.score_table(samples([sample(0, row["target"][0])]), answers([row["completion"]]))
+            table = bound.score_table(
+                {"samples": samples([sample(0, row["target"][0])]), "responses": answers([row["completion"]])}
+            )
             (found,) = table.to_pylist()
             assert (found["extracted"] or "") == (row["expected"]["answer"] or "").strip(), row["id"]
             assert dict(found["values"]) == {"score": float(row["expected"]["value"] == "C")}, row["id"]
@@ -151,8 +158,12 @@ def test_squad_is_the_official_script(shared: Path) -> None:
         items = row.get("items") or [[row["prediction"], row["answers"]]]
         bound = bind("squad")
         table = bound.score_table(
-            samples([sample(i, wanted[0], metadata={"answers": wanted}) for i, (_, wanted) in enumerate(items)]),
-            answers([text for text, _ in items]),
+            {
+                "samples": samples(
+                    [sample(i, wanted[0], metadata={"answers": wanted}) for i, (_, wanted) in enumerate(items)]
+                ),
+                "responses": answers([text for text, _ in items]),
+            }
         )
         em, f1 = bound.aggregate([table], {"ok": len(items)})
         share = 100 if "items" in row else 1
@@ -216,8 +227,12 @@ def test_bleu_and_chrf_of_a_corpus_are_sacrebleus_and_need_no_text(shared: Path)
         ):
             bound = bind(metric, params)
             table = bound.score_table(
-                samples([sample(i, texts[0], metadata={"answers": texts}) for i, texts in enumerate(wanted)]),
-                answers(row["hypotheses"]),
+                {
+                    "samples": samples(
+                        [sample(i, texts[0], metadata={"answers": texts}) for i, texts in enumerate(wanted)]
+                    ),
+                    "responses": answers(row["hypotheses"]),
+                }
             )
             (number,) = bound.aggregate([table], {"ok": len(wanted)})
             assert number["value"] == pytest.approx(expected[name], abs=1e-9), (row["id"], name)

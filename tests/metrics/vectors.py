@@ -34,6 +34,6 @@ def score_one(
 ) -> dict[str, Any]:
     """The score row of one response to one sample with these fields; ``values`` is a dict."""
     bound = bind(metric, dict(params or {}), on_missing_field="ignore")
-    table = bound.score_table(samples([sample(0, None, **fields)]), responses([response]))
+    table = bound.score_table({"samples": samples([sample(0, None, **fields)]), "responses": responses([response])})
     (row,) = table.to_pylist()
     return {**row, "values": dict(row["values"])}

@@ -1,6 +1,7 @@
 """auto_eval: one scores artifact a metric, each computed once."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,9 +48,9 @@ def test_a_refresh_scores_every_row_again_and_its_scores_stand(bench: Bench, mon
     bench.env.refresh = frozenset({("t", "auto_eval")})
     score_table = BoundMetric.score_table
 
-    def explained(metric: BoundMetric, **tables: pa.Table) -> pa.Table:
+    def explained(metric: BoundMetric, tables: Mapping[str, pa.Table]) -> pa.Table:
         """Other scores under the same key, as of a metric that asks a service."""
-        scored = score_table(metric, **tables)
+        scored = score_table(metric, tables)
         column = scored.schema.get_field_index("explanation")
         return scored.set_column(column, "explanation", [["anew"] * scored.num_rows])
 
@@ -174,8 +175,10 @@ def test_processes_give_the_same_artifacts_and_warnings(
     many = {row["metric_id"]: row["scores"] for row in bench.rows(result, "metrics")}
     for metric in metrics:
         table = metric.score_table(
-            bench.artifact(inputs["samples"], "samples").table(),
-            bench.artifact(inputs["responses"], "responses").table(),
+            {
+                "samples": bench.artifact(inputs["samples"], "samples").table(),
+                "responses": bench.artifact(inputs["responses"], "responses").table(),
+            }
         )
         assert bench.store.artifact(many[metric.metric_id]).table().equals(table)
 
