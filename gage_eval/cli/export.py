@@ -25,7 +25,7 @@ def export_(
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
-    """Write the samples of a run with their responses and scores."""
+    """Write a run's samples, responses and scores to a file."""
     from gage_eval.cli.output import shown_place
     from gage_eval.errors import InputError, closest
     from gage_eval.runs.export import KINDS, LocalTarget, Target, export

@@ -53,15 +53,6 @@ def indented(text: str, by: str = "  ") -> str:
     return "\n".join(by + line for line in readable(text).split("\n"))
 
 
-def duration(seconds: float) -> str:
-    """About how long, for people: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
-    for size, name in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
-        if seconds >= size:
-            per = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[name]
-            return f"about {seconds / per:.0f} {name}"
-    return f"about {seconds:.0f} s" if seconds >= 1 else "under 1 s"
-
-
 def size_text(count: int) -> str:
     """Bytes for people."""
     for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

@@ -84,8 +84,8 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
 
 
 def _why(one: "Forecast") -> str:
-    from gage_eval.cli.output import duration
     from gage_eval.report.console import counted
+    from gage_eval.runs.figures import duration
 
     said = [one.why] if one.why else []
     if one.to_send is not None:

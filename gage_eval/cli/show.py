@@ -8,8 +8,8 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
+    from gage_eval.runs.listing import ShownStage
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.record import StageRecord
     from gage_eval.runs.stored import StoredRun
 
 # The output of each stage that one looks at next; all of them are in the JSON.
@@ -40,7 +40,7 @@ def show(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Look at runs, finished or under way, at what went wrong in one, and at single samples."""
+    """Look at runs, at wrong answers, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
     from gage_eval.runs.listing import run_record, run_rows
@@ -115,6 +115,7 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
 def _show_run(stored: "StoredRun") -> None:
     from gage_eval.cli.output import shown_place
     from gage_eval.report.console import clean, print_scores
+    from gage_eval.runs.listing import run_remarks
 
     record = stored.record
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
@@ -124,67 +125,35 @@ def _show_run(stored: "StoredRun") -> None:
         if stored.stages:
             print()
     _print_stages(stored)
-    for sentence in _remarks(stored):
+    for sentence in run_remarks(stored):
         print(clean(sentence))
 
 
-def _remarks(stored: "StoredRun") -> list[str]:
-    """What to know and to do about a run whose numbers do not say it all."""
-    from gage_eval.cli.output import duration
-
-    again = f"go on with it by {stored.folder.again}"
-    standing = stored.standing
-    if standing == "killed":
-        return [f"Its process was killed. What was computed is kept; {again}"]
-    if standing == "silent":
-        return [f"No sign of life for {duration(stored.silent_s())}: it was probably killed; {again}"]
-    if standing == "running":
-        return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
-    if standing == "completed":
-        scored = stored.record.rescored
-        return [] if scored is None else [f"It holds other scores of the responses of run {scored.run_id}."]
-    error = (stored.record.error or "").strip()
-    if "gage resume" in error:
-        return [error]
-    return [f"{error}{' ' if error else ''}What was computed is kept; {again}"]
-
-
 def _print_stages(stored: "StoredRun") -> None:
-    from itertools import product
-
     from gage_eval.cli.output import print_table
-    from gage_eval.marks import STAGES
     from gage_eval.runs.figures import of_task
+    from gage_eval.runs.listing import shown_stages
 
-    tasks = stored.record.tasks
-    order: dict[tuple[str, str], int] = {place: number for number, place in enumerate(product(tasks, STAGES))}
-
-    def position(place: tuple[str, str]) -> tuple[int, str]:
-        """Stages of a task that the config no longer has come last."""
-        task, part = of_task(place[0])
-        return order.get((task, place[1]), len(order)), part
-
+    several = len(stored.record.tasks) > 1
     rows = []
-    for task_id, stage in sorted(stored.stages, key=position):
-        record = stored.stages[task_id, stage]
-        moving = record.state == "running" and stored.standing == "running"
-        # A killed run could not record that its stages stopped.
-        stands = "stopped" if record.state == "running" and not moving else record.state
-        outputs = "  ".join(f"{name} {record.outputs[name][:8]}" for name in _MAIN_OUTPUTS if name in record.outputs)
-        row = (stage, stands, _progress(task_id, stage, record, moving=moving), outputs)
-        rows.append((of_task(task_id)[0], *row) if len(tasks) > 1 else row)
+    for one in shown_stages(stored):
+        ids = one.record.outputs
+        outputs = "  ".join(f"{name} {ids[name][:8]}" for name in _MAIN_OUTPUTS if name in ids)
+        row = (one.stage, one.state, _progress(one), outputs)
+        rows.append((of_task(one.task_id)[0], *row) if several else row)
     if rows:
         header = ("stage", "state", "came to", "artifact")
-        print_table(("task", *header) if len(tasks) > 1 else header, rows)
+        print_table(("task", *header) if several else header, rows)
 
 
-def _progress(task_id: str, stage: str, record: "StageRecord", *, moving: bool) -> str:
+def _progress(one: "ShownStage") -> str:
     """Rows done, and what else is to be said about them."""
     from gage_eval.runs.figures import of_task, progress_text, result_text
 
+    record = one.record
     if record.state in ("finished", "cached"):
-        said = [result_text(stage, record.counts)]
+        said = [result_text(one.stage, record.counts)]
     else:
         done = f"{record.done:,}/{record.total:,}" if record.total else f"{record.done:,}" if record.done else ""
-        said = [done, progress_text(record.figures, moving=moving)]
-    return " · ".join(filter(None, (*said, of_task(task_id)[1])))
+        said = [done, progress_text(record.figures, moving=one.state == "running")]
+    return " · ".join(filter(None, (*said, of_task(one.task_id)[1])))

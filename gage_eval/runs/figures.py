@@ -1,4 +1,4 @@
-"""How far a stage came, in the same words in `gage run` and in `gage show`."""
+"""How far a stage came and how long things take, in the same words wherever they are shown."""
 
 from collections.abc import Mapping
 
@@ -70,6 +70,15 @@ def rate_text(rate: float) -> str:
     ('1,234', '2.5', '0.13')
     """
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}" if rate >= 1 else f"{rate:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """About how long, for people: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
+    for size, name in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
+        if seconds >= size:
+            per = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[name]
+            return f"about {seconds / per:.0f} {name}"
+    return f"about {seconds:.0f} s" if seconds >= 1 else "under 1 s"
 
 
 def _named(figures: Mapping[str, int | float], words: Mapping[str, str]) -> list[str]:

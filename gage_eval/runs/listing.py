@@ -1,11 +1,15 @@
 """Runs as records: a list of them, newest first, and one with its stages and summary."""
 
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any
 
 from gage_eval.errors import InputError
+from gage_eval.marks import STAGES
 from gage_eval.report.console import score_text
+from gage_eval.runs.figures import duration, of_task
 from gage_eval.runs.options import Locations
+from gage_eval.runs.record import StageRecord, StageState
 from gage_eval.runs.stored import StoredRun, stored_runs
 
 # What is said of a stage; the rest is in the record.
@@ -38,6 +42,59 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
         "stages": stages,
         "summary": stored.summary.model_dump(mode="json") if stored.status == "completed" else None,
     }
+
+
+@dataclass(frozen=True)
+class ShownStage:
+    """A stage of a task as it stands.
+
+    Attributes:
+        task_id, stage: which.
+        state: as run.json has it; ``stopped`` where the run was killed and could not record that it stopped.
+        record: what run.json holds of it.
+    """
+
+    task_id: str
+    stage: str
+    state: StageState
+    record: StageRecord
+
+
+def shown_stages(stored: StoredRun) -> list[ShownStage]:
+    """The stages that were started, task by task in the config's order; those of tasks it no longer has come last."""
+    order: dict[tuple[str, str], int] = {
+        place: number for number, place in enumerate(product(stored.record.tasks, STAGES))
+    }
+
+    def position(one: ShownStage) -> tuple[int, str]:
+        task, part = of_task(one.task_id)
+        return order.get((task, one.stage), len(order)), part
+
+    moving = stored.standing == "running"
+    found = [
+        ShownStage(task_id, stage, "stopped" if record.state == "running" and not moving else record.state, record)
+        for (task_id, stage), record in stored.stages.items()
+    ]
+    return sorted(found, key=position)
+
+
+def run_remarks(stored: StoredRun) -> list[str]:
+    """What to know and to do about a run whose numbers do not say it all."""
+    again = f"go on with it by {stored.folder.again}"
+    standing = stored.standing
+    if standing == "killed":
+        return [f"Its process was killed. What was computed is kept; {again}"]
+    if standing == "silent":
+        return [f"No sign of life for {duration(stored.silent_s())}: it was probably killed; {again}"]
+    if standing == "running":
+        return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
+    if standing == "completed":
+        scored = stored.record.rescored
+        return [] if scored is None else [f"It holds other scores of the responses of run {scored.run_id}."]
+    error = (stored.record.error or "").strip()
+    if "gage resume" in error:
+        return [error]
+    return [f"{error}{' ' if error else ''}What was computed is kept; {again}"]
 
 
 def _row(stored: StoredRun) -> dict[str, Any]:
