@@ -41,7 +41,7 @@ class ReplayConfig(BackendConfig):
     match: Literal["id", "field", "row"] = semantic(
         "infer",
         "id",
-        description="id: by sample id; field: by `sample_field`; row: by position in the dataset.",
+        description="id: by sample id; field: by `sample_field`; row: by position in the source.",
     )
     id_field: str | None = semantic(
         "infer", None, description="Field of a record that is compared; by default a mapping's keys, or 'id'."
@@ -73,6 +73,8 @@ class Replay(BaseBackend[ReplayConfig]):
     def __init__(self, config: ReplayConfig, context: BackendContext) -> None:
         super().__init__(config, context)
         self.lookup_field = config.sample_field if config.match == "field" else None
+        # Answers belong to the rows of the whole source in its order; `gage validate` refuses others.
+        self.matches_positions = config.match == "row"
         self._answers: RecordedTexts | None = None
 
     def identity(self) -> dict[str, JsonValue]:

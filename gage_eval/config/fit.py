@@ -47,6 +47,8 @@ def check_fit(config: PipelineConfig, resolved: Resolved, base_dir: Path) -> Ite
             yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
     for at, task in resolved.tasks.items():
         yield from _mode(("tasks", at, "mode"), task, base_dir)
+        number = next(place for place, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
+        yield from _positions(("tasks", at), ("datasets", number, "params"), task, base_dir)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
 
@@ -73,11 +75,16 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _can(backend: BackendEntry, base_dir: Path) -> frozenset[str] | None:
     """What a backend with its config can do; None where it does not say, or cannot be built."""
+    return getattr(_built(backend, base_dir), "capabilities", None)
+
+
+def _built(backend: BackendEntry, base_dir: Path) -> object:
+    """A backend with its config; None where it cannot be built, which is said where it is named."""
     try:
         find_plugin("backends", backend.type)
-        return getattr(build_backend(backend.type, backend.config, BackendContext(base_dir)), "capabilities", None)
+        return build_backend(backend.type, backend.config, BackendContext(base_dir))
     except InputError:
-        return None  # said where it is named
+        return None
 
 
 def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProblem]:
@@ -89,6 +96,25 @@ def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProble
         yield ConfigProblem(
             loc, f"backend '{backend.backend_id}' ({backend.type}) answers no {mode} requests. It can: {can}."
         )
+
+
+def _positions(at: Loc, dataset: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProblem]:
+    """A choice or order of rows under a backend that pairs its answers with rows by their position."""
+    given = task.dataset.params
+    moved = [(*dataset, name) for name in ("filter", "sample") if getattr(given, name) is not None]
+    if given.shuffle if task.task.shuffle is None else task.task.shuffle:
+        moved.append((*(dataset if task.task.shuffle is None else at), "shuffle"))
+    if not moved:
+        return
+    (*_, change) = loc = moved[0]
+    for role in (task.dut, task.judge, task.support, *task.other_judges):
+        if role is not None and getattr(_built(role.backend, base_dir), "matches_positions", False):
+            yield ConfigProblem(
+                loc,
+                f"backend '{role.backend.backend_id}' matches rows by position (match: row), which {change} changes. "
+                f"Use match: id, or remove {change}.",
+            )
+            return
 
 
 def _capabilities(

@@ -16,6 +16,9 @@ DUT = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "local"}
 MINE = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
 
 
+BY_POSITION = [{"backend_id": "local", "type": "replay", "config": {"path": "answers.jsonl", "match": "row"}}]
+
+
 @pytest.mark.parametrize(
     ("sections", "problem"),
     [
@@ -60,6 +63,21 @@ MINE = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
                 "tasks": [{"task_id": "t", "dataset_id": "mine", "few_shot": {"k": 1}}],
             },
             "tasks[0].few_shot: prompt 'p' replaces the messages and shows no examples;",
+        ),
+        *(
+            (
+                {
+                    "datasets": [{**MINE, "params": {**MINE["params"], **change}}],  # type: ignore[dict-item]
+                    "backends": BY_POSITION,
+                },
+                f"datasets[0].params.{next(iter(change))}: backend 'local' matches rows by position (match: row), "
+                f"which {next(iter(change))} changes. Use match: id, or",
+            )
+            for change in ({"filter": {"level": 1}}, {"shuffle": True, "limit": 3}, {"sample": 5})
+        ),
+        (
+            {"backends": BY_POSITION, "tasks": [{"task_id": "t", "dataset_id": "mine", "shuffle": True}]},
+            "tasks[0].shuffle: backend 'local' matches rows by position (match: row), which shuffle changes.",
         ),
         (
             {"datasets": [{**MINE, "params": {**MINE["params"], "content_root": "nowhere"}}]},  # type: ignore[dict-item]
