@@ -1,87 +1,38 @@
 """gage validate, preview, list, schema."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
 
-if TYPE_CHECKING:
-    from gage_eval.config import LoadedConfig
-    from gage_eval.errors import Problem
-    from gage_eval.stages import Plan
-
 
 @app.command()
 def validate(config: Config, model_path: ModelPath = None, set_: Set = None, json: AsJson = False) -> None:
     """Check a config; say all its mistakes at once."""
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import ConfigError, InputError
-    from gage_eval.planning.plan import model_name
+    from gage_eval.errors import InputError
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
-    from gage_eval.runs.planned import planned
+    from gage_eval.runs.validation import validated
 
     try:
-        asked = planned(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
-        loaded, plan = asked.loaded, asked.plan
-        if problems := _not_there(plan):
-            raise ConfigError(loaded.source, problems)
+        valid = validated(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
     except InputError as error:
         if not json:
             raise
         print_json({"valid": False, "problems": _as_records(error)})
         raise typer.Exit(error.exit_code) from error
-    warnings = _warnings(loaded, plan)
-    found: dict[str, list[str]] = {
-        "tasks": [task.task_id for task in plan.tasks],
-        "datasets": sorted({task.load.dataset_id for task in plan.tasks}),
-        "models": sorted({model_name(task.infer) for task in plan.tasks}),
-        "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
-        "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
-    }
     if json:
-        print_json({"valid": True, "name": plan.name, "digest": loaded.digest, "warnings": warnings, **found})
+        found = {"name": valid.name, "digest": valid.digest, "warnings": valid.warnings, **valid.names}
+        print_json({"valid": True, **found})
         return
-    said = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in found.items() if names]
-    print(clean(f"{loaded.source} is valid: {' · '.join(said)}"))
-    for warning in warnings:
+    said = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
+    print(clean(f"{valid.source} is valid: {' · '.join(said)}"))
+    for warning in valid.warnings:
         print(clean(f"  note: {warning}"))
-
-
-def _not_there(plan: "Plan") -> "list[Problem]":
-    """What a plan names and is not there: files of data, and backends that cannot be built."""
-    from gage_eval.errors import InputError, Problem
-
-    problems = []
-    for task in plan.tasks:
-        roles = [spec for spec in (task.infer, *task.judge.every, task.support) if spec is not None]
-        checks: list[tuple[str, Callable[[], Any]]] = [
-            (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
-            *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
-        ]
-        for place, check in checks:
-            try:
-                check()
-            except InputError as error:
-                problems.append(Problem(place, str(error)))
-    return list(dict.fromkeys(problems))
-
-
-def _warnings(loaded: "LoadedConfig", plan: "Plan") -> list[str]:
-    warnings = list(loaded.warnings)
-    for task in plan.tasks:
-        judged = [metric.metric_id for metric in task.auto_eval.metrics if "judgments" in metric.inputs]
-        if task.judge.generate is None and judged:
-            named = ", ".join(judged)
-            warnings.append(
-                f"task '{task.task_id}' has no judge, but {named} reads its verdicts; no row will be scored."
-            )
-    return warnings
 
 
 def _as_records(error: Exception) -> list[dict[str, Any]]:

@@ -1,0 +1,82 @@
+"""Whether a config can be run: all its mistakes at once, and what to know about it before it runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from gage_eval.config import LoadedConfig
+from gage_eval.errors import ConfigError, InputError, Problem
+from gage_eval.planning.plan import model_name
+from gage_eval.planning.specs import Plan
+from gage_eval.runs.options import RunOptions
+from gage_eval.runs.planned import planned
+
+
+@dataclass(frozen=True)
+class Validation:
+    """A config that can be run.
+
+    Attributes:
+        name: what the run is called.
+        source: the config's file or suite.
+        digest: digest of the config with everything filled in.
+        warnings: what is worth knowing although it can be run.
+        names: the tasks, datasets, models, judges and metrics.
+    """
+
+    name: str
+    source: str
+    digest: str
+    warnings: list[str]
+    names: dict[str, list[str]]
+
+
+def validated(options: RunOptions) -> Validation:
+    """Check a config, its data files and its backends. Nothing is written.
+
+    Raises:
+        ConfigError: all mistakes of the config.
+        InputError: it cannot be read.
+    """
+    asked = planned(options)
+    loaded, plan = asked.loaded, asked.plan
+    if problems := _not_there(plan):
+        raise ConfigError(loaded.source, problems)
+    names: dict[str, list[str]] = {
+        "tasks": [task.task_id for task in plan.tasks],
+        "datasets": sorted({task.load.dataset_id for task in plan.tasks}),
+        "models": sorted({model_name(task.infer) for task in plan.tasks}),
+        "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
+        "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
+    }
+    return Validation(plan.name, loaded.source, loaded.digest, _warnings(loaded, plan), names)
+
+
+def _not_there(plan: Plan) -> list[Problem]:
+    """What a plan names and is not there: files of data, and backends that cannot be built."""
+    problems = []
+    for task in plan.tasks:
+        roles = [spec for spec in (task.infer, *task.judge.every, task.support) if spec is not None]
+        checks: list[tuple[str, Callable[[], Any]]] = [
+            (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
+            *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
+        ]
+        for place, check in checks:
+            try:
+                check()
+            except InputError as error:
+                problems.append(Problem(place, str(error)))
+    return list(dict.fromkeys(problems))
+
+
+def _warnings(loaded: LoadedConfig, plan: Plan) -> list[str]:
+    warnings = list(loaded.warnings)
+    for task in plan.tasks:
+        judged = [metric.metric_id for metric in task.auto_eval.metrics if "judgments" in metric.inputs]
+        if task.judge.generate is None and judged:
+            named = ", ".join(judged)
+            warnings.append(
+                f"task '{task.task_id}' has no judge, but {named} reads its verdicts; no row will be scored."
+            )
+    return warnings
