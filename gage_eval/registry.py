@@ -6,26 +6,32 @@ when its name is asked for. A name may also be ``pkg.mod:attr``, ``pkg.mod.attr`
 """
 
 import importlib
-import importlib.util
 import pkgutil
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import metadata
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gage_eval.canonical import JsonValue, digest, sha256_hex
+from gage_eval import protocols
+from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import (
+    about_to_import,
+    is_path,
+    load_object,
+    origin_of_module,
+    place_of,
+    told,
+    version_of,
+    without_folders,
+)
+from gage_eval.protocols import PluginProtocol
 
 T = TypeVar("T")
 
 # More names than these are no help in a sentence.
 _FEW = 20
-
-# Each is called once, before code of others is imported for the first time.
-before_foreign_code: list[Callable[[], None]] = []
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,16 @@ class Plugin(Generic[T]):
         """What one of its kind is called in messages."""
         return _singular(self.kind)
 
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is ours; any other may break its promises."""
+        return self.origin == "builtin"
+
+    @property
+    def place(self) -> str:
+        """What messages call it: file and name, as ``rows.py:Rows``."""
+        return place_of(self.obj, self.name)
+
     def identity(self) -> JsonValue:
         """What goes into keys for this plug-in's code, and for the libraries that determine its results.
 
@@ -62,7 +78,7 @@ class Plugin(Generic[T]):
             InputError: one of those is not installed.
         """
         known: dict[str, JsonValue] = {"name": self.name, "version": self.version}
-        if self.origin != "builtin":
+        if not self.is_builtin:
             known["origin"] = self.origin
         libraries = self.libraries()
         if libraries:
@@ -90,8 +106,9 @@ class Plugin(Generic[T]):
 class Registry(Generic[T]):
     """All plug-ins of one kind, filled on first use."""
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, protocol: PluginProtocol) -> None:
         self.kind = kind
+        self.protocol = protocol
         self._package = package
         self._plugins: dict[str, Plugin[T]] = {}
         self._filled = False
@@ -101,17 +118,18 @@ class Registry(Generic[T]):
 
         Raises:
             ValueError: another object of this kind has that name.
+            PluginError: it is no plug-in of this kind.
         """
 
         def decorate(obj: T) -> T:
             known = self._plugins.get(name)
             if known is not None and _where(known.obj) != _where(obj):
                 raise ValueError(f"{self.kind}: two plug-ins are named '{name}': {_where(known.obj)} and {_where(obj)}")
-            summary = (getattr(obj, "__doc__", None) or "").strip().splitlines()[:1]
-            module = getattr(obj, "__module__", "")
-            origin = "builtin" if module.split(".")[0] == "gage_eval" else _origin_of_module(module)
-            self._plugins[name] = Plugin(
-                self.kind, name, obj, version, summary[0] if summary else "", origin, dict(info)
+            module = getattr(obj, "__module__", None) or ""
+            builtin = module.split(".")[0] == "gage_eval"
+            origin = "builtin" if builtin else origin_of_module(module)
+            self._plugins[name] = self._checked(
+                Plugin(self.kind, name, obj, version, _summary(obj), origin, dict(info))
             )
             return obj
 
@@ -121,18 +139,15 @@ class Registry(Generic[T]):
         """The plug-in of that name, class path or file.
 
         Raises:
-            InputError: there is none; the message lists what is there and the closest name.
+            InputError: there is none, the message lists what is there and the closest name; or its code cannot be
+                loaded, or is no plug-in of this kind.
         """
         self._fill()
         if name in self._plugins:
             return self._plugins[name]
         if name in self._entry_points:
-            _about_to_import()
-            loaded = self._entry_points[name].load()
-            if name not in self._plugins:
-                self.register(name)(loaded)
-            return self._plugins[name]
-        if ":" in name or ("." in name and not name.startswith(".")):
+            return self._installed(name, self._entry_points[name])
+        if is_path(name):
             return self._by_path(name)
         known = self.names()
         shown = f"Known: {', '.join(known)}" if len(known) <= _FEW else f"gage list {self.kind} shows all {len(known)}"
@@ -168,89 +183,31 @@ class Registry(Generic[T]):
         for module in pkgutil.iter_modules(package.__path__, self._package + "."):
             importlib.import_module(module.name)
 
+    def _installed(self, name: str, point: metadata.EntryPoint) -> Plugin[T]:
+        about_to_import()
+        with told(f"cannot load {self.singular} '{name}': {point.value}"):
+            loaded = point.load()
+            if name not in self._plugins:
+                self.register(name)(loaded)
+        return self._plugins[name]
+
     def _by_path(self, name: str) -> Plugin[T]:
         obj, origin = load_object(name)
         known = next((plugin for plugin in self._plugins.values() if plugin.obj is obj), None)
         if known is not None:
             return known
-        summary = (getattr(obj, "__doc__", None) or "").strip().splitlines()[:1]
-        return Plugin(
-            self.kind,
-            _without_folders(name),
-            obj,
-            int(getattr(obj, "version", 1)),
-            summary[0] if summary else "",
-            origin,
-        )
+        shown = without_folders(name)
+        version = version_of(obj, f"{self.singular} {shown}")
+        return self._checked(Plugin(self.kind, shown, obj, version, _summary(obj), origin))
+
+    def _checked(self, plugin: Plugin[T]) -> Plugin[T]:
+        if not plugin.is_builtin:
+            self.protocol.check(self.singular, plugin.place, plugin.obj)
+        return plugin
 
 
-def load_object(path: str) -> tuple[Any, str]:
-    """The object at ``pkg.mod:attr``, ``pkg.mod.attr`` or ``dir/file.py:attr``, and its code's identity.
-
-    Raises:
-        InputError: the module, file or attribute is not there.
-    """
-    module_name, _, attribute = path.rpartition(":")
-    if not module_name:
-        module_name, _, attribute = path.rpartition(".")
-    _about_to_import()
-    if module_name.endswith(".py"):
-        file = Path(module_name)
-        if not file.is_file():
-            raise InputError(f"no file '{module_name}' for plug-in '{path}'.")
-        spec = importlib.util.spec_from_file_location(f"gage_eval_plugin_{digest(str(file.resolve()))[:12]}", file)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        # Known by name while it runs: dataclasses look their module up, and so does the origin of what it registers.
-        sys.modules[module.__name__] = module
-        try:
-            # Compiled here: Python's own cache takes an edit of the same second and size for the old file.
-            exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)  # noqa: S102  # a plug-in the user names
-        except BaseException:
-            del sys.modules[module.__name__]
-            raise
-    else:
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            raise InputError(f"cannot import '{module_name}' for plug-in '{path}': {error}.") from error
-    try:
-        return getattr(module, attribute), _origin_of_module(module.__name__)
-    except AttributeError:
-        names = [name for name in vars(module) if not name.startswith("_")]
-        raise InputError(f"'{module_name}' has no '{attribute}'.{closest(attribute, names)}") from None
-
-
-def _about_to_import() -> None:
-    while before_foreign_code:
-        before_foreign_code.pop()()
-
-
-def _origin_of_module(module_name: str) -> str:
-    """Distribution and version of a module's top-level package, else the hash of the package's files."""
-    top = module_name.split(".")[0]
-    owners = _distributions().get(top)
-    if owners:
-        return f"{owners[0]}=={metadata.version(owners[0])}"
-    module = sys.modules.get(top)
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return f"module:{top}"
-    root = Path(file)
-    files = sorted(root.parent.rglob("*.py")) if root.name == "__init__.py" else [root]
-    return "sha256:" + digest([[str(f.relative_to(root.parent)), sha256_hex(f.read_bytes())] for f in files])
-
-
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    """Distributions by top-level package; asked once, it reads the records of all that is installed."""
-    return metadata.packages_distributions()
-
-
-def _without_folders(path: str) -> str:
-    """The plug-in's name for keys and tables: a file counts by its content, wherever it lies."""
-    module, colon, attribute = path.rpartition(":")
-    return f"{Path(module).name}:{attribute}" if colon and module.endswith(".py") else path
+def _summary(obj: Any) -> str:
+    return next(iter((getattr(obj, "__doc__", None) or "").strip().splitlines()), "")
 
 
 def _singular(kind: str) -> str:
@@ -261,13 +218,15 @@ def _where(obj: Any) -> str:
     return f"{getattr(obj, '__module__', '?')}.{getattr(obj, '__qualname__', repr(obj))}"
 
 
-loaders: Registry[Any] = Registry("loaders", "gage_eval.datasets")
-preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.standardize")
-backends: Registry[Any] = Registry("backends", "gage_eval.backends")
-metrics: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin")
-filters: Registry[Any] = Registry("filters", "gage_eval.metrics.filters")
-verdict_parsers: Registry[Any] = Registry("verdict_parsers", "gage_eval.metrics.verdict_parsers")
-aggregations: Registry[Any] = Registry("aggregations", "gage_eval.metrics.aggregations")
+loaders: Registry[Any] = Registry("loaders", "gage_eval.datasets", protocols.LOADER)
+preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.standardize", protocols.PREPROCESSOR)
+backends: Registry[Any] = Registry("backends", "gage_eval.backends", protocols.BACKEND)
+metrics: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin", protocols.METRIC)
+filters: Registry[Any] = Registry("filters", "gage_eval.metrics.filters", protocols.FILTER)
+verdict_parsers: Registry[Any] = Registry(
+    "verdict_parsers", "gage_eval.metrics.verdict_parsers", protocols.VERDICT_PARSER
+)
+aggregations: Registry[Any] = Registry("aggregations", "gage_eval.metrics.aggregations", protocols.AGGREGATION)
 
 ALL: dict[str, Registry[Any]] = {
     registry.kind: registry

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
@@ -217,10 +217,10 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""
-        return {
-            "backend": registry.backends.get(self.type).identity(),
-            "config": semantic_values(self.config, "infer"),
-        }
+        known = registry.backends.loaded(self.type)
+        # A class that only a config names is in no registry; keys hold its plug-in beside this.
+        backend = known.identity() if known is not None else self.type
+        return {"backend": backend, "config": semantic_values(self.config, "infer")}
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -251,30 +251,6 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     async def close(self) -> None:
         """Nothing to stop."""
-
-
-def parse_config(type_: str, config: Mapping[str, Any]) -> BackendConfig:
-    """The checked config of a backend.
-
-    Raises:
-        InputError: there is no such backend, or its config is wrong; the message names each field.
-    """
-    model: type[BackendConfig] = registry.backends.get(type_).info.get("config", BackendConfig)
-    try:
-        return model.model_validate(dict(config))
-    except ValidationError as error:
-        raise InputError(f"backend '{type_}': {_problems(error)}") from None
-
-
-def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context: BackendContext) -> Backend:
-    """A backend that is not open yet; enough for its identity and its request bodies.
-
-    Raises:
-        InputError: there is no such backend, or its config is wrong; the message names each field.
-    """
-    parsed = config if isinstance(config, BackendConfig) else parse_config(type_, config)
-    backend: Backend = registry.backends.get(type_).obj(parsed, context)
-    return backend
 
 
 def is_empty(request: Request) -> bool:
@@ -324,13 +300,3 @@ def _says_something(message: Mapping[str, Any]) -> bool:
     if message.get("tool_calls"):
         return True
     return any(part.get("type") != "text" or (part.get("text") or "").strip() for part in content or ())
-
-
-def _problems(error: ValidationError) -> str:
-    """One line for all fields that are wrong; values are left out, they may be secrets."""
-    lines = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False):
-        place = ".".join(str(part) for part in problem["loc"])
-        message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{place}: {message}" if place else message)
-    return "; ".join(lines) + "."

@@ -15,8 +15,9 @@ from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.worker import on_script
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import EndpointFailed, GageError, InputError
+from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.files import local_path
+from gage_eval.foreign import PluginError, load_object, version_of
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
@@ -75,7 +76,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         kind, origin = self._class()
         if self.config.file_path is not None:
             origin = file_digest(local_path(self.config.file_path, self.context.base_dir))
-        return {**super().identity(), "code": origin, "version": int(getattr(kind, "version", 1))}
+        return {**super().identity(), "code": origin, "version": version_of(kind, self._where())}
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the process and build the class with the config's other keys.
@@ -83,9 +84,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         Raises:
             InputError: there is no such class, it lacks its methods, or cannot be built.
         """
-        kind, _ = self._class()
-        if not any(callable(getattr(kind, name, None)) for name in ("generate", "ainvoke")):
-            raise InputError(f"custom_script: {self._where()} has neither 'generate' nor 'ainvoke'.")
+        self._class()
         self._log_folder = log_folder
         try:
             self._worker = await self._start()
@@ -161,18 +160,15 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
             raise
 
     def _class(self) -> tuple[Any, str]:
-        try:
-            kind, origin = registry.load_object(self._path())
-        except GageError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise InputError(f"custom_script: {self._where()} cannot be loaded: {on_script.said(error)}") from error
+        kind, origin = load_object(self._path())
         if not isinstance(kind, type):
-            raise InputError(f"custom_script: {self._where()} is not a class.")
+            raise PluginError(f"custom_script: {self._where()} is a {type(kind).__name__}, not a class.")
+        if not any(callable(getattr(kind, name, None)) for name in ("generate", "ainvoke")):
+            raise PluginError(f"custom_script: {self._where()} has neither 'generate' nor 'ainvoke'.")
         return kind, origin
 
     def _path(self) -> str:
-        """The class as `registry.load_object` reads it."""
+        """The class as `foreign.load_object` reads it."""
         module = self.config.module_path
         if self.config.file_path is not None:
             module = str(local_path(self.config.file_path, self.context.base_dir).absolute())

@@ -11,19 +11,16 @@ Either may be missing. `prepare` makes the request that is sent of the rendered 
 received; the model's own words are stored beside it, so that a changed `parse` sends nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import GageError, InputError
+from gage_eval.foreign import PluginError, load_object, told, version_of, without_folders
 from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.tables import RESPONSES
 
@@ -36,23 +33,28 @@ class RoleHooks:
     """The hooks of one role adapter.
 
     Attributes:
-        path: ``pkg.mod:Class``, ``pkg.mod.Class`` or ``file.py:Class``.
-        base_dir: folder that a file is relative to.
+        path: ``pkg.mod:Class``, ``pkg.mod.Class`` or ``folder/file.py:Class``.
     """
 
     path: str
-    base_dir: Path
+
+    @property
+    def name(self) -> str:
+        """What messages and keys call it."""
+        return without_folders(self.path)
 
     @cached_property
     def _loaded(self) -> tuple[Any, str]:
-        module, _, name = self.path.rpartition(":")
-        in_file = module.endswith(".py")
-        kind, origin = registry.load_object(f"{self.base_dir / module}:{name}" if in_file else self.path)
+        kind, origin = load_object(self.path)
         if not isinstance(kind, type):
-            raise InputError(f"'{self.path}' is no class.")
-        if not (hasattr(kind, "prepare") or hasattr(kind, "parse")):
-            raise InputError(f"'{self.path}' has neither 'prepare' nor 'parse'.")
-        with self._told("cannot be built"):
+            raise PluginError(f"'{self.name}' is a {type(kind).__name__}, not a class.")
+        own = {name: getattr(kind, name) for name in ("prepare", "parse") if hasattr(kind, name)}
+        if not own:
+            raise PluginError(f"'{self.name}' has neither 'prepare' nor 'parse'.")
+        for name, method in own.items():
+            if not callable(method):
+                raise PluginError(f"{self.name}.{name} is a {type(method).__name__}, not a method.")
+        with told(f"{self.name}()"):
             return kind(), origin
 
     @property
@@ -69,50 +71,39 @@ class RoleHooks:
         """Its code, for keys.
 
         Raises:
-            InputError: there is no such class.
+            InputError: there is no such class, or it cannot be built.
         """
         adapter, origin = self._loaded
-        name = f"{Path(self.path.rpartition(':')[0]).name}:{self.path.rpartition(':')[2]}"
-        return {"class": name, "origin": origin, "version": int(getattr(adapter, "version", 1))}
-
-    @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
-        """Have what foreign code raises end in one sentence."""
-        try:
-            yield
-        except GageError:
-            raise
-        except Exception as error:
-            raise InputError(f"{self.path}: {what}: {type(error).__name__}: {error}.") from error
+        return {"class": self.name, "origin": origin, "version": version_of(adapter, self.name)}
 
     def prepare(self, request: Request, context: Mapping[str, Any]) -> Request:
         """The request that is sent. Whose it is stays as it was.
 
         Raises:
-            InputError: the hook failed or gave no request.
+            PluginError: the hook failed or gave no request.
         """
-        with self._told(f"prepare failed for sample '{request.sample_id}'"):
+        with told(f"{self.name}.prepare(), for sample '{request.sample_id}',"):
             made = self._loaded[0].prepare(request, context)
         if not isinstance(made, Request):
-            raise InputError(f"{self.path}: prepare gave {type(made).__name__} and no Request.")
+            raise PluginError(f"{self.name}.prepare() gave {type(made).__name__}, not a Request.")
         return replace(made, sample_id=request.sample_id, row_index=request.row_index, replicate=request.replicate)
 
     def parse(self, table: pa.Table) -> pa.Table:
         """`tables.RESPONSES` rows as metrics and judges read them; rows without an answer stay as they are.
 
         Raises:
-            InputError: the hook failed, or gave no response of a known status.
+            PluginError: the hook failed, or gave no response of a known status.
         """
         rows = table.to_pylist()
         for row in rows:
             if row["status"] not in ANSWERED:
                 continue
             received = Response(**{name: row[name] for name in _PARSED})
-            with self._told(f"parse failed for sample '{row['sample_id']}'"):
+            with told(f"{self.name}.parse(), for sample '{row['sample_id']}',"):
                 made = self._loaded[0].parse(received)
             if not isinstance(made, Response) or made.status not in RESPONSE_STATUSES:
-                raise InputError(
-                    f"{self.path}: parse must give a Response whose status is one of {', '.join(RESPONSE_STATUSES)}."
+                raise PluginError(
+                    f"{self.name}.parse() must give a Response whose status is one of {', '.join(RESPONSE_STATUSES)}."
                 )
             row.update({name: getattr(made, name) for name in _PARSED})
         return pa.Table.from_pylist(rows, schema=RESPONSES.arrow)

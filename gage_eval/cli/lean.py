@@ -4,7 +4,7 @@ import gc
 import sys
 from importlib.machinery import ModuleSpec
 
-from gage_eval import registry
+from gage_eval import foreign
 
 # Rows are trees without cycles, and many live at once: Python's own threshold of 700 has the collector look at them
 # again and again, which is a fifth of the time of standardize.
@@ -44,7 +44,7 @@ def _keep_pandas_out() -> None:
         pa.array([0])
     finally:
         sys.meta_path.remove(finder)
-    registry.before_foreign_code.append(look_again)
+    foreign.before_foreign_code.append(look_again)
 
 
 class _NoPandas:

@@ -75,6 +75,8 @@ class Document:
             loc: Origin(kind, source, line, tuple(filled.variables.get(loc, ()))) for loc, line in filled.lines.items()
         }
         self._places: list[Loc] = []
+        # The first error of a plug-in's code.
+        self._cause: BaseException | None = None
         self.add(filled.found)
 
     def enter(self, key: str, kind: Kind) -> None:
@@ -156,6 +158,7 @@ class Document:
             if any(place[: len(full)] == full for place in said):
                 continue
             self._places.append(full)
+            self._cause = self._cause or item.cause
             origin = self._of_problem(full)
             line = origin.line if origin is not None and origin.in_file else None
             problem = Problem(path_text(full), item.message + (origin.remark if origin is not None else ""), line)
@@ -164,7 +167,9 @@ class Document:
 
     def error(self) -> ConfigError:
         """All problems in the order of the file."""
-        return ConfigError(self.source, sorted(self.problems, key=lambda problem: problem.line or 0))
+        error = ConfigError(self.source, sorted(self.problems, key=lambda problem: problem.line or 0))
+        error.__cause__ = self._cause
+        return error
 
     def _of_problem(self, full: Loc) -> Origin | None:
         """The origin of a value that is wrong; of a section that stands nowhere, that of what was put into it."""

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.canonical import canonical_text
 from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
-from gage_eval.config.plugins import find_plugin, loading
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
+from gage_eval.foreign import without_folders
 
 # What role_adapters[].capabilities may say → the capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {
@@ -44,7 +45,7 @@ def check_fit(config: PipelineConfig, resolved: Resolved, base_dir: Path) -> Ite
         if role is not None:
             yield from _capabilities((*loc, "capabilities"), adapter, role.backend, base_dir)
         if adapter.class_path is not None:
-            yield from _class_path((*loc, "class_path"), adapter.class_path, base_dir)
+            yield from _class_path((*loc, "class_path"), adapter.class_path)
     for at, task in resolved.tasks.items():
         yield from _mode(("tasks", at, "mode"), task, base_dir)
         number = next(place for place, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
@@ -81,7 +82,6 @@ def _can(backend: BackendEntry, base_dir: Path) -> frozenset[str] | None:
 def _built(backend: BackendEntry, base_dir: Path) -> object:
     """A backend with its config; None where it cannot be built, which is said where it is named."""
     try:
-        find_plugin("backends", backend.type)
         return build_backend(backend.type, backend.config, BackendContext(base_dir))
     except InputError:
         return None
@@ -94,7 +94,9 @@ def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProble
     if has is not None and mode not in has:
         can = ", ".join(sorted(has))
         yield ConfigProblem(
-            loc, f"backend '{backend.backend_id}' ({backend.type}) answers no {mode} requests. It can: {can}."
+            loc,
+            f"backend '{backend.backend_id}' ({without_folders(backend.type)}) answers no {mode} requests. "
+            f"It can: {can}.",
         )
 
 
@@ -129,17 +131,17 @@ def _capabilities(
             yield ConfigProblem((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
         elif has is not None and needed not in has:
             can = ", ".join(sorted(has))
-            yield ConfigProblem((*loc, place), f"backend '{backend.type}' lacks '{needed}'. It can: {can}.")
+            name = without_folders(backend.type)
+            yield ConfigProblem((*loc, place), f"backend '{name}' lacks '{needed}'. It can: {can}.")
 
 
-def _class_path(loc: Loc, path: str, base_dir: Path) -> Iterator[ConfigProblem]:
+def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:
     from gage_eval.backends.role_hooks import RoleHooks
 
     try:
-        with loading(path):
-            RoleHooks(path, base_dir).identity()
+        RoleHooks(path).identity()
     except InputError as error:
-        yield ConfigProblem(loc, str(error))
+        yield ConfigProblem(loc, str(error), error)
 
 
 def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:

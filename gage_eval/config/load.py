@@ -15,6 +15,7 @@ from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given, set_from_environment
 from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import fill
+from gage_eval.config.located import located
 from gage_eval.config.merge import merge_template
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
@@ -107,15 +108,16 @@ def parse_config(
     document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
     merge_template(document)
     name_implied_tasks(document)
-    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path)
+    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
     set_from_environment(document, settings or {})
     apply_rules(document)
     config = validate(document)
-    tasks = _resolve(document, config, folder) if config is not None else ()
-    if config is None or document.problems:
+    here = None if config is None else located(config, folder)
+    tasks = () if here is None else _resolve(document, here, folder)
+    if config is None or here is None or document.problems:
         raise document.error()
     return LoadedConfig(
-        config=config,
+        config=here,
         tasks=tasks,
         text=text,
         source=source,
@@ -131,7 +133,7 @@ def _resolve(document: Document, config: PipelineConfig, base_dir: Path) -> tupl
     resolved = resolve(config, base_dir)
     document.add(resolved.found)
     document.warnings += resolved.warnings
-    found, warnings = check_plugins(config)
+    found, warnings = check_plugins(config, base_dir)
     document.add(found)
     document.warnings += warnings
     document.add(check_fit(config, resolved, base_dir))

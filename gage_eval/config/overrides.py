@@ -7,6 +7,7 @@ mapping), but without placeholders.
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
@@ -18,6 +19,7 @@ from gage_eval.config.models import ROLE_SPELLINGS
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.errors import ConfigError, InputError, closest
+from gage_eval.foreign import beside
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
 _NUMBER = re.compile(r"\d{1,6}")
@@ -42,6 +44,7 @@ def apply_overrides(
     *,
     max_samples: int | None = None,
     model_path: str | None = None,
+    base_dir: Path = Path(),
 ) -> None:
     """Put what the command line says into the config.
 
@@ -50,6 +53,7 @@ def apply_overrides(
         overrides: ``path=value`` each, applied in order.
         max_samples: the limit of every task.
         model_path: the model of the backend under test.
+        base_dir: the folder that the files of plug-ins start from.
 
     Raises:
         InputError: an override that cannot be read, or a path to nothing.
@@ -64,7 +68,7 @@ def apply_overrides(
         for index, _ in document.mappings("tasks"):
             document.put(("tasks", index, "max_samples"), max_samples, Origin("command line", "--max-samples"))
     if model_path is not None:
-        _set_model(document, model_path)
+        _set_model(document, model_path, base_dir)
 
 
 def _name_tasks_again(document: Document) -> None:
@@ -135,13 +139,13 @@ def _value(text: str, override: str) -> Any:
         raise InputError(f"--set {override}: {error.problems[0].message}") from error
 
 
-def _set_model(document: Document, model_path: str) -> None:
+def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
     loc, backend = _dut_backend(document.data)
     config = backend.get("config")
     if not isinstance(config, dict):
         config = backend["config"] = {}
     try:
-        model = registry.backends.get(str(backend.get("type"))).info.get("config")
+        model = registry.backends.get(beside(str(backend.get("type")), base_dir)).info.get("config")
     except InputError:
         # The check of the config says that there is no such backend.
         model = None

@@ -2,14 +2,16 @@
 
 import inspect
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gage_eval import registry
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend, config_model
 from gage_eval.canonical import JsonValue
 from gage_eval.config.metrics import bound
 from gage_eval.config.models import (
@@ -23,12 +25,18 @@ from gage_eval.config.models import (
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import PluginError, without_folders
 from gage_eval.metrics.verdicts import read_parser
 
 
-def check_plugins(config: PipelineConfig) -> tuple[list[ConfigProblem], list[str]]:
-    """(problems, warnings) of everything a config names or sets in a plug-in."""
-    checker = _Checker()
+def check_plugins(config: PipelineConfig, base_dir: Path) -> tuple[list[ConfigProblem], list[str]]:
+    """(problems, warnings) of everything a config names or sets in a plug-in.
+
+    Args:
+        config: with the files of its plug-ins `located`.
+        base_dir: the folder that relative paths of the config start from.
+    """
+    checker = _Checker(base_dir)
     for index, dataset in enumerate(config.datasets):
         checker.dataset(("datasets", index), dataset)
     for index, backend in enumerate(config.backends):
@@ -47,41 +55,17 @@ def check_plugins(config: PipelineConfig) -> tuple[list[ConfigProblem], list[str
     return checker.found, checker.warnings
 
 
-def find_plugin(kind: str, name: str) -> registry.Plugin[Any]:
-    """A plug-in by name or class path.
-
-    Raises:
-        InputError: there is none, or its module cannot be imported.
-    """
-    with loading(name):
-        return registry.ALL[kind].get(name)
-
-
-@contextmanager
-def loading(name: str) -> Iterator[None]:
-    """Have foreign code, which may raise anything while it is imported, end in one sentence.
-
-    Raises:
-        InputError: it failed.
-    """
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(f"cannot load '{name}': {type(error).__name__}: {error}.") from error
-
-
 class _Checker:
-    def __init__(self) -> None:
+    def __init__(self, base_dir: Path) -> None:
+        self._base_dir = base_dir
         self.found: list[ConfigProblem] = []
         self.warnings: list[str] = []
 
     def plugin(self, kind: str, name: str, loc: Loc) -> registry.Plugin[Any] | None:
         try:
-            return find_plugin(kind, name)
+            return registry.ALL[kind].get(name)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error), error))
             return None
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
@@ -101,13 +85,19 @@ class _Checker:
 
     def backend(self, loc: Loc, backend: InlineBackend) -> None:
         plugin = self.plugin("backends", backend.type, (*loc, "type"))
-        model = None if plugin is None else plugin.info.get("config")
-        if model is None:
+        if plugin is None:
             return
         try:
-            model.model_validate(backend.config)
+            model = config_model(backend.type)
+            parsed = model.model_validate(backend.config)
+            if not plugin.is_builtin:
+                build_backend(backend.type, parsed, BackendContext(self._base_dir))
         except ValidationError as error:
             self.found += plain_words(error, backend.config, model, (*loc, "config"))
+        except InputError as error:
+            self.found.append(ConfigProblem((*loc, "type"), str(error), error))
+        if "config" not in plugin.info:
+            return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
         for key in backend.config:
             # Undeclared keys pass through to the model, so a slip is no error; it is rarely meant either.
@@ -123,6 +113,8 @@ class _Checker:
             return
         try:
             bound(metric, parsed)
+        except PluginError as error:
+            self.found.append(ConfigProblem((*loc, "implementation"), str(error), error))
         except InputError as error:
             message = str(error)
             # The message quotes the parameter it is about, which is the more exact place.
@@ -131,10 +123,9 @@ class _Checker:
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
         try:
-            with loading("the verdict parser"):
-                read_parser(entry)
+            read_parser(entry)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error), error))
 
     def _callable(self, loc: Loc, path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
         try:
@@ -161,7 +152,7 @@ class _Checker:
                 self.found.append(
                     ConfigProblem(
                         (*loc, key),
-                        f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}",
+                        f"loader '{without_folders(dataset.loader)}' has no parameter '{key}'.{closest(key, known)}",
                     )
                 )
             elif own is None and (near := get_close_matches(key, declared, n=1, cutoff=0.85)):
@@ -169,11 +160,12 @@ class _Checker:
 
     def _hub(self, loc: Loc, dataset: DatasetConfig, known: Sequence[str]) -> None:
         if dataset.hub is not None and "hub" not in known:
-            message = f"loader '{dataset.loader}' reads no hub; remove 'loader' (hf_hub is the one) or 'hub'."
+            name = without_folders(dataset.loader)
+            message = f"loader '{name}' reads no hub; remove 'loader' (hf_hub is the one) or 'hub'."
             self.found.append(ConfigProblem((*loc, "hub"), message))
         for key in dataset.hub_params:
             if key not in known:
-                message = f"loader '{dataset.loader}' has no parameter '{key}'.{closest(key, known)}"
+                message = f"loader '{without_folders(dataset.loader)}' has no parameter '{key}'.{closest(key, known)}"
                 self.found.append(ConfigProblem((*loc, "hub_params", key), message))
 
     def _arguments(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
@@ -195,33 +187,34 @@ class _Checker:
         for key, parameter in named.items():
             if parameter.default is parameter.empty and key not in given:
                 self.found.append(ConfigProblem(loc, f"{plugin.name} needs '{key}'."))
-        if plugin.origin == "builtin" and len(self.found) == before:
+        if len(self.found) == before:
             self._together(loc, given, plugin)
 
     def _together(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
-        """Build a built-in plug-in, which refuses arguments that contradict each other or cannot work."""
+        """Build a preprocessor, which refuses arguments that contradict each other or cannot work."""
+        from gage_eval.standardize.compose import build
+
         try:
-            plugin.obj(**given)
+            build(plugin, given)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error), error))
 
     def _argument(self, loc: Loc, value: Any, plugin: registry.Plugin[Any], key: str) -> None:
         try:
             hint = typing.get_type_hints(plugin.obj).get(key, Any)
             TypeAdapter(hint).validate_python(value, strict=True)
-        except (PydanticUserError, NameError):
-            # A type pydantic has no schema for, or one that only type checkers import: the plug-in checks it itself.
-            return
         except ValidationError as error:
             found = plain_words(error, value, BaseModel)
             self.found.append(ConfigProblem(loc, found[0].message))
+        except Exception:  # noqa: BLE001 - annotations are the plug-in's code
+            # A type pydantic has no schema for, or one that only type checkers import: the plug-in checks it itself.
+            return
 
 
 def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str, Any]) -> None:
     from gage_eval.standardize.callables import TextCallable
 
-    with loading(path):
-        _ = TextCallable(path, kwargs, inherited).arguments
+    _ = TextCallable(path, kwargs, inherited).arguments
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:

@@ -1,7 +1,7 @@
 """Where in a config something is, and what is wrong there."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gage_eval.errors import closest
@@ -16,10 +16,12 @@ class ConfigProblem:
     Attributes:
         loc: keys and indexes from the top, as ``("tasks", 1, "dataset_id")``.
         message: what is wrong and what would be right, one sentence.
+        cause: the error that says so, where a user's code raised it; ``--debug`` shows it.
     """
 
     loc: Loc
     message: str
+    cause: BaseException | None = field(default=None, compare=False)
 
 
 def path_text(loc: Loc) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from gage_eval import registry
-from gage_eval.backends.base import KeyedConfig, parse_config
+from gage_eval.backends.base import KeyedConfig
+from gage_eval.backends.build import config_model, parse_config
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.vllm_engine import VLLMEngineConfig
 from gage_eval.config.models import BackendEntry, RoleAdapterConfig
@@ -50,5 +51,5 @@ def with_pool(adapter: RoleAdapterConfig, backend: BackendEntry) -> RoleAdapterC
 def _calls_share_nothing(backend: BackendEntry) -> bool:
     """Whether each call is a computation of its own: nothing batches them, here or at an endpoint."""
     plugin = registry.backends.get(backend.type)
-    at_endpoint = issubclass(plugin.info.get("config", object), KeyedConfig)
+    at_endpoint = issubclass(config_model(backend.type), KeyedConfig)
     return not at_endpoint and not (isinstance(plugin.obj, type) and issubclass(plugin.obj, EngineBackend))

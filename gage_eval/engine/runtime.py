@@ -7,7 +7,8 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
+from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.backends.build import build_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter

@@ -20,12 +20,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from gage_eval.canonical import JsonValue
+from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import told
+from gage_eval.metrics.guarded import guarded
 from gage_eval.registry import Plugin, filters, metrics
-from gage_eval.statuses import REASONS, USUAL_REASON, Reason, ScoreStatus
+from gage_eval.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, ScoreStatus
 
 FieldKind: TypeAlias = Literal["text", "texts", "value"]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -215,6 +217,10 @@ class Signature:
     def _checked(self, name: str, annotation: Any, value: Any) -> Any:
         try:
             return TypeAdapter(annotation).validate_python(value)
+        except PydanticUserError as error:
+            raise InputError(
+                f"{self.owner}: parameter '{name}' has a type that cannot be checked: {annotation}."
+            ) from error
         except ValidationError as error:
             reason = error.errors(include_url=False)[0]["msg"]
             raise InputError(f"{self.owner}: parameter '{name}' is {value!r}: {_sentence(reason)}") from error
@@ -261,18 +267,18 @@ def define(plugin: Plugin[Any]) -> Definition:
     """Read the signature of a registered metric or of a plain function given by its path.
 
     Raises:
-        InputError: it is no function, takes ``*args`` or ``**kwargs``, or has a field without a path.
+        InputError: it takes ``*args`` or ``**kwargs``, or has a field without a path.
     """
     function = plugin.obj
     if inspect.isclass(function):
         function = _as_function(function, plugin.name)
-    if not callable(function):
-        raise InputError(f"metric '{plugin.name}' is a {type(function).__name__}, not a function.")
-    hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
+    with told(f"the signature of metric {plugin.place}"):
+        hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
+        declared = inspect.signature(function).parameters.values()
     paths = plugin.info.get("fields", {})
     read: list[Field] = []
     parameters: dict[str, tuple[Any, Any]] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in declared:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise InputError(f"metric '{plugin.name}' takes *{parameter.name}: its parameters must be named.")
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
@@ -289,7 +295,7 @@ def define(plugin: Plugin[Any]) -> Definition:
     spelled = {spelling: item.name for item in read for spelling in item.spellings}
     return Definition(
         plugin,
-        function,
+        function if plugin.is_builtin else guarded(function, f"{plugin.place}()", _no_score),
         tuple(read),
         Signature(plugin.name, parameters, (*spelled, "default")),
         tuple(plugin.info.get("values", ("score",))),
@@ -326,13 +332,35 @@ def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
 
 def signature_of(plugin: Plugin[Any]) -> Signature:
     """The parameters of a filter or verdict parser."""
-    hints = typing.get_type_hints(plugin.obj, include_extras=True)
+    with told(f"the signature of {plugin.singular} {plugin.place}"):
+        hints = typing.get_type_hints(plugin.obj, include_extras=True)
+        declared = inspect.signature(plugin.obj).parameters.values()
     parameters = {
         parameter.name: (hints.get(parameter.name, Any), parameter.default)
-        for parameter in inspect.signature(plugin.obj).parameters.values()
+        for parameter in declared
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
     return Signature(f"{plugin.singular} {plugin.name}", parameters)
+
+
+def _no_score(found: Any) -> str | None:
+    """What is wrong with what a metric of a plug-in gives."""
+    score = found if isinstance(found, Score) else Score(found)
+    values: list[Any] = list(score.value.values()) if isinstance(score.value, Mapping) else [score.value]
+    for value in values:
+        if not isinstance(value, int | float):
+            return f"{type(value).__name__}, not a number or a Score"
+    if score.status not in SCORE_STATUSES:
+        return f"a Score with the status {score.status!r}, not one of {', '.join(SCORE_STATUSES)}"
+    for name in ("extracted", "explanation"):
+        text = getattr(score, name)
+        if text is not None and not isinstance(text, str):
+            return f"a Score whose {name} is {type(text).__name__}, not a text"
+    try:
+        canonical_text(score.components)
+    except (TypeError, ValueError) as error:
+        return f"a Score whose components have no JSON form: {error}"
+    return None
 
 
 def _kind(annotation: Any) -> FieldKind:

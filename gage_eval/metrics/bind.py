@@ -16,6 +16,7 @@ from gage_eval.field_paths import Path, compile_path
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
+from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
@@ -278,9 +279,13 @@ class BoundMetric:
         return "are unscored" if self.default is None else f"get the default {self.default}"
 
     def _broken(self, error: Exception) -> Score:
-        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-        self.warn(type(error).__name__, f"raised {reason}; such rows are unscored")
-        return Score.unscored(reason, reason="metric_failed")
+        if isinstance(error, RowFailed):
+            explanation = str(error).rstrip(".")[:_LONGEST_REASON]
+            self.warn(type(error.__cause__).__name__, f"{explanation}; such rows are unscored")
+        else:
+            explanation = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+            self.warn(type(error).__name__, f"raised {explanation}; such rows are unscored")
+        return Score.unscored(explanation, reason="metric_failed")
 
     def warn(self, about: str, text: str) -> None:
         """Log a warning, once for what it is about."""
@@ -345,9 +350,10 @@ def bind(
             raise InputError(f"{definition.plugin.name} gives {', '.join(keys)}: value_key cannot rename several.")
         renamed = dict.fromkeys(keys.values(), value_key)
         keys = dict.fromkeys(keys, value_key)
-    by = grouping(metric_id or implementation, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
+    name = metric_id or definition.plugin.name
+    by = grouping(name, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
     return BoundMetric(
-        metric_id=metric_id or implementation,
+        metric_id=name,
         definition=definition,
         params=values,
         field_paths=field_paths,

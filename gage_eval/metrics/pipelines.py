@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
+from gage_eval.foreign import without_folders
+from gage_eval.metrics.guarded import no_text, no_texts
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 
 FilterResult: TypeAlias = str | Exception | None
@@ -22,6 +24,9 @@ class FilterStep(PluginCall):
     def per_sample(self) -> bool:
         """Whether it sees all replicates of a sample (`sample_filter`)."""
         return bool(self.plugin.info.get("per_sample"))
+
+    def wrong(self, found: Any) -> str | None:
+        return no_texts(found) if self.per_sample else no_text(found)
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ def _pipeline(item: JsonValue) -> FilterPipeline:
             raise InputError(f"filter {dict(item)!r} is not {{name: text, steps: [filters]}}.")
         return FilterPipeline(item["name"], tuple(_step(step) for step in item["steps"]))
     step = _step(item)
-    return FilterPipeline(str(next(iter(item))) if isinstance(item, Mapping) else str(item), (step,))
+    return FilterPipeline(without_folders(str(next(iter(item))) if isinstance(item, Mapping) else str(item)), (step,))
 
 
 def _step(item: JsonValue) -> FilterStep:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
 from gage_eval.metrics.base import signature_of
+from gage_eval.metrics.guarded import guarded
 from gage_eval.registry import Plugin, Registry
 
 
@@ -29,8 +30,13 @@ class PluginCall:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        function: Callable[..., Any] = self.plugin.obj
-        return function
+        plugin = self.plugin
+        function: Callable[..., Any] = plugin.obj
+        return function if plugin.is_builtin else guarded(function, f"{plugin.place}()", self.wrong)
+
+    def wrong(self, found: Any) -> str | None:
+        """What is wrong with what the plug-in gave; None when nothing is."""
+        raise NotImplementedError
 
     def identity(self) -> dict[str, JsonValue]:
         """What goes into keys: the plug-in's code and its parameters."""

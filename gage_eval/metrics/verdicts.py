@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue
+from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 
@@ -40,19 +40,33 @@ class Verdict:
 class VerdictParser(PluginCall):
     """A verdict parser with its parameters."""
 
+    def wrong(self, found: Any) -> str | None:
+        if found is None:
+            return None
+        if not isinstance(found, Verdict):
+            return f"{type(found).__name__}, not a Verdict or None"
+        score: Any = found.score
+        if score is not None and not (isinstance(score, int | float) and math.isfinite(score)):
+            return f"a Verdict whose score is {score!r}, not a finite number"
+        answer: Any = found.answer
+        if answer is not None and not isinstance(answer, str):
+            return f"a Verdict whose answer is {type(answer).__name__}, not a text"
+        try:
+            canonical_text(dict(found.fields))
+        except (TypeError, ValueError) as error:
+            return f"a Verdict whose fields have no JSON form: {error}"
+        return None
+
     def read(self, text: str) -> Verdict | None:
         """The verdict in a judge's text; None where there is none.
 
         Raises:
-            TypeError: the plug-in gave something that is not a verdict. Whatever else it raises goes through.
+            RowFailed: a plug-in failed, or gave something that is not a verdict. What a built-in parser raises goes
+                through.
         """
-        found = self.function(text, **self.params)
+        found: Verdict | None = self.function(text, **self.params)
         if found is None:
             return None
-        if not isinstance(found, Verdict):
-            raise TypeError(f"it returned {type(found).__name__}, not a Verdict or None")
-        if found.score is not None and not math.isfinite(found.score):
-            raise TypeError(f"its score is {found.score}, not a finite number")
         return found if found.fields or found.answer is not None or found.score is not None else None
 
 

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from gage_eval import registry
-from gage_eval.backends.base import Backend, BackendContext, build_backend
+from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.metrics.overrides import eval_configs

@@ -13,6 +13,7 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
+from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
@@ -146,7 +147,7 @@ def _generate(
         prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
-        hooks=RoleHooks(adapter.class_path, base_dir) if adapter.class_path else None,
+        hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
     )
@@ -187,4 +188,4 @@ def model_name(spec: GenerateSpec) -> str:
         value = spec.backend_config.get(key)
         if isinstance(value, str) and value:
             return Path(value).name if key != "model" else value
-    return spec.backend_type
+    return without_folders(spec.backend_type)

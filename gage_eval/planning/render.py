@@ -17,6 +17,7 @@ from gage_eval.client.types import Request
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.errors import InputError
 from gage_eval.field_paths import resolve
+from gage_eval.foreign import without_folders
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import COLUMN, JudgeOverride, judge_override
 from gage_eval.planning.tool_outputs import tool_outputs
@@ -274,7 +275,7 @@ class RoleSource:
         capabilities = self._spec.model.capabilities
         if capability not in capabilities:
             raise InputError(
-                f"task '{self._spec.task_id}' sends {what}, which backend '{self._spec.backend_type}' "
+                f"task '{self._spec.task_id}' sends {what}, which backend '{without_folders(self._spec.backend_type)}' "
                 f"cannot answer. It can: {', '.join(sorted(capabilities))}."
             )
 

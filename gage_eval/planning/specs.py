@@ -13,6 +13,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
+from gage_eval.datasets.build import build_loader
 from gage_eval.errors import InputError
 from gage_eval.inputs import INPUTS, Input
 from gage_eval.metrics import BoundMetric
@@ -44,7 +45,7 @@ class LoadSpec:
     @cached_property
     def source(self) -> Any:
         """The loader, built."""
-        return registry.loaders.get(self.loader).obj(dict(self.params), self.base_dir)
+        return build_loader(self.loader, self.params, self.base_dir)
 
     @contextmanager
     def naming(self) -> Iterator[None]:

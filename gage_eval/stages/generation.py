@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from gage_eval.backends.base import parse_config
+from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
 from gage_eval.engine.generate import Generate, index_answers
 from gage_eval.engine.job import Job, Progress, Tally

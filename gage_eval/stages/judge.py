@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.errors import InputError
+from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
@@ -110,7 +111,8 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser) -> dict[str, An
         except InputError:
             raise
         except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs its row, not the run
-            failure = f"verdict parser {parser.plugin.name} failed: {type(error).__name__}: {error}"
+            said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
+            failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
     status, reason, explanation = _standing(response, found=verdict is not None, failure=failure)
     said = verdict or Verdict()
     return {

@@ -15,6 +15,7 @@ from gage_eval.engine.job import Job, WorkGone, chunk_rows
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
+from gage_eval.foreign import beside, seen_from
 from gage_eval.marks import Stage
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
@@ -25,7 +26,8 @@ from gage_eval.store import Store
 
 def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
     """The session that has one engine answer some steps."""
-    spec = EngineSpec(engine.backend_type, dict(engine.backend_config), str(engine.context.base_dir.absolute()))
+    folder = engine.context.base_dir
+    spec = EngineSpec(seen_from(engine.backend_type, folder), dict(engine.backend_config), str(folder.absolute()))
     return ModelSession(store.url, spec, workers, tuple(steps))
 
 
@@ -140,7 +142,7 @@ def _requests(spec: GenerateSpec) -> dict[str, Any]:
         "adapter_id": spec.adapter_id,
         "params": dict(spec.params),
         "tool_rounds": spec.tool_rounds,
-        "class_path": hooks.path if hooks else None,
+        "class_path": seen_from(hooks.path, spec.context.base_dir) if hooks else None,
         "prompt": _plain(spec.prompt) if spec.prompt else None,
         "prompts": {name: _plain(prompt) for name, prompt in spec.prompts.items()},
         "judges": list(spec.judges),
@@ -159,13 +161,13 @@ def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> 
         judges = tuple(given.pop("judges"))
         return GenerateSpec(
             task_id=step.task_id,
-            backend_type=session.engine.type,
+            backend_type=beside(session.engine.type, context.base_dir),
             backend_config=session.engine.config,
             context=context,
             prompt=PromptBinding(**prompt) if prompt else None,
             prompts={name: PromptBinding(**other) for name, other in prompts.items()},
             judges=judges,
-            hooks=RoleHooks(class_path, context.base_dir) if class_path else None,
+            hooks=RoleHooks(beside(class_path, context.base_dir)) if class_path else None,
             **given,
         )
     except (KeyError, TypeError) as error:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import PluginError, load_object, told, without_folders
 from gage_eval.prepare.images import as_png
 from gage_eval.prepare.media import places
 from gage_eval.sample.record import RecordRejected, kind_of
@@ -34,11 +34,16 @@ class ConfigCallable:
     kwargs: Mapping[str, JsonValue]
     inherited: Mapping[str, JsonValue]
 
+    @property
+    def name(self) -> str:
+        """What messages and reasons call it."""
+        return without_folders(self.path)
+
     @cached_property
     def _loaded(self) -> tuple[Any, str]:
-        function, origin = registry.load_object(self.path)
+        function, origin = load_object(self.path)
         if not callable(function):
-            raise InputError(f"'{self.path}' is no function; name one as pkg.mod:function.")
+            raise InputError(f"'{self.name}' is a {type(function).__name__}, not a function.")
         return function, origin
 
     @cached_property
@@ -58,7 +63,7 @@ class ConfigCallable:
         for name in self.kwargs:
             if name not in named and not takes_all:
                 takes = ", ".join(sorted(named)) or "none"
-                raise InputError(f"'{self.path}' has no parameter '{name}'. It takes: {takes}.{closest(name, named)}")
+                raise InputError(f"'{self.name}' has no parameter '{name}'. It takes: {takes}.{closest(name, named)}")
         return {**{name: value for name, value in self.inherited.items() if name in named}, **self.kwargs}
 
     def identity(self) -> JsonValue:
@@ -70,12 +75,16 @@ class ConfigCallable:
 
         Raises:
             RecordRejected: it fails on this one.
+            PluginError: it fails in a way that no data explains.
         """
         function, _ = self._loaded
         try:
-            return function(given, **self.arguments)
-        except _OF_DATA as error:
-            raise RecordRejected(reason_of(self.path, error)) from error
+            with told(self.name):
+                return function(given, **self.arguments)
+        except PluginError as error:
+            if isinstance(error.__cause__, _OF_DATA):
+                raise RecordRejected(reason_of(self.name, error.__cause__)) from error
+            raise
 
 
 @dataclass(frozen=True)
@@ -97,7 +106,7 @@ class TextCallable(ConfigCallable):
         def asking(record: dict[str, Any]) -> dict[str, Any]:
             text = self._called(copy.deepcopy(record))
             if not isinstance(text, str) or not text:
-                raise RecordRejected(f"{self.path} gave {kind_of(text)}, not a text that is not empty.")
+                raise RecordRejected(f"{self.name} gave {kind_of(text)}, not a text that is not empty.")
             messages = record.get("messages")
             if type(messages) is not list:
                 return to_sample({**record, question_field: text})
@@ -155,7 +164,7 @@ class MediaCallable(ConfigCallable):
             return store.put(bytes(given))
         if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
             return store.put(as_png(given))
-        raise RecordRejected(f"{self.path} gave {kind_of(given)}; it gives paths, addresses, bytes or Pillow images.")
+        raise RecordRejected(f"{self.name} gave {kind_of(given)}; it gives paths, addresses, bytes or Pillow images.")
 
 
 def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gage_eval.errors import InputError
+from gage_eval.foreign import PluginError, told
 from gage_eval.registry import Plugin
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import ROLES
@@ -18,34 +19,35 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
     the error as the reason; it gets a copy, so that it may write into the record.
 
     Raises:
-        InputError: the factory gives nothing that can be called.
+        PluginError: the factory fails, or gives nothing that can be called.
     """
-    made = plugin.obj(**kwargs)
-    to_sample = getattr(made, "to_sample", made)
+    if plugin.is_builtin:
+        builtin: Preprocessor = plugin.obj(**kwargs).to_sample
+        return builtin
+    with told(f"{plugin.place}()"):
+        made = plugin.obj(**kwargs)
+        to_sample = getattr(made, "to_sample", made)
     if not callable(to_sample):
-        raise InputError(
-            f"preprocessor '{plugin.name}' gives {type(made).__name__}; it must give a function of a record, or an "
+        raise PluginError(
+            f"preprocessor {plugin.place} gives {type(made).__name__}; it must give a function of a record, or an "
             "object with to_sample(record)."
         )
-    if plugin.origin == "builtin":
-        builtin: Preprocessor = to_sample
-        return builtin
 
     def guarded(record: dict[str, Any]) -> dict[str, Any]:
         try:
             sample = to_sample(copy.deepcopy(record))
-        except RecordRejected:
+        except (RecordRejected, KeyboardInterrupt):
             raise
-        except Exception as error:
-            raise RecordRejected(reason_of(plugin.name, error)) from error
+        except BaseException as error:
+            raise RecordRejected(reason_of(plugin.place, error)) from error
         if not isinstance(sample, Mapping):
-            raise RecordRejected(f"preprocessor '{plugin.name}' gave {kind_of(sample)}, not a sample.")
+            raise RecordRejected(f"preprocessor {plugin.place} gave {kind_of(sample)}, not a sample.")
         return dict(sample)
 
     return guarded
 
 
-def reason_of(name: str, error: Exception) -> str:
+def reason_of(name: str, error: BaseException) -> str:
     """Why foreign code could not do with a record, on one line."""
     told = " ".join(str(error).split())[:200]
     return f"{name} failed with {type(error).__name__}{f': {told}' if told else ''}."

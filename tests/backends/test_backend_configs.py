@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from gage_eval import registry
-from gage_eval.backends.base import BackendConfig, BackendContext, parse_config
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.build import parse_config
 from gage_eval.errors import InputError
 from gage_eval.marks import walk_fields
 

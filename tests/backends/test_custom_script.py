@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from support.calls import ask, chat
 
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import InputError
@@ -196,7 +197,7 @@ def test_what_the_class_does_wrong_is_the_error_of_its_row(folder: Path, what: s
     ("config", "said"),
     [
         ({"class_name": "Nobody"}, "has no 'Nobody'"),
-        ({"class_name": "function"}, "is not a class"),
+        ({"class_name": "function"}, "not a class"),
         ({"class_name": "Mute"}, "has neither 'generate' nor 'ainvoke'"),
         ({"class_name": "Broken"}, "cannot be built: RuntimeError: no GPU"),
         ({"class_name": "Model", "file_path": "nowhere.py"}, "no file"),

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support.engines import ends, engine_of, is_alive
 
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.backends.llama_cpp import LlamaCpp, packaged_model
 from gage_eval.canonical import encode
 from gage_eval.client.types import Request

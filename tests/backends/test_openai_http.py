@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.endpoint import mock_endpoint
 
-from gage_eval.backends.base import Backend, BackendContext, build_backend
+from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.backends.openai_http import read_chat, read_completion
 from gage_eval.canonical import encode
 from gage_eval.client.http import Malformed, data_url, parse_json

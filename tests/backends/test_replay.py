@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.backends.replay import Replay
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError

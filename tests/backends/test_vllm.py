@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from support.engines import ends, engine_of, is_alive
 
-from gage_eval.backends.base import Backend, BackendContext, build_backend, parse_config
+from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.backends.build import build_backend, parse_config
 from gage_eval.backends.vllm import VLLM
 from gage_eval.canonical import encode
 from gage_eval.client.types import Request, Response

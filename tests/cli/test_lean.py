@@ -9,7 +9,7 @@ import pytest
 _LEAN = """
 import sys
 import pyarrow as pa
-from gage_eval import registry
+from gage_eval import foreign
 from gage_eval.cli.lean import be_lean
 be_lean()
 assert pa.array([{"a": ["x"]}]).to_pylist() == [{"a": ["x"]}]
@@ -22,7 +22,7 @@ assert "pandas" not in sys.modules
     [
         "assert pa.table({'a': [1]}).to_pandas()['a'].tolist() == [1]",
         "import pandas; assert pa.Table.from_pandas(pandas.DataFrame({'a': [None, 1.0]}))['a'].null_count == 1",
-        "registry.load_object('json:dumps'); import pandas; assert pa.array(pandas.Series(['x', None])).null_count",
+        "foreign.load_object('json:dumps'); import pandas; assert pa.array(pandas.Series(['x', None])).null_count",
     ],
     ids=["to pandas", "from pandas", "a plug-in's series"],
 )

@@ -1,5 +1,9 @@
 """A user's own packages named flows, tasks or blocks live beside ours."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,28 @@ def folder(tmp_path: Path) -> Path:
 def test_an_inline_run_uses_the_users_packages(folder: Path) -> None:
     gage(folder, "run", "words.yaml", "--inline", "--run-id", "mine", env={"PYTHONPATH": "."})
     assert summary(folder, "mine")["tasks"][0]["metrics"][0]["raw_values"] == {"score": 1.0}
+
+
+def test_a_plug_in_imports_what_lies_beside_the_config_from_any_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "words.py").write_text("def last_word(text):\n    return text.split()[-1]\n")
+    (tmp_path / "own_filter.py").write_text("from helpers.words import last_word\n")
+    (tmp_path / "words.yaml").write_text(CONFIG)
+    program = shutil.which("gage", path=str(Path(sys.executable).parent))
+    assert program is not None
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run(
+        [program, "run", str(tmp_path / "words.yaml"), "--inline"],
+        cwd=elsewhere,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.server

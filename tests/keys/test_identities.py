@@ -13,10 +13,12 @@ from changes import BACKENDS, RUNNING
 from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
 
-from gage_eval import hashing, registry
-from gage_eval.backends.base import BackendConfig, BackendContext, build_backend
+from gage_eval import foreign, hashing, registry
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.canonical import digest
 from gage_eval.marks import mark_of
+from gage_eval.protocols import METRIC
 from gage_eval.registry import Registry
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
@@ -291,12 +293,12 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:
             patch.syspath_prepend(site)
-            registry._distributions.cache_clear()
-            fresh: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin")
+            foreign._distributions.cache_clear()
+            fresh: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin", METRIC)
             assert "five" in fresh.names()
             identities.append(fresh.get("five").identity())
             del sys.modules["five_plugs"]
-    registry._distributions.cache_clear()
+    foreign._distributions.cache_clear()
     assert identities == [{"name": "five", "version": 1, "origin": f"five-plugs=={v}"} for v in ("1.0", "1.1")]
 
 

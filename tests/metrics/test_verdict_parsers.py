@@ -7,6 +7,7 @@ import pytest
 
 from gage_eval.canonical import digest
 from gage_eval.errors import InputError
+from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, read_parser
 
 
@@ -89,7 +90,7 @@ def test_a_file_of_ones_own_holds_a_parser(tmp_path: Path) -> None:
     parser = read_parser({f"{file}:grades": {"best": 20}})
     assert parser.read("8") == Verdict(score=0.4, fields={"raw": "8"})
     assert parser.read("none") is None
-    with pytest.raises(TypeError, match="it returned int, not a Verdict or None"):
+    with pytest.raises(RowFailed, match=r"^mine.py:grades\(\) gave int, not a Verdict or None\.$"):
         parser.read("odd")
     before = digest(parser.identity())
     file.write_text(OWN.replace('== "none"', 'in ("none", "")'))

@@ -63,7 +63,10 @@ def test_an_adapters_class_prepares_requests_and_parses_answers(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("class_path", "said"),
     [
-        ("adapters.py:Failing", "adapters.py:Failing: parse failed for sample 'sum-0': ValueError: no number."),
+        (
+            "adapters.py:Failing",
+            "adapters.py:Failing.parse(), for sample 'sum-0', raised ValueError: no number",
+        ),
         ("adapters.py:Nobody", "has no 'Nobody'"),
     ],
 )

@@ -134,12 +134,16 @@ def test_a_parser_that_raises_costs_its_rows_and_says_why(bench: Bench) -> None:
     def broken(text: str) -> Verdict:
         return Verdict(score=float(text))
 
-    parser = VerdictParser(Plugin("verdict_parsers", "broken", broken, 1, ""), {})
+    parser = VerdictParser(Plugin("verdict_parsers", "broken", broken, 1, "", "sha256:0"), {})
     response = {**ROW, "status": "ok", "error_kind": None}
     assert judgment({**response, "answer": "0.5"}, parser)["score"] == 0.5
     row = judgment({**response, "answer": "half"}, parser)
     assert (row["status"], row["reason"], row["text"]) == ("unparsed", "parser_failed", "half")
-    assert row["explanation"] == "verdict parser broken failed: ValueError: could not convert string to float: 'half'"
+    assert row["explanation"] == (
+        "verdict parser broken failed: test_stage_judge.py:test_a_parser_that_raises_costs_its_rows_and_says_why."
+        "<locals>.broken() raised ValueError: could not convert string to float: 'half' (test_stage_judge.py, "
+        "line 135)."
+    )
     assert judgment({**response, "answer": "nan"}, parser)["reason"] == "parser_failed"
 
 

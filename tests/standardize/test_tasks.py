@@ -314,8 +314,8 @@ def test_a_class_with_to_sample_is_a_preprocessor() -> None:
 
 
 def test_what_a_users_code_raises_rejects_the_record_with_the_reason() -> None:
-    assert reason(by_path("Upper"), {"other": 1}) == f"{by_path('Upper')} failed with KeyError: 'q'."
-    assert reason(by_path("Upper"), {"q": 3}).startswith(f"{by_path('Upper')} failed with AttributeError: 'int'")
+    assert reason(by_path("Upper"), {"other": 1}) == "test_tasks.py:Upper failed with KeyError: 'q'."
+    assert reason(by_path("Upper"), {"q": 3}).startswith("test_tasks.py:Upper failed with AttributeError: 'int'")
 
 
 def test_what_is_no_preprocessor_is_refused(tmp_path: Any) -> None:

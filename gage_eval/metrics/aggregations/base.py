@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import PluginError, told
 from gage_eval.registry import Plugin, aggregations
 from gage_eval.stats import (
     bootstrap_sums,
@@ -155,8 +156,28 @@ class Aggregation:
 
     def compute(self, rows: Counted) -> dict[str, Aggregate]:
         """The number by what is added to the value key: nothing, or ``=B`` for one of several."""
-        found = self.plugin.obj(rows, **self.arguments)
-        return {"": found} if isinstance(found, Aggregate) else dict(found)
+        if self.plugin.is_builtin:
+            found = self.plugin.obj(rows, **self.arguments)
+            return {"": found} if isinstance(found, Aggregate) else dict(found)
+        what = f"{self.plugin.place}()"
+        with told(what):
+            found = self.plugin.obj(rows, **self.arguments)
+        numbers = {"": found} if isinstance(found, Aggregate) else found
+        if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):
+            raise PluginError(f"{what} gave {type(found).__name__}, not an Aggregate or a mapping of them.")
+        for number in numbers.values():
+            if (why := _no_number(number)) is not None:
+                raise PluginError(f"{what} gave an Aggregate whose {why}.")
+        return {str(suffix): number for suffix, number in numbers.items()}
+
+
+def _no_number(found: Aggregate) -> str | None:
+    """Which part of an aggregate is no number; None when all are."""
+    for name in ("value", "stderr", "low", "high", "samples"):
+        value = getattr(found, name)
+        if value is not None and not isinstance(value, int | float):
+            return f"{name} is {type(value).__name__}, not a number"
+    return None
 
 
 def aggregation(

@@ -1,0 +1,133 @@
+"""A plug-in's backend behind a guard: what it raises or gives wrong is told in one sentence."""
+
+from pathlib import Path
+from typing import Any
+
+from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.types import Request, Response, token_count
+from gage_eval.foreign import PluginError, told
+from gage_eval.statuses import RESPONSE_STATUSES
+
+_TEXTS = ("answer", "reasoning", "tool_calls", "finish_reason", "logprobs", "error_kind", "model_fingerprint")
+_COUNTS = ("prompt_tokens", "completion_tokens")
+_NUMBERS = ("latency_ms", "ttft_ms")
+
+
+class GuardedBackend:
+    """A `Backend` that passes everything on to that of a plug-in.
+
+    An error of ``call`` is the error of that row, as a refused request is; an error of any other method ends the run.
+
+    Args:
+        inner: the plug-in's backend, checked already.
+        place: what messages call it, as ``rows.py:Rows``.
+    """
+
+    def __init__(self, inner: Any, place: str) -> None:
+        self._inner = inner
+        self._place = place
+        with told(f"backend {place}"):
+            self.type = str(inner.type)
+            self.capabilities = self._capabilities(inner.capabilities)
+            self.limiter: Limiter = inner.limiter
+            self.lookup_field: str | None = inner.lookup_field
+        if not isinstance(self.limiter, Limiter):
+            raise PluginError(f"backend {place}: limiter is {_type(self.limiter)}, not a gage_eval Limiter.")
+
+    def _capabilities(self, given: Any) -> frozenset[str]:
+        if isinstance(given, str) or not all(isinstance(one, str) for one in given):
+            raise PluginError(f"backend {self._place}: capabilities is {given!r}, not a set of texts.")
+        return frozenset(given)
+
+    @property
+    def max_concurrency(self) -> int:
+        """Requests in flight at once."""
+        with told(f"{self._place}.max_concurrency"):
+            return int(self._inner.max_concurrency)
+
+    def identity(self) -> dict[str, JsonValue]:
+        """What determines the model's answers.
+
+        Raises:
+            PluginError: it failed, or gave no mapping that has a JSON form.
+        """
+        return self._mapping("identity", ())
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The effective request body.
+
+        Raises:
+            PluginError: it failed, or gave no mapping that has a JSON form.
+        """
+        return self._mapping("body", (request,))
+
+    def _mapping(self, method: str, arguments: tuple[Any, ...]) -> dict[str, JsonValue]:
+        what = f"{self._place}.{method}()"
+        with told(what):
+            found = getattr(self._inner, method)(*arguments)
+        if not isinstance(found, dict):
+            raise PluginError(f"{what} gave {_type(found)}, not a dict.")
+        try:
+            canonical_json(found)
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{what} gave a dict without a JSON form: {error}.") from error
+        return found
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Start what is needed.
+
+        Raises:
+            PluginError: it failed.
+        """
+        with told(f"{self._place}.open()"):
+            await self._inner.open(log_folder)
+
+    async def call(self, request: Request, body: bytes) -> Response:
+        """One answer; what the plug-in raises or gives wrong is an error row."""
+        what = f"{self._place}.call()"
+        try:
+            with told(what):
+                response = await self._inner.call(request, body)
+            _check_response(what, response)
+        except PluginError as error:
+            return Response("error", error_kind="plugin", attempts=1, errors=[str(error)])
+        return response  # type: ignore[no-any-return]  # checked
+
+    async def close(self) -> None:
+        """Stop what `open` started.
+
+        Raises:
+            PluginError: it failed.
+        """
+        with told(f"{self._place}.close()"):
+            await self._inner.close()
+
+
+def _check_response(what: str, found: Any) -> None:
+    if not isinstance(found, Response):
+        raise PluginError(f"{what} gave {_type(found)}, not a Response.")
+    if found.status not in RESPONSE_STATUSES:
+        raise PluginError(f"{what} gave the status {found.status!r}, not one of {', '.join(RESPONSE_STATUSES)}.")
+    values = {name: getattr(found, name) for name in (*_TEXTS, *_COUNTS, *_NUMBERS)}
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name in _TEXTS:
+            fits, wanted = isinstance(value, str), "a text"
+        elif name in _COUNTS:
+            fits, wanted = token_count(value) is not None, "a count"
+        else:
+            fits, wanted = isinstance(value, int | float), "a number"
+        if not fits:
+            raise PluginError(f"{what} gave {name} {str(value)[:100]!r}, not {wanted}.")
+    try:
+        found.to_bytes()
+    except (TypeError, ValueError) as error:
+        raise PluginError(f"{what} gave a Response that cannot be stored: {error}.") from error
+    if type(found.attempts) is not int or not isinstance(found.errors, list):
+        raise PluginError(f"{what} gave a Response whose attempts are no count, or whose errors are no list.")
+
+
+def _type(value: Any) -> str:
+    return type(value).__name__

@@ -1,0 +1,72 @@
+"""From the name and parameters of a loader to the loader; a plug-in's is behind a guard."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.datasets.base import Record
+from gage_eval.foreign import PluginError, told
+
+_END = object()
+
+
+def build_loader(name: str, params: Mapping[str, Any], base_dir: Path) -> Any:
+    """The `Loader` of that name.
+
+    Raises:
+        InputError: there is none, its parameters are wrong, or its file is not there.
+    """
+    plugin = registry.loaders.get(name)
+    if plugin.is_builtin:
+        return plugin.obj(dict(params), base_dir)
+    with told(f"{plugin.place}()"):
+        made = plugin.obj(dict(params), base_dir)
+    registry.loaders.protocol.check_made("loader", plugin.place, made)
+    return _GuardedLoader(made, plugin.place)
+
+
+class _GuardedLoader:
+    """Passes everything on to a plug-in's loader; what that raises or gives wrong is told in one sentence."""
+
+    def __init__(self, inner: Any, place: str) -> None:
+        self._inner = inner
+        self._place = place
+
+    def identity(self) -> JsonValue:
+        what = f"{self._place}.identity()"
+        with told(what):
+            found = self._inner.identity()
+        try:
+            canonical_json(found)
+        except (TypeError, ValueError) as error:
+            raise PluginError(f"{what} gave {type(found).__name__} without a JSON form: {error}.") from error
+        if found is None:
+            raise PluginError(f"{what} gave None; it gives what tells these records from others, as a hash.")
+        return found
+
+    def records(self, *keep: Any) -> Iterator[Record]:
+        what = f"{self._place}.records()"
+        with told(what):
+            records = iter(self._inner.records(*keep))
+        while True:
+            with told(what):
+                record = next(records, _END)
+            if record is _END:
+                return
+            if not _is_record(record):
+                raise PluginError(
+                    f"{what} gave {_shown(record)}; it gives pairs of a line's number and a record as text."
+                )
+            yield record  # type: ignore[misc]  # checked
+
+
+def _is_record(found: Any) -> bool:
+    return type(found) is tuple and len(found) == 2 and type(found[0]) is int and type(found[1]) is str
+
+
+def _shown(found: Any) -> str:
+    if type(found) is tuple:
+        return f"({', '.join(type(one).__name__ for one in found)})"
+    return type(found).__name__

@@ -1,0 +1,232 @@
+"""Code that users bring: loading it, calling it, and saying in one sentence what it did wrong."""
+
+import ast
+import asyncio
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+from typing import Any
+
+from gage_eval.canonical import digest, sha256_hex
+from gage_eval.errors import GageError, InputError, closest
+from gage_eval.files import local_path
+
+# Each is called once, before code of others is imported for the first time.
+before_foreign_code: list[Callable[[], None]] = []
+
+_LONGEST = 300
+_lock = RLock()
+# Plug-in files by path: the hash of the text that was run, and its module.
+_files: dict[Path, tuple[str, ModuleType]] = {}
+
+
+class PluginError(InputError):
+    """A plug-in cannot be used, or failed. The message names it, the method and the line."""
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Have whatever a user's code raises end in one sentence.
+
+    Args:
+        what: the code and its method, as ``rows.py:Rows.records()``.
+
+    Raises:
+        PluginError: it raised something, ``SystemExit`` included. Errors of ours pass unchanged.
+    """
+    try:
+        yield
+    except (GageError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        raise PluginError(failure(what, error)) from error
+
+
+def failure(what: str, error: BaseException) -> str:
+    """``rows.py:Rows.records() raised ValueError: boom (rows.py, line 12).``"""
+    try:
+        said = " ".join(str(error).split())[:_LONGEST]
+    except Exception:  # noqa: BLE001 - even that is the user's code
+        said = ""
+    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{what} raised {reason.rstrip('.')}{_place(error)}."
+
+
+def beside(name: str, folder: Path) -> str:
+    """The name of a plug-in with its file found from a config's folder; names of other forms stay as they are."""
+    file, colon, attribute = name.rpartition(":")
+    return f"{local_path(file, folder).resolve()}:{attribute}" if colon and file.endswith(".py") else name
+
+
+def seen_from(name: str, folder: Path) -> str:
+    """The opposite of `beside`, for names that another machine will read; a file elsewhere keeps its path."""
+    file, colon, attribute = name.rpartition(":")
+    inside = colon and file.endswith(".py") and Path(file).is_relative_to(folder.resolve())
+    return f"{Path(file).relative_to(folder.resolve())}:{attribute}" if inside else name
+
+
+def without_folders(name: str) -> str:
+    """The name for keys, tables and messages: a file counts by its content, wherever it lies."""
+    file, colon, attribute = name.rpartition(":")
+    return f"{Path(file).name}:{attribute}" if colon and file.endswith(".py") else name
+
+
+def is_path(name: str) -> bool:
+    """Whether a plug-in is named by where its code is."""
+    return ":" in name or ("." in name and not name.startswith("."))
+
+
+def place_of(obj: Any, name: str) -> str:
+    """What messages call a plug-in: its file and its name in it, as ``rows.py:Rows``."""
+    module = sys.modules.get(getattr(obj, "__module__", None) or "")
+    file, own = getattr(module, "__file__", None), getattr(obj, "__qualname__", None)
+    return f"{Path(file).name}:{own}" if file and own else without_folders(name)
+
+
+def version_of(obj: Any, name: str) -> int:
+    """The version that a plug-in says it has, 1 when it says none.
+
+    Raises:
+        PluginError: it is no whole number.
+    """
+    version = getattr(obj, "version", 1)
+    if type(version) is not int:
+        raise PluginError(f"{name}: its version is {version!r}, not a whole number.")
+    return version
+
+
+def load_object(path: str) -> tuple[Any, str]:
+    """The object at ``pkg.mod:attr``, ``pkg.mod.attr`` or ``dir/file.py:attr``, and its code's identity.
+
+    A file is run once, and again only when its text changed.
+
+    Raises:
+        InputError: the module, file or attribute is not there, or the code raised something.
+    """
+    if path.endswith(".py"):
+        raise PluginError(f"'{path}' is a file; say what in it is meant: {path}:NAME.")
+    module_name, _, attribute = path.rpartition(":")
+    if not module_name:
+        module_name, _, attribute = path.rpartition(".")
+    about_to_import()
+    shown = Path(module_name).name if module_name.endswith(".py") else module_name
+    with _lock, told(f"cannot load '{without_folders(path)}': {shown}"):
+        module = _run_file(Path(module_name), path) if module_name.endswith(".py") else _import(module_name, path)
+    with told(f"cannot load '{without_folders(path)}': {shown}"):
+        try:
+            return getattr(module, attribute), origin_of_module(module.__name__)
+        except AttributeError:
+            names = [name for name in vars(module) if not name.startswith("_")]
+            raise PluginError(f"'{shown}' has no '{attribute}'.{closest(attribute, names)}") from None
+
+
+def about_to_import() -> None:
+    """Call what waits for the first code of others."""
+    while before_foreign_code:
+        before_foreign_code.pop()()
+
+
+def _import(name: str, path: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise PluginError(f"cannot import '{name}' for plug-in '{path}': {error}.") from error
+
+
+def _run_file(file: Path, path: str) -> ModuleType:
+    if not file.is_file():
+        near = closest(file.name, [other.name for other in file.parent.glob("*.py")])
+        raise PluginError(f"no file '{file}' for plug-in '{without_folders(path)}'.{near}")
+    code = file.read_bytes()
+    text_hash, where = sha256_hex(code), file.resolve()
+    known = _files.get(where)
+    if known is not None and known[0] == text_hash:
+        return known[1]
+    spec = importlib.util.spec_from_file_location(f"gage_eval_plugin_{digest(str(where))[:12]}", where)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Known by name while it runs: dataclasses look their module up, and so does the origin of what it registers.
+    sys.modules[module.__name__] = module
+    try:
+        # Compiled here: Python's own cache takes an edit of the same second and size for the old file.
+        exec(compile(code, str(where), "exec"), module.__dict__)  # noqa: S102  # a plug-in the user names
+    except BaseException:
+        del sys.modules[module.__name__]
+        raise
+    _files[where] = (text_hash, module)
+    return module
+
+
+def origin_of_module(module_name: str) -> str:
+    """Distribution and version of a module's top-level package, else the hash of the code's files.
+
+    The files are those of the package, or of the file and of what it imports from its own folder.
+    """
+    top = module_name.split(".")[0]
+    owners = _distributions().get(top)
+    if owners:
+        return f"{owners[0]}=={metadata.version(owners[0])}"
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if file is None:
+        return f"module:{top}"
+    root = Path(file)
+    files: set[Path] = set()
+    _collect(root, root.parent.parent if root.name == "__init__.py" else root.parent, files)
+    listed = sorted((Path(os.path.relpath(one, root.parent)).as_posix(), one) for one in files)
+    return "sha256:" + digest([[name, sha256_hex(one.read_bytes())] for name, one in listed])
+
+
+def _collect(root: Path, folder: Path, files: set[Path]) -> None:
+    """Add a module's files, and those of the modules in the same folder that they import."""
+    own = set(root.parent.rglob("*.py")) if root.name == "__init__.py" else {root}
+    for file in sorted(own - files):
+        files.add(file)
+        for name in _imported_by(file):
+            found = _module_file(name)
+            if found is not None and found.is_relative_to(folder) and "site-packages" not in found.parts:
+                _collect(found, folder, files)
+
+
+def _imported_by(file: Path) -> set[str]:
+    """Top-level names of the modules that a file imports."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    return {name.partition(".")[0] for name in names} - {""} - sys.stdlib_module_names
+
+
+def _module_file(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Distributions by top-level package; asked once, it reads the records of all that is installed."""
+    return metadata.packages_distributions()
+
+
+def _place(error: BaseException) -> str:
+    """Where in a user's code it happened, as `` (rows.py, line 12)``; empty when that is not known."""
+    if isinstance(error, SyntaxError):
+        return ""  # it says so itself
+    ours = str(Path(__file__).parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
+    named = [frame for frame in frames if Path(frame.filename).is_file()]
+    users = [frame for frame in named if not frame.filename.startswith((sys.prefix, sys.base_prefix))] or named
+    return f" ({Path(users[-1].filename).name}, line {users[-1].lineno})" if users else ""

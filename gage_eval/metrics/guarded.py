@@ -1,0 +1,49 @@
+"""Functions of plug-ins that are called row by row, behind a guard."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gage_eval.errors import GageError
+from gage_eval.foreign import failure
+
+
+class RowFailed(Exception):
+    """A plug-in failed on one row; the message names the plug-in, the method and the line."""
+
+
+def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str | None]) -> Callable[..., Any]:
+    """The function, so that whatever it raises or gives wrong is a `RowFailed`.
+
+    Args:
+        function: of a plug-in.
+        what: what messages call it, as ``rows.py:length()``.
+        wrong: says what is wrong with what it gives, None when nothing is.
+    """
+
+    def call(*args: Any, **params: Any) -> Any:
+        try:
+            found = function(*args, **params)
+        except (GageError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            raise RowFailed(failure(what, error)) from error
+        if (why := wrong(found)) is not None:
+            raise RowFailed(f"{what} gave {why}.")
+        return found
+
+    return call
+
+
+def no_text(found: Any) -> str | None:
+    """What is wrong with what a filter of texts gives."""
+    return None if found is None or isinstance(found, str) else f"{type(found).__name__}, not a text or None"
+
+
+def no_texts(found: Any) -> str | None:
+    """What is wrong with what a filter over replicates gives."""
+    if not isinstance(found, Mapping):
+        return f"{type(found).__name__}, not a mapping of places to texts"
+    for place, text in found.items():
+        if type(place) is not int or no_text(text) is not None:
+            return f"{{{place!r}: {type(text).__name__}}}, not places with texts"
+    return None
