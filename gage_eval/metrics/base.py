@@ -37,7 +37,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_PATHS: dict[str, str] = {
     "prediction": "model_output.answer",
     "reference": "sample.label",
-    "target": "model_output.answer",
+    "text": "model_output.answer",
     "answers": "sample.metadata.answers",
     "options": "sample.metadata.option_map",
     "judge": "judge_output.score",
@@ -105,6 +105,7 @@ def metric(
     aggregate: str | Mapping[str, str] = "mean",
     version: int = 1,
     fields: Mapping[str, str] | None = None,
+    set_by: Mapping[str, str] | None = None,
     libraries: Sequence[str] = (),
     normalized: bool = False,
     chosen_by: str | None = None,
@@ -119,6 +120,7 @@ def metric(
             for the others.
         version: raised whenever a result can change.
         fields: default paths of fields that `DEFAULT_PATHS` does not know, or has elsewhere.
+        set_by: the parameter that sets a field's path in a config, by field, where it is not ``<field>_field``.
         libraries: distributions whose version is part of the metric's identity.
         normalized: it compares texts by a plain rule, so that a scoring profile's normalisation goes before it. Metrics
             with an official rule keep to that.
@@ -132,6 +134,7 @@ def metric(
         values=values,
         aggregate=aggregate,
         fields=dict(fields or {}),
+        set_by=dict(set_by or {}),
         libraries=tuple(libraries),
         normalized=normalized,
         chosen_by=chosen_by,
@@ -257,9 +260,9 @@ class Definition:
 
     @cached_property
     def filtered_field(self) -> int | None:
-        """Position of the field that filters change: ``prediction``, else ``target``; None without one."""
+        """Position of the field that filters change: ``prediction``, else ``text``; None without one."""
         names = [item.name for item in self.fields if item.kind == "text"]
-        chosen = next((name for name in ("prediction", "target") if name in names), None)
+        chosen = next((name for name in ("prediction", "text") if name in names), None)
         return None if chosen is None else [item.name for item in self.fields].index(chosen)
 
 
@@ -275,7 +278,7 @@ def define(plugin: Plugin[Any]) -> Definition:
     with told(f"the signature of metric {plugin.place}"):
         hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
         declared = inspect.signature(function).parameters.values()
-    paths = plugin.info.get("fields", {})
+    paths, set_by = plugin.info.get("fields", {}), plugin.info.get("set_by", {})
     read: list[Field] = []
     parameters: dict[str, tuple[Any, Any]] = {}
     for parameter in declared:
@@ -290,7 +293,8 @@ def define(plugin: Plugin[Any]) -> Definition:
                 f"metric '{plugin.name}' reads '{parameter.name}' from nowhere: give it a path in "
                 f"@metric(fields={{'{parameter.name}': …}}), or make it keyword-only to be a parameter."
             )
-        spellings = PATH_PARAMETERS.get(parameter.name, (f"{parameter.name}_field",))
+        name = parameter.name
+        spellings = (set_by[name],) if name in set_by else PATH_PARAMETERS.get(name, (f"{name}_field",))
         read.append(Field(parameter.name, path, _kind(hints.get(parameter.name, Any)), parameter.default, spellings))
     spelled = {spelling: item.name for item in read for spelling in item.spellings}
     return Definition(

@@ -423,7 +423,7 @@ def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: Pa
         if field_name in set_by:
             raise InputError(f"{name}: '{set_by[field_name]}' and '{spelling}' set the same field. Keep one.")
         set_by[field_name] = spelling
-        of_answer = schema is not None and path in schema.names and field_name in ("prediction", "target")
+        of_answer = schema is not None and path in schema.names and field_name in ("prediction", "text")
         chosen[field_name] = f"model_output.parsed.{path}" if of_answer else path
     compiled = tuple(compile_path(path) for path in chosen.values())
     for path in compiled:

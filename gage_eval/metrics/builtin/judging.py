@@ -23,10 +23,17 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     return Score(float(score >= threshold))
 
 
-@metric("judge_rating", value="rating", aggregate="mean", version=2, fields={"target": "judge_output.text"})
-def judge_rating(target: str) -> Score:
+@metric(
+    "judge_rating",
+    value="rating",
+    aggregate="mean",
+    version=2,
+    fields={"text": "judge_output.text"},
+    set_by={"text": "target_field"},
+)
+def judge_rating(text: str) -> Score:
     """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored where it gave none."""
-    found = rating(target)
+    found = rating(text)
     return (
         Score.unscored("the judge gave no rating", reason="no_verdict")
         if found is None

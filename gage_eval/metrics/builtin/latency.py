@@ -8,11 +8,13 @@ from gage_eval.metrics.base import Score, metric
     value="latency_ms",
     aggregate="mean",
     version=2,
-    fields={"target": "model_output.latency_ms"},
+    fields={"measured": "model_output.latency_ms"},
+    set_by={"measured": "target_field"},
 )
-def latency(target: float | None = None, *, default_latency: float | None = None) -> Score:
+def latency(measured: float | None = None, *, default_latency: float | None = None) -> Score:
     """Milliseconds from sending a request to its last byte; unscored where it was not measured."""
-    measured = default_latency if target is None else target
+    if measured is None:
+        measured = default_latency
     if measured is None:
         return Score.unscored("no latency was measured", reason="not_measured")
     if isinstance(measured, bool) or not isinstance(measured, int | float) or measured < 0:

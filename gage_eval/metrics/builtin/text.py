@@ -54,20 +54,20 @@ def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -
     return wanted in normalise_text(prediction, case_sensitive=case_sensitive, collapse_whitespace=True)
 
 
-@metric("regex_match", value="score", aggregate="mean", version=2)
-def regex_match(target: str, *, pattern: PatternText) -> bool:
+@metric("regex_match", value="score", aggregate="mean", version=2, set_by={"text": "target_field"})
+def regex_match(text: str, *, pattern: PatternText) -> bool:
     """1 when the pattern is found anywhere in the field, else 0.
 
     The syntax is that of the package `regex`, which is `re`'s and more. A pattern that takes longer than two seconds
     on an answer leaves the row unscored.
     """
-    return patterns.search(pattern, target) is not None
+    return patterns.search(pattern, text) is not None
 
 
-@metric("text_length", value="length", aggregate="mean", version=1)
-def text_length(target: str, *, unit: Literal["char", "word"] = "char") -> int:
+@metric("text_length", value="length", aggregate="mean", version=1, set_by={"text": "target_field"})
+def text_length(text: str, *, unit: Literal["char", "word"] = "char") -> int:
     """Length of the field in characters (code points) or in words separated by white space."""
-    return len(target.split()) if unit == "word" else len(target)
+    return len(text.split()) if unit == "word" else len(text)
 
 
 def _without(text: str, regexes: Sequence[str], punctuation: bool, digits: bool) -> str:
