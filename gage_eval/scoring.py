@@ -104,7 +104,8 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
         return MetricConfig.model_validate(given)
     except ValidationError as error:
         found = plain_words(error, given, MetricConfig)
-        raise InputError(f"metric {metric!r}: {' '.join(item.message for item in found)}") from error
+        text = " ".join(item.message for item in found)
+        raise InputError(f"metric: {text}" if repr(metric) in text else f"metric {metric!r}: {text}") from error
 
 
 def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:

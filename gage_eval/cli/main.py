@@ -8,6 +8,7 @@ import io
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -55,13 +56,64 @@ def _root(
         print(FIRST_STEPS, end="")
 
 
+class _Output(io.TextIOWrapper):
+    """Standard output that keeps its first failure, as of a full disk, and lets the command finish its work."""
+
+    failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._drop(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._drop(error)
+
+    def end(self) -> None:
+        """Write what is still buffered: at its own end Python could not say in a sentence what went wrong."""
+        try:
+            self.flush()
+        except BrokenPipeError as error:
+            # The reader of our output went away; that is its right.
+            self._drop(error)
+            self.failure = None
+
+    def _drop(self, error: OSError) -> None:
+        """Let what cannot be written go, and all that follows."""
+        self.failure = self.failure or error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
+    output = _safe_output() if argv is None else None
+    try:
+        _main(argv)
+    finally:
+        if output is not None:
+            output.end()
+            if output.failure is not None:
+                reason = output.failure.strerror
+                _tell(f"standard output cannot be written ({reason}): free some space, or send it elsewhere.")
+                ended = sys.exc_info()[1]
+                if ended is None or (isinstance(ended, SystemExit) and not ended.code):
+                    sys.exit(1)
+
+
+def _main(argv: list[str] | None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     terminated: list[int] = []
     if argv is None:
         signal.signal(signal.SIGTERM, lambda number, frame: _stop(terminated, number))
-        _make_output_safe()
     try:
         for name in _COMMANDS:
             importlib.import_module(f"gage_eval.cli.{name}")
@@ -72,7 +124,7 @@ def main(argv: list[str] | None = None) -> None:
         from gage_eval.cli.output import readable
 
         # It may quote a dataset or a file name, with what a terminal would act on.
-        print(readable(str(error)), file=sys.stderr)
+        _tell(readable(str(error)))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended.__context__, BrokenPipeError):
@@ -81,16 +133,33 @@ def main(argv: list[str] | None = None) -> None:
         # Typer makes an exit of this code out of Ctrl-C.
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
-        print("Interrupted. What was computed is kept.", file=sys.stderr)
+        _tell("Interrupted. What was computed is kept.")
         sys.exit(128 + terminated[0] if terminated else INTERRUPTED)
 
 
-def _make_output_safe() -> None:
-    """Let no letter that the terminal's encoding lacks, and no closed standard output, end a command."""
+def _safe_output() -> _Output | None:
+    """Let no letter that the terminal's encoding lacks, and no closed or full standard output end a command."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
-    elif isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+        return None
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return None
+    sys.stdout.flush()
+    output = _Output(
+        sys.stdout.buffer,
+        encoding=sys.stdout.encoding,
+        errors="replace",
+        line_buffering=sys.stdout.line_buffering,
+        write_through=sys.stdout.write_through,
+    )
+    sys.stdout = output
+    return output
+
+
+def _tell(text: str) -> None:
+    """Say something on standard error, where that can be written."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 def _stop(terminated: list[int], number: int) -> NoReturn:

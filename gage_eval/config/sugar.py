@@ -69,6 +69,8 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     text = text.strip()
     name, bracket, rest = text.partition("(")
     name = name.strip()
+    if not name:
+        raise ValueError(f"cannot read {_shown(text)}: write a name, or name(key='value', …)")
     if not bracket:
         return name, {}
     expected = f"cannot read {_shown(text)}: write name(key='value', …) with literal values"

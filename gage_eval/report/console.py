@@ -9,7 +9,7 @@ from typing import TextIO, TypeAlias
 from rich.cells import cell_len
 
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import GroupScore, MetricSummary, Summary, format_value
+from gage_eval.report.summary import GroupScore, MetricSummary, Summary, format_interval, format_value
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
@@ -19,14 +19,8 @@ _Line: TypeAlias = list[tuple[str, str]]
 
 
 def score_text(metric: MetricSummary | GroupScore) -> str:
-    """The number with half of its 95 % interval: ``0.861 ± 0.019``.
-
-    Intervals of quantiles and of corpus numbers are not symmetric; the half is that of their width.
-    """
-    text = format_value(metric.value)
-    if metric.value is None or metric.ci_low is None or metric.ci_high is None:
-        return text
-    return f"{text} ± {format_value((metric.ci_high - metric.ci_low) / 2, like=metric.value)}"
+    """The number with its 95 % interval: ``0.861 ± 0.019``, or by its ends, ``1.000 [0.44, 1.00]``."""
+    return format_interval(metric.value, metric.ci_low, metric.ci_high)
 
 
 def score_rows(summary: Summary) -> list[tuple[str, ...]]:

@@ -69,7 +69,7 @@ def report_html(summary: Summary, began: datetime | None = None) -> str:
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
         f"<h1>{escape(summary.name)}</h1>",
         f'<p class="soft">{_head_line(summary, began)}</p>',
-        '<p class="soft">± is half of the 95 % interval.</p>',
+        '<p class="soft">± is half of the 95 % interval; where that is not symmetric, its ends are shown.</p>',
         _remarks(summary),
         *(_group(group) for group in summary.groups),
         _overview(summary),

@@ -388,6 +388,26 @@ def format_value(value: float | None, *, like: float | None = None) -> str:
     return f"{value:.3f}" if abs(value if like is None else like) < 100 else f"{value:,.1f}"
 
 
+def format_interval(value: float | None, low: float | None, high: float | None) -> str:
+    """A number with its interval for reading; without one, the number alone.
+
+    ``±`` is half of the interval where that is symmetric: the middle is at most one in the last digit shown, and a
+    tenth of the half, away from the number. Else both ends are shown, with two significant digits of the half.
+
+    >>> format_interval(0.8612, 0.8422, 0.8802), format_interval(1.0, 0.4385, 1.0)
+    ('0.861 ± 0.019', '1.000 [0.44, 1.00]')
+    """
+    text = format_value(value)
+    if value is None or low is None or high is None:
+        return text
+    half, off = (high - low) / 2, abs((high + low) / 2 - value)
+    decimals = len(text.rpartition(".")[2])
+    if off < 1.5 * 10**-decimals and off <= half / 10:
+        return f"{text} ± {format_value(half, like=value)}"
+    needed = decimals if half == 0 else min(max(1 - math.floor(math.log10(half)), 0), decimals)
+    return f"{text} [{low:,.{needed}f}, {high:,.{needed}f}]"
+
+
 def json_schema() -> bytes:
     """The JSON schema of summary.json, as kept in docs/summary.schema.json."""
     schema = Summary.model_json_schema(mode="serialization")

@@ -13,6 +13,7 @@ from gage_eval.config.templates import load_suite, suite_path
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.marks import STAGES, identity, scheduling, semantic
+from gage_eval.store import check_url
 
 SUITE_PREFIX = "suite:"
 
@@ -86,11 +87,19 @@ class Locations:
 
     @classmethod
     def at(cls, store: str | None = None, output_dir: str | None = None) -> "Locations":
+        """The locations that options and environment name.
+
+        Raises:
+            InputError: the store's URL cannot name a store.
+        """
         from gage_eval.settings import load_settings
 
         settings = load_settings()
         url = store or settings.store
-        return cls(url, output_dir or settings.save_dir or f"{url.rstrip('/')}/runs")
+        runs = output_dir or settings.save_dir or f"{url.rstrip('/')}/runs"
+        for place in (url, runs):
+            check_url(place)
+        return cls(url, runs)
 
     def again(self, run_id: str) -> str:
         """The command that resumes a run of these locations."""

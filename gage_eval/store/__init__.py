@@ -166,19 +166,14 @@ def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS)
     Args:
         lock_folder: where locks of a local store lie, below it.
     """
-    scheme, found, _ = url.partition("://")
-    if found and scheme == "s3":
+    check_url(url)
+    root = local_folder(url)
+    if root is None:
         from gage_eval.store.s3 import S3Objects
 
         remote = S3Objects(url, read_only=read_only)
         remote.probe()
         return remote
-    if found and scheme != "file":
-        raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
-    if not url:
-        raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
-    root = local_folder(url)
-    assert root is not None
     try:
         with explain_os_errors(url, ""):
             if root.exists() and not root.is_dir():
@@ -192,6 +187,23 @@ def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS)
         # So says /proc; elsewhere a folder above it was removed meanwhile.
         raise StoreError(f"store {url} cannot be made ({error.strerror}): give another one with --store.") from error
     return LocalObjects(root, url, read_only=read_only, lock_folder=lock_folder)
+
+
+def check_url(url: str) -> None:
+    """Check that a URL can name a store, without looking at it.
+
+    Raises:
+        InputError: it is empty, of another scheme, names no bucket or another machine, or carries credentials.
+    """
+    scheme, found, _ = url.partition("://")
+    if not url:
+        raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
+    if found and scheme not in ("file", "s3"):
+        raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
+    if local_folder(url) is None:
+        from gage_eval.store.s3 import bucket_of
+
+        bucket_of(url)
 
 
 def local_folder(url: str) -> Path | None:

@@ -29,6 +29,23 @@ _GONE = frozenset({"NoSuchKey", "404"})
 _BUSY = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout", "409", "429"})
 
 
+def bucket_of(url: str) -> tuple[str, str]:
+    """The bucket and the prefix of an ``s3://`` URL.
+
+    Raises:
+        InputError: it names no bucket, or carries credentials.
+    """
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    if "@" in bucket or ":" in bucket:
+        raise InputError(
+            "a store URL must not carry credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+            "and write s3://bucket/prefix."
+        )
+    if not bucket:
+        raise InputError(f"'{url}' names no bucket: write s3://bucket/prefix.")
+    return bucket, prefix
+
+
 class S3Objects:
     """Objects below ``s3://bucket/prefix``."""
 
@@ -40,15 +57,7 @@ class S3Objects:
         """
         self.url = url
         self.read_only = read_only
-        bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        if "@" in bucket or ":" in bucket:
-            raise InputError(
-                "a store URL must not carry credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "and write s3://bucket/prefix."
-            )
-        if not bucket:
-            raise InputError(f"'{url}' names no bucket: write s3://bucket/prefix.")
-        self._bucket = bucket
+        self._bucket, prefix = bucket_of(url)
         prefix = prefix.strip("/")
         self._prefix = safe_path(prefix) + "/" if prefix else ""
 

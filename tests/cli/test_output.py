@@ -1,4 +1,4 @@
-"""Standard output may lack letters, be closed or lose its reader: commands and runs come to their end all the same."""
+"""Standard output may lack letters, be closed, lose its reader or be full: no run is lost, no traceback is shown."""
 
 import subprocess
 import sys
@@ -39,6 +39,26 @@ def test_a_run_comes_to_its_end(gage: Gage, workspace: Path, line: str) -> None:
 def test_a_table_nobody_reads_to_its_end_is_no_failure(workspace: Path) -> None:
     assert shell(f"{GAGE} list | head -n 1") == (0, "")
     assert shell(f"{GAGE} list >&-") == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "--version", "--help", "list", "schema config", "validate mine.yaml", "plan mine.yaml", "show --json"],
+)
+def test_a_full_disk_under_standard_output_is_told_in_one_sentence(workspace: Path, command: str) -> None:
+    full = "standard output cannot be written (No space left on device): free some space, or send it elsewhere.\n"
+    assert shell(f"{GAGE} {command} >/dev/full") == (1, full)
+
+
+def test_a_run_whose_table_cannot_be_written_is_kept(gage: Gage, workspace: Path) -> None:
+    code, said = shell(f"{RUN} >/dev/full")
+    assert (code, said.count("\n")) == (1, 1)
+    (row,) = gage("show", "--json").json
+    assert row["status"] == "completed"
+
+
+def test_a_full_disk_under_standard_error_changes_no_exit_code(workspace: Path) -> None:
+    assert shell(f"{GAGE} run nope.yaml 2>/dev/full")[0] == 2
 
 
 @pytest.mark.parametrize("arguments", [("--debug", "run", "nope.yaml"), ("run", "nope.yaml", "--debug")])

@@ -2,9 +2,11 @@
 
 import io
 
+import pytest
 from run_summaries import metric_row, summary
 
-from gage_eval.report.console import COLUMNS, artifact_rows, plain_lines, print_scores, score_rows
+from gage_eval.report.console import COLUMNS, artifact_rows, plain_lines, print_scores, score_rows, score_text
+from gage_eval.report.html import report_html
 from gage_eval.report.shares import Limits, remarks, share_text
 
 
@@ -55,10 +57,35 @@ def test_full_width_names_keep_the_columns_in_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "low", "high", "shown"),
+    [
+        (1.0, 0.4385, 1.0, "1.000 [0.44, 1.00]"),
+        (0.0, 0.0, 0.2775, "0.000 [0.00, 0.28]"),
+        (1.0, 0.9971, 1.0, "1.000 [0.997, 1.000]"),
+        (0.2917, 0.1824, 0.4318, "0.292 [0.18, 0.43]"),
+        (0.861, 0.8413, 0.8787, "0.861 ± 0.019"),
+        (0.5, 0.4, 0.6, "0.500 ± 0.100"),
+        (0.5, 0.4, 0.606, "0.500 [0.40, 0.61]"),
+        (1523.4, 1500.0, 1599.0, "1,523.4 [1,500, 1,599]"),
+        (35.21, 33.82, 36.99, "35.210 [33.8, 37.0]"),
+        (0.25, 0.25, 0.25, "0.250 ± 0.000"),
+        (-3.0, -9.9, 120.0, "-3.000 [-10, 120]"),
+    ],
+)
+def test_an_interval_that_is_not_symmetric_is_shown_by_its_ends(
+    value: float, low: float, high: float, shown: str
+) -> None:
+    scored = summary([metric_row(value=value, ci_low=low, ci_high=high)])
+    assert score_text(scored.metrics[0]) == shown
+    assert artifact_rows(scored)[0]["score"] == shown
+    assert f"<strong>{shown}</strong>" in report_html(scored)
+
+
 def test_plus_minus_is_half_of_the_interval() -> None:
-    ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.8, ci_high=0.9)]))
+    ((*_, score, _n, _t, _u, _e),) = score_rows(summary([metric_row(ci_low=0.792, ci_high=0.892)]))
     assert score == "0.842 ± 0.050"
-    ((_, _, large, *_),) = score_rows(summary([metric_row(value=1523.4, ci_low=1500.0, ci_high=1550.0)]))
+    ((_, _, large, *_),) = score_rows(summary([metric_row(value=1523.4, ci_low=1498.4, ci_high=1548.4)]))
     assert large == "1,523.4 ± 25.0"
 
 

@@ -137,6 +137,10 @@ def test_the_command_prints_the_table_or_json_and_saves(here: Path, capsys: pyte
         (["score", "first", "--store", "store", "--metric", "contain"], "Did you mean 'contains'"),
         (["score", "frist", "--store", "store", "--metric", "contains"], "Did you mean 'first'"),
         ([*command, "--run-id", "x"], "add --save"),
+        (
+            ["score", "first", "--store", "store", "--metric", ""],
+            "metric: cannot read '': write a name, or name(key='value', …).\n",
+        ),
     ):
         assert _exit(wrong) == 2
         assert said in capsys.readouterr().err
