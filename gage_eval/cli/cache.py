@@ -101,7 +101,11 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     min_age: Annotated[
         str, typer.Option("--min-age", metavar="AGE", help="Keep what is younger: 90s, 30m, 12h, 7d, 4w.")
-    ] = "1d",
+    ] = "30d",
+    forget: Annotated[
+        str | None,
+        typer.Option("--forget-root", metavar="DIR", help="A runs root that is gone for good: its runs keep nothing."),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Remove what no run and no baseline needs."""
@@ -109,14 +113,16 @@ def gc(
 
     from gage_eval.cli.output import print_json, size_text
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.roots import find_roots
+    from gage_eval.runs.roots import find_roots, forget_root
     from gage_eval.store import Store as ArtifactStore
 
     age = _seconds(min_age)
     locations = Locations.at(store, output_dir)
     ArtifactStore.open(locations.store, read_only=True)  # refuses to make a store only to collect in it
     opened = ArtifactStore.open(locations.store)
-    roots = find_roots(opened, locations)
+    roots = find_roots(opened, locations, gone=forget)
+    if forget is not None and not dry_run:
+        forget_root(opened, forget)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
     report = opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age)
@@ -129,6 +135,7 @@ def gc(
                 "kept": report.kept,
                 "paths": list(report.paths),
                 "runs": roots.runs,
+                "folders": list(roots.folders),
                 "under_way": list(roots.under_way),
             }
         )
@@ -138,7 +145,7 @@ def gc(
     word = "would be removed" if dry_run else "removed"
     print(
         f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts stay "
-        f"({roots.runs:,} runs of {locations.runs} looked at)."
+        f"({roots.runs:,} runs of {', '.join(roots.folders)} looked at)."
     )
 
 
@@ -147,5 +154,5 @@ def _seconds(text: str) -> float:
 
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
-        raise InputError(f"--min-age '{text}' is no time: give a number with a unit, as 90s, 30m, 12h, 7d or 4w.")
+        raise InputError(f"--min-age '{text}' is not an age: give a number with a unit, as 90s, 30m, 12h, 7d or 4w.")
     return float(int(match[1]) * _UNITS[match[2]])

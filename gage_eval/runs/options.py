@@ -96,7 +96,7 @@ class Locations:
 
         settings = load_settings()
         url = store or settings.store
-        runs = output_dir or settings.save_dir or f"{url.rstrip('/')}/runs"
+        runs = output_dir or settings.save_dir or own_root(url)
         for place in (url, runs):
             check_url(place)
         return cls(url, runs)
@@ -115,6 +115,11 @@ class Locations:
         if self.runs != reached.runs:
             said += ["--output-dir", self.runs]
         return shlex.join(said)
+
+
+def own_root(store: str) -> str:
+    """The runs root that lies in a store, where no other is given."""
+    return f"{store.rstrip('/')}/runs"
 
 
 def load(options: RunOptions, source: str | None = None) -> LoadedConfig:

@@ -1,16 +1,25 @@
-"""What must stay in a store: everything that runs and baselines refer to."""
+"""What must stay in a store: everything that runs and baselines refer to, wherever the runs' folders are.
+
+A store records every runs root whose runs use it, below ``runs_roots/``. Its own ``runs`` folder needs no record.
+"""
 
 import re
+import shlex
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
+from gage_eval.canonical import canonical_json, decode, digest
 from gage_eval.errors import InputError, StoreError
-from gage_eval.runs.options import Locations
+from gage_eval.runs.folder import is_there
+from gage_eval.runs.options import Locations, own_root
 from gage_eval.runs.stored import StoredRun, stored_runs
-from gage_eval.store import Store
+from gage_eval.store import Store, local_folder
 from gage_eval.store.manifest import manifest_path
 
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_FOLDER = "runs_roots"
 # A run that says it is running and has said nothing for a day was killed.
 _ALIVE_S = 86_400.0
 
@@ -21,31 +30,57 @@ class Roots:
 
     Attributes:
         artifacts: ids that runs and baselines refer to.
+        folders: the runs roots that were looked at.
         runs: number of runs.
-        unfinished: runs that may be gone on with, whose answers so far are kept.
+        unfinished: runs that may be resumed, whose answers so far are kept.
         under_way: runs that go on now.
         since: when the oldest of those began, seconds since the epoch; everything younger stays. None without any.
     """
 
     artifacts: frozenset[str]
+    folders: tuple[str, ...]
     runs: int
     unfinished: frozenset[str]
     under_way: tuple[str, ...]
     since: float | None
 
 
-def find_roots(store: Store, locations: Locations) -> Roots:
-    """The artifacts that the runs of these locations and the store's baselines need.
+def record_root(store: Store, locations: Locations) -> None:
+    """Have the store know the runs root of a run that uses it."""
+    root = _absolute(locations.runs)
+    if root == _absolute(own_root(locations.store)):
+        return
+    path = _record_path(root)
+    if not store.objects.exists(path):
+        store.objects.create(path, canonical_json({"runs": root, "host": socket.gethostname()}))
+
+
+def forget_root(store: Store, root: str) -> None:
+    """Remove the record of a runs root, whose runs then keep nothing."""
+    store.objects.delete(_record_path(_absolute(root)))
+
+
+def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -> Roots:
+    """The artifacts that the runs of all roots of the store and its baselines need.
+
+    Args:
+        store: the store.
+        locations: the same store, and one more runs root to look at.
+        gone: a recorded runs root that is not looked at.
 
     Raises:
-        StoreError: a run's record cannot be read, so that nobody knows what it needs.
+        InputError: the store has no record of the root that is gone.
+        StoreError: a root or a run's record cannot be read, so that nobody knows what it needs.
     """
+    folders = list(
+        dict.fromkeys([_absolute(own_root(locations.store)), _absolute(locations.runs), *_readable(store, gone)])
+    )
     artifacts: set[str] = set()
     unfinished: set[str] = set()
     under_way: list[str] = []
     began: list[float] = []
     count = 0
-    for stored in stored_runs(locations):
+    for stored in chain.from_iterable(stored_runs(Locations(locations.store, folder)) for folder in folders):
         count += 1
         try:
             artifacts.update(_of_run(store, stored))
@@ -57,7 +92,53 @@ def find_roots(store: Store, locations: Locations) -> Roots:
             under_way.append(stored.run_id)
             began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))
-    return Roots(frozenset(artifacts), count, frozenset(unfinished), tuple(under_way), min(began, default=None))
+    return Roots(
+        frozenset(artifacts), tuple(folders), count, frozenset(unfinished), tuple(under_way), min(began, default=None)
+    )
+
+
+def _readable(store: Store, gone: str | None) -> Iterator[str]:
+    """The recorded roots but the one that is gone.
+
+    Raises:
+        InputError: that one is not recorded.
+        StoreError: one of them cannot be read from here.
+    """
+    records = list(_recorded(store))
+    if gone is not None:
+        known = [record["runs"] for record in records]
+        if _absolute(gone) not in known:
+            raise InputError(
+                f"--forget-root {gone}: the store has no record of it. Recorded: {', '.join(known) or 'none'}."
+            )
+        records = [record for record in records if record["runs"] != _absolute(gone)]
+    for record in records:
+        if not is_there(record["runs"]):
+            here = "" if record["host"] == socket.gethostname() else f" on {record['host']}"
+            raise StoreError(
+                f"runs in {record['runs']}{here} use this store, and that folder cannot be read from here. Nothing is "
+                f"collected. Make it readable, or, if its runs are gone for good: gage cache gc --forget-root "
+                f"{shlex.quote(record['runs'])}"
+            )
+        yield record["runs"]
+
+
+def _recorded(store: Store) -> Iterator[dict[str, str]]:
+    for item in store.objects.list(_FOLDER):
+        try:
+            record = decode(store.objects.get(item.path))
+            yield {"runs": str(record["runs"]), "host": str(record["host"])}
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{item.path} is not a record of a runs root ({error}). Remove that file.") from error
+
+
+def _record_path(root: str) -> str:
+    return f"{_FOLDER}/{digest(root)}.json"
+
+
+def _absolute(root: str) -> str:
+    folder = local_folder(root)
+    return root if folder is None else str(folder)
 
 
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:

@@ -22,6 +22,7 @@ from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, place_of
 from gage_eval.runs.recorder import Recorder
+from gage_eval.runs.roots import record_root
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 
@@ -80,6 +81,7 @@ class RunSession:
         self.options = options
         asked = planned(options, secrets=secrets)
         self.loaded, self.plan, self.store = asked.loaded, asked.plan, asked.store
+        record_root(self.store, asked.locations)
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)

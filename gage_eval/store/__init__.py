@@ -24,7 +24,7 @@ from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, ArtifactWriter, open_artifact
 from gage_eval.store.claims import Claims, NoClaims, open_claims
 from gage_eval.store.content import content_hash
-from gage_eval.store.gc import DAY_S, GcReport, Listed, collect, list_artifacts
+from gage_eval.store.gc import UNKNOWN_KEPT_S, GcReport, Listed, collect, list_artifacts
 from gage_eval.store.locks import hold_lock
 from gage_eval.store.manifest import PartInfo
 from gage_eval.store.media import Media
@@ -153,7 +153,7 @@ class Store:
         *,
         unfinished: Collection[str] = (),
         dry_run: bool = False,
-        min_age_s: float = DAY_S,
+        min_age_s: float = UNKNOWN_KEPT_S,
     ) -> GcReport:
         """Remove what is old and neither in ``roots``, artifact ids of runs and baselines, nor work of an
         ``unfinished`` run (`gc.collect`)."""

@@ -19,7 +19,8 @@ from gage_eval.store.spool import discard_spooled, spooled
 from gage_eval.store.wip import ROOT as WIP
 from gage_eval.store.wip import Wip, begun_by
 
-DAY_S = 86_400.0
+# So long everything stays that no known run refers to: its run may be one that nobody told the store of.
+UNKNOWN_KEPT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def collect(
     *,
     unfinished: Collection[str] = (),
     dry_run: bool = False,
-    min_age_s: float = DAY_S,
+    min_age_s: float = UNKNOWN_KEPT_S,
 ) -> GcReport:
     """Remove what is older than ``min_age_s`` and not kept by ``roots``.
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Gage
 from tests.support.workspace import write_config
 
-LONG_AGO = time.time() - 30 * 86_400
+LONG_AGO = time.time() - 31 * 86_400
 
 
 def age(store: Path) -> None:
@@ -135,4 +135,34 @@ def test_a_store_that_is_not_there_is_said_and_not_made(gage: Gage, workspace: P
 def test_a_wrong_age_is_refused(gage: Gage, store: Path) -> None:
     said = gage("cache", "gc", "--min-age", "soon")
     assert said.code == 2
-    assert "--min-age 'soon' is no time" in said.err
+    assert "--min-age 'soon' is not an age" in said.err
+
+
+def test_gc_keeps_what_runs_in_any_other_folder_refer_to(gage: Gage, workspace: Path) -> None:
+    assert gage("run", "mine.yaml", "--inline", "--run-id", "away", "--output-dir", "elsewhere").code == 0
+    store = workspace / ".gage"
+    age(store)
+    before = artifacts(store)
+    assert before
+    assert gage("cache", "gc").code == 0
+    assert artifacts(store) == before
+    assert gage("show", "away", "--output-dir", "elsewhere").code == 0
+
+
+def test_a_folder_of_runs_that_cannot_be_read_stops_gc_until_it_is_said_to_be_gone(gage: Gage, workspace: Path) -> None:
+    assert gage("run", "mine.yaml", "--inline", "--run-id", "away", "--output-dir", "elsewhere").code == 0
+    store = workspace / ".gage"
+    age(store)
+    before = artifacts(store)
+    (workspace / "elsewhere").rename(workspace / "moved")
+    stopped = gage("cache", "gc")
+    assert stopped.code == 1
+    assert f"runs in {workspace}/elsewhere use this store" in stopped.err
+    assert f"gage cache gc --forget-root {workspace}/elsewhere" in stopped.err
+    assert artifacts(store) == before
+    assert gage("cache", "gc", "--forget-root", "no-such").code == 2
+    assert gage("cache", "gc", "--forget-root", "elsewhere", "--dry-run").code == 0
+    assert artifacts(store) == before
+    assert gage("cache", "gc", "--forget-root", "elsewhere").code == 0
+    assert artifacts(store) == set()
+    assert gage("cache", "gc").code == 0, "it is forgotten for good"
