@@ -15,7 +15,7 @@ from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.client.types import Request, Response, without_surrogates
-from gage_eval.datasets.base import lines_of, open_bytes
+from gage_eval.datasets.base import BoundedLines, document_of, lines_of, open_bytes
 from gage_eval.errors import InputError, closest
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
@@ -201,14 +201,17 @@ class Replay(BaseBackend[ReplayConfig]):
                         if line:
                             yield self._line(number, line)
                 else:
-                    yield from csv.DictReader(io.TextIOWrapper(opened, "utf-8-sig", newline=""))
+                    lines = BoundedLines(io.TextIOWrapper(opened, "utf-8-sig", newline=""), file.name)
+                    for row in csv.DictReader(lines):
+                        lines.end_row()
+                        yield row
         except (ValueError, OSError, EOFError, csv.Error) as error:
             raise self._wrong(f"cannot be read as {kind}: {error}") from error
 
     def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
         try:
             with open_bytes(str(file)) as opened:
-                value = decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
+                value = decode(document_of(opened, file.name))
         except (ValueError, OSError, EOFError) as error:
             raise self._wrong(f"cannot be read as json: {error}") from error
         if self.config.records_path is not None:

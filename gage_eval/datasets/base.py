@@ -21,7 +21,10 @@ Record: TypeAlias = tuple[int, str]
 """1-based line (or position) in the source, and the record's raw text."""
 
 MAX_BYTES = 64 * 1024 * 1024
-"""The longest line, cell or single-record file that is read."""
+"""The longest line, row, cell or single-record file that is read."""
+
+MAX_DOCUMENT = 512 * 1024 * 1024
+"""The longest JSON document that is read as a whole. A small packed file may unpack to any size."""
 
 _BUFFER = 1024 * 1024
 _COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
@@ -204,6 +207,49 @@ def lines_of(file: io.BufferedReader, name: str, first: int = 1) -> Iterator[byt
         # A byte order mark is not part of the first record.
         yield line.removeprefix(b"\xef\xbb\xbf").strip()
         number += 1
+
+
+def document_of(file: io.BufferedReader, name: str) -> bytes:
+    """An opened file as a whole, without a byte order mark.
+
+    Raises:
+        InputError: it is longer than 512 MiB, unpacked.
+    """
+    data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise InputError(f"'{name}' is longer than {MAX_DOCUMENT >> 20} MiB as one document; write it as JSON Lines.")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+class BoundedLines:
+    """The lines of a text, for `csv.reader`; the caller says by `end_row` when a row is complete.
+
+    Raises:
+        InputError: a row is longer than 64 Mi characters.
+    """
+
+    def __init__(self, text: io.TextIOBase, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._line = 0
+        self._size = 0
+
+    def __iter__(self) -> "BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_BYTES)
+        if not line:
+            raise StopIteration
+        self._line += 1
+        self._size += len(line)
+        if self._size >= MAX_BYTES:
+            raise InputError(f"'{self._name}' line {self._line}: its row is longer than {MAX_BYTES >> 20} MiB.")
+        return line
+
+    def end_row(self) -> None:
+        """Count the next row from its own beginning."""
+        self._size = 0
 
 
 def open_stored(path: str) -> io.BufferedReader:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, why
+from gage_eval.datasets.base import MAX_BYTES, BoundedLines, Record, Source, open_bytes, record_text, why
 from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
@@ -70,10 +70,12 @@ class CsvLoader:
             with open_bytes(file) as packed:
                 # Bytes that are no text become lone surrogates, which have no JSON form: that row is rejected.
                 text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
-                reader = csv.reader(text, delimiter=self._delimiter_of(file))
+                bounded = BoundedLines(text, name)
+                reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
                 columns, start = self._columns, 1
                 try:
                     for cells in reader:
+                        bounded.end_row()
                         if cells and columns is None:
                             columns = _header(cells, name)
                         elif cells and columns is not None:

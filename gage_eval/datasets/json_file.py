@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, Source, open_bytes, record_text, text_param, why
+from gage_eval.datasets.base import Record, Source, document_of, open_bytes, record_text, text_param, why
 from gage_eval.errors import InputError
 from gage_eval.field_paths import MISSING, walk
 
@@ -40,7 +40,7 @@ class JsonLoader:
         A record by id gets its key as ``id`` unless it has one.
 
         Raises:
-            InputError: a file is no JSON document, or holds no records at ``records_path``.
+            InputError: a file is not a JSON document, is longer than 512 MiB, or holds no records at ``records_path``.
         """
         position = 0
         for file in self._source.files:
@@ -53,7 +53,7 @@ class JsonLoader:
         name = self._source.path if len(self._source.files) == 1 else Path(file).name
         try:
             with open_bytes(file) as opened:
-                document = canonical.decode(opened.read().removeprefix(b"\xef\xbb\xbf"))
+                document = canonical.decode(document_of(opened, name))
         except (OSError, EOFError) as error:
             raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
         except ValueError as error:

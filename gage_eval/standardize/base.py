@@ -5,13 +5,13 @@ turns one record into a Sample-shaped dict (`gage_eval.sample.model.normalise_sa
 `RecordRejected`. Fields are dotted paths; digits index lists.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from gage_eval import canonical
 from gage_eval.errors import InputError, closest
+from gage_eval.extract import patterns
 from gage_eval.field_paths import MISSING, walk
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import TEXTUAL, option_letter
@@ -183,14 +183,14 @@ class AnswerRule:
     """
 
     split: str | None
-    regex: re.Pattern[str] | None
+    regex: str | None
     strip: str | None
 
     def __call__(self, text: str, field: str) -> str:
         """The final answer, without outer white space when a rule applied.
 
         Raises:
-            RecordRejected: the text holds no answer of that form.
+            RecordRejected: the text holds no answer of that form, or the search for it takes too long.
         """
         if self.split is not None:
             _, found, tail = text.rpartition(self.split)
@@ -198,11 +198,13 @@ class AnswerRule:
                 raise RecordRejected(f"{field}: there is no '{self.split}' before a final answer.")
             text = tail.strip()
         if self.regex is not None:
-            matches = list(self.regex.finditer(text))
-            if not matches:
-                raise RecordRejected(f"{field}: no answer matches '{self.regex.pattern}'.")
-            last = matches[-1]
-            text = ((last[1] if self.regex.groups else last[0]) or "").strip()
+            try:
+                last = patterns.find(self.regex, text, take="last")
+            except patterns.PatternTooSlow as error:
+                raise RecordRejected(f"{field}: {error}.") from None
+            if last is None:
+                raise RecordRejected(f"{field}: no answer matches '{self.regex}'.")
+            text = ((last[1] if last.re.groups else last[0]) or "").strip()
         for character in self.strip or "":
             text = text.replace(character, "")
         return text
@@ -217,14 +219,13 @@ def answer_rule(split: str | None, regex: str | None, strip: str | None) -> Answ
     """The rule of the arguments ``answer_split``, ``answer_regex`` and ``answer_strip``.
 
     Raises:
-        InputError: the regular expression is none, or the text to split at is empty.
+        InputError: the regular expression is wrong, or the text to split at is empty.
     """
     if split == "":
         raise InputError("answer_split: it is empty; name the text before the final answer.")
-    try:
-        return AnswerRule(split, re.compile(regex) if regex is not None else None, strip)
-    except re.error as error:
-        raise InputError(f"answer_regex: '{regex}' is no regular expression ({error}).") from None
+    if regex is not None and (problem := patterns.problem(regex)) is not None:
+        raise InputError(f"answer_regex: '{regex}' is not a regular expression ({problem}).")
+    return AnswerRule(split, regex, strip)
 
 
 def choices_of(value: Any, field: str) -> list[Choice]:

@@ -27,7 +27,7 @@ ANSWER_FIELDS = ("answer", "label", "target")
 CHOICES_FIELDS = ("choices", "options")
 
 
-@registry.preprocessors.register("default", version=1)
+@registry.preprocessors.register("default", version=2)
 class Default(BuiltInPreprocessor):
     """Samples as they are; question, answer and choices of other records mapped."""
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from score_tables import answers, responses, sample, samples, score
 
 from gage_eval.errors import InputError
-from gage_eval.metrics import bind, metric, patterns
+from gage_eval.extract import patterns
+from gage_eval.metrics import bind, metric
 from gage_eval.metrics.base import define
 from gage_eval.metrics.math_rules import hendrycks_equal, prm800k_equal
 from gage_eval.metrics.math_values import equal_values

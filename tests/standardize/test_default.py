@@ -6,6 +6,7 @@ import pytest
 
 from gage_eval import registry
 from gage_eval.errors import InputError
+from gage_eval.extract import patterns
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.standardize.compose import build
@@ -159,12 +160,18 @@ def test_a_record_that_cannot_be_used_is_rejected_in_one_sentence(
     assert reason(record, **kwargs) == said
 
 
+def test_a_pattern_that_takes_too_long_on_an_answer_rejects_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "TIME_LIMIT_S", 0.05)
+    said = reason({"question": "x", "answer": "a " * 5000 + "!"}, answer_regex=r"(\w+\s?)*$")
+    assert said.startswith("answer: the pattern '(\\\\w+\\\\s?)*$' took more than 0.05 s on 10001 characters:")
+
+
 @pytest.mark.parametrize(
     ("kwargs", "said"),
     [
         (
             {"answer_regex": "("},
-            "answer_regex: '(' is no regular expression (missing ), unterminated subpattern at position 0).",
+            "answer_regex: '(' is not a regular expression (missing ) at position 1).",
         ),
         ({"answer_split": ""}, "answer_split: it is empty; name the text before the final answer."),
         (

@@ -6,9 +6,9 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from gage_eval.metrics import patterns
+from gage_eval.extract import patterns
+from gage_eval.extract.patterns import PatternText
 from gage_eval.metrics.base import Score, metric
-from gage_eval.metrics.patterns import PatternText
 
 _EDGES = string.whitespace + string.punctuation
 _DECORATION = re.compile(r"[$,£€*_]|\.(?!\d)")

@@ -7,7 +7,7 @@ from typing import Any
 
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError
-from gage_eval.metrics import patterns
+from gage_eval.extract import patterns
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.json_text import find_json, read_json
 

@@ -4,10 +4,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from gage_eval.extract import thinking
-from gage_eval.metrics import choices, numbers, patterns
+from gage_eval.extract import patterns, thinking
+from gage_eval.extract.patterns import PatternText
+from gage_eval.metrics import choices, numbers
 from gage_eval.metrics.base import text_filter
-from gage_eval.metrics.patterns import PatternText
 
 _Marker: TypeAlias = Annotated[str, Field(min_length=1)]
 

@@ -1,7 +1,7 @@
-"""Regular expressions out of configs, run against texts of models: neither may hold a run up.
+"""Regular expressions of configs, run against texts of models and datasets: neither may hold a run up.
 
 They are compiled by the package `regex`, which knows the syntax of `re` and can be given a time limit; a search that
-outlasts it raises, and the row is unscored with that reason. Patterns of our own are written to be linear and need
+outlasts it raises, and costs only its row, with that reason. Patterns of our own are written to be linear and need
 none of this.
 """
 
@@ -76,13 +76,20 @@ def _compiled(pattern: str, ignore_case: bool) -> "Pattern[str]":
     return regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
 
 
-def _checked(pattern: str) -> str:
+def problem(pattern: str) -> str | None:
+    """Why a text is not a regular expression; None for one that is."""
     import regex
 
     try:
         _compiled(pattern, False)  # noqa: FBT003
     except regex.error as error:
-        raise PydanticCustomError("pattern", "it is no regular expression: {reason}", {"reason": str(error)}) from error
+        return str(error)
+    return None
+
+
+def _checked(pattern: str) -> str:
+    if (reason := problem(pattern)) is not None:
+        raise PydanticCustomError("pattern", "it is no regular expression: {reason}", {"reason": reason})
     return pattern
 
 
