@@ -34,12 +34,13 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
             "PREFECT_API_URL, or run with --inline."
         )
     with packages_beside():
+        from flows.parameters import parameters_of
         from flows.runner import Watch, watching
         from flows.suite import suite
 
     watch = Watch(tuple(observers))
     with watching(watch):
-        suite(**options.model_dump(mode="json"))
+        suite(**parameters_of(options))
     if watch.outcome is None:
         raise GageError("the flow run ended without a result; look at it in the Prefect UI.")
     return watch.outcome

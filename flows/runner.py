@@ -21,7 +21,7 @@ from gage_eval.observability.observer import Observer
 from gage_eval.report.console import artifact_rows
 from gage_eval.runs import RunFolder, RunOptions, RunOutcome, RunSession
 from gage_eval.runs.names import new_name, slug
-from gage_eval.runs.options import Locations
+from gage_eval.runs.options import Locations, OutputOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.record import FlowRunRecord, RunRecord
 from gage_eval.runs.session import TASKS_AT_ONCE
@@ -59,8 +59,8 @@ def watching(watch: Watch) -> Iterator[None]:
 
 def run_name() -> str:
     """Name of the flow run, which is the run's name: the one asked for, else a fresh one."""
-    asked = runtime.flow_run.parameters.get("run_id")
-    return asked if isinstance(asked, str) and asked else new_name()
+    asked = OutputOptions.model_validate(runtime.flow_run.parameters.get("output", {}))
+    return asked.run_id or new_name()
 
 
 def run_in_flow(options: RunOptions, *, single: bool = False) -> RunOutcome:

@@ -145,32 +145,34 @@ class Run:
 def run(
     config: str | Path | Mapping[str, Any],
     *,
+    run_id: str | None = None,
     store: str | None = None,
     output_dir: str | None = None,
-    run_id: str | None = None,
     max_samples: int | None = None,
     sample_ids: Sequence[str] = (),
+    model_path: str | None = None,
     overrides: Sequence[str] = (),
-    refresh: Sequence[str] = (),
     concurrency: int | None = None,
+    refresh: Sequence[str] = (),
     inline: bool = True,
     progress: bool = False,
 ) -> Run:
     """Run a config and return its results.
 
     Args:
-        config: path of a config file, ``suite:NAME``, or the config as a mapping, whose relative paths start from the
-            working folder.
-        store: where artifacts live: a folder or ``s3://bucket/prefix``.
-        output_dir: where run folders live; ``<store>/runs`` by default.
-        run_id: the run's name; a fresh one by default.
-        max_samples: at most this many rows of each task.
-        sample_ids: only these samples.
-        overrides: changes of the config, ``path=value`` each, as ``--set`` takes them.
-        refresh: stages to compute again although they are stored.
-        concurrency: requests in flight.
-        inline: run in this process; False runs it as a flow where a Prefect API is configured.
-        progress: print what `gage run` prints.
+        config: Path of a config file, or suite:NAME for a built-in suite. Or the config as a mapping, whose relative
+            paths start from the working folder.
+        run_id: Name of the run; a fresh one by default.
+        store: Where artifacts live: a folder or s3://bucket/prefix.
+        output_dir: Where run folders live; <store>/runs by default.
+        max_samples: At most this many rows of each dataset.
+        sample_ids: Only these samples.
+        model_path: Path of the checkpoint, for engines that load one.
+        overrides: Change the config, each as path=value.
+        concurrency: Requests in flight, for every endpoint.
+        refresh: Stages to compute again although they are stored.
+        inline: Run in this process; False runs it as a flow where a Prefect API is configured.
+        progress: Print what `gage run` prints.
 
     Raises:
         InputError: the config or an argument cannot be used.
@@ -179,14 +181,15 @@ def run(
     options = RunOptions.of(
         {
             **_source(config),
+            "run_id": run_id,
             "store": store,
             "output_dir": output_dir,
-            "run_id": run_id,
             "max_samples": max_samples,
             "sample_ids": tuple(sample_ids),
+            "model_path": model_path,
             "overrides": tuple(overrides),
-            "refresh": tuple(refresh),
             "concurrency": concurrency,
+            "refresh": tuple(refresh),
         }
     )
     from gage_eval.launch import launch_run

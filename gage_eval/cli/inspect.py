@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, Overrides, SampleIds, Store
 
 
 @app.command()
-def validate(config: Config, model_path: ModelPath = None, set_: Set = None, json: AsJson = False) -> None:
+def validate(config: Config, model_path: ModelPath = None, overrides: Overrides = None, json: AsJson = False) -> None:
     """Check a config; say all its mistakes at once."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
@@ -19,7 +19,7 @@ def validate(config: Config, model_path: ModelPath = None, set_: Set = None, jso
     from gage_eval.runs.validation import validated
 
     try:
-        valid = validated(RunOptions(config=config, model_path=model_path, overrides=tuple(set_ or ())))
+        valid = validated(RunOptions.of({"config": config, "model_path": model_path, "overrides": overrides}))
     except InputError as error:
         if not json:
             raise
@@ -52,10 +52,10 @@ def preview(
     config: Config,
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
-    sample_id: SampleId = None,
+    sample_ids: SampleIds = None,
     max_samples: MaxSamples = None,
     model_path: ModelPath = None,
-    set_: Set = None,
+    overrides: Overrides = None,
     store: Store = None,
     json: AsJson = False,
 ) -> None:
@@ -65,13 +65,15 @@ def preview(
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.preview import preview_requests
 
-    options = RunOptions(
-        config=config,
-        store=store,
-        max_samples=max_samples,
-        sample_ids=tuple(sample_id or ()),
-        model_path=model_path,
-        overrides=tuple(set_ or ()),
+    options = RunOptions.of(
+        {
+            "config": config,
+            "store": store,
+            "max_samples": max_samples,
+            "sample_ids": sample_ids,
+            "model_path": model_path,
+            "overrides": overrides,
+        }
     )
     shown = preview_requests(options, n, task)
     if json:

@@ -1,33 +1,41 @@
-"""Options and arguments that several commands take."""
+"""Options and arguments that several commands take; those of a run are made from `RunOptions`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from annotated_types import Ge
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help="Path of a config file, or suite:NAME.")]
-Store = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="Where artifacts live: a folder or s3://bucket/prefix.")
-]
-OutputDir = Annotated[
-    str | None, typer.Option("--output-dir", metavar="URL", help="Where run folders live; <store>/runs by default.")
-]
-RunId = Annotated[str | None, typer.Option("--run-id", metavar="NAME", help="Name of the run; a fresh one by default.")]
-Concurrency = Annotated[int | None, typer.Option("--concurrency", metavar="N", min=1, help="Requests in flight.")]
-MaxSamples = Annotated[
-    int | None, typer.Option("--max-samples", metavar="N", min=1, help="At most this many rows of each task.")
-]
-SampleId = Annotated[
-    list[str] | None, typer.Option("--sample-id", metavar="ID", help="Only this sample; may be repeated.")
-]
-ModelPath = Annotated[
-    str | None, typer.Option("--model-path", metavar="PATH", help="Checkpoint, for engines that load one.")
-]
-Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change the config; may be repeated.")
-]
-Refresh = Annotated[
-    list[str] | None, typer.Option("--refresh", metavar="STAGE", help="Compute a stage again; may be repeated.")
-]
+from gage_eval.runs.options import RunOptions
+
+# Where an option is not called as its field.
+_NAMES = {"sample_ids": "--sample-id", "overrides": "--set"}
+
+
+def _of_run(field: str, metavar: str | None = None) -> Any:
+    """The option of a field of `RunOptions`."""
+    info = RunOptions.model_fields[field]
+    if info.annotation is bool:
+        return typer.Option(_name(field), help=info.description)
+    least = next((limit.ge for limit in info.metadata if isinstance(limit, Ge)), None)
+    many = " May be repeated." if isinstance(info.default, tuple) else ""
+    return typer.Option(_name(field), metavar=metavar, min=least, help=f"{info.description}{many}")  # type: ignore[arg-type]
+
+
+def _name(field: str) -> str:
+    return _NAMES.get(field, f"--{field.replace('_', '-')}")
+
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help=RunOptions.model_fields["config"].description)]
+Store = Annotated[str | None, _of_run("store", "URL")]
+OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
+RunId = Annotated[str | None, _of_run("run_id", "NAME")]
+Concurrency = Annotated[int | None, _of_run("concurrency", "N")]
+MaxSamples = Annotated[int | None, _of_run("max_samples", "N")]
+SampleIds = Annotated[list[str] | None, _of_run("sample_ids", "ID")]
+ModelPath = Annotated[str | None, _of_run("model_path", "PATH")]
+Overrides = Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")]
+Refresh = Annotated[list[str] | None, _of_run("refresh", "STAGE")]
+OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]

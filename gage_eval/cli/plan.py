@@ -3,7 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Concurrency, Config, MaxSamples, ModelPath, OutputDir, SampleId, Set, Store
+from gage_eval.cli.options import (
+    AsJson,
+    Concurrency,
+    Config,
+    MaxSamples,
+    ModelPath,
+    OutputDir,
+    Overrides,
+    SampleIds,
+    Store,
+)
 
 if TYPE_CHECKING:
     from gage_eval.planning import Forecast
@@ -16,9 +26,9 @@ def plan(
     output_dir: OutputDir = None,
     concurrency: Concurrency = None,
     max_samples: MaxSamples = None,
-    sample_id: SampleId = None,
+    sample_ids: SampleIds = None,
     model_path: ModelPath = None,
-    set_: Set = None,
+    overrides: Overrides = None,
     json: AsJson = False,
 ) -> None:
     """Say what is cached, and what would be computed and sent."""
@@ -29,15 +39,17 @@ def plan(
     from gage_eval.runs.stored import uses_of
     from gage_eval.settings import load_settings
 
-    options = RunOptions(
-        config=config,
-        store=store,
-        output_dir=output_dir,
-        concurrency=concurrency,
-        max_samples=max_samples,
-        sample_ids=tuple(sample_id or ()),
-        model_path=model_path,
-        overrides=tuple(set_ or ()),
+    options = RunOptions.of(
+        {
+            "config": config,
+            "store": store,
+            "output_dir": output_dir,
+            "concurrency": concurrency,
+            "max_samples": max_samples,
+            "sample_ids": sample_ids,
+            "model_path": model_path,
+            "overrides": overrides,
+        }
     )
     asked = planned(options)
     found = forecast(

@@ -11,12 +11,13 @@ from gage_eval.cli.options import (
     Inline,
     MaxSamples,
     ModelPath,
+    OnlyErrors,
     OutputDir,
+    Overrides,
     Prefect,
     Refresh,
     RunId,
-    SampleId,
-    Set,
+    SampleIds,
     Store,
     SummaryAsJson,
 )
@@ -33,9 +34,9 @@ def run(
     output_dir: OutputDir = None,
     concurrency: Concurrency = None,
     max_samples: MaxSamples = None,
-    sample_id: SampleId = None,
+    sample_ids: SampleIds = None,
     model_path: ModelPath = None,
-    set_: Set = None,
+    overrides: Overrides = None,
     refresh: Refresh = None,
     inline: Inline = False,
     prefect: Prefect = False,
@@ -44,17 +45,19 @@ def run(
     """Run a config, with Prefect or in this process."""
     from gage_eval.runs import RunOptions
 
-    options = RunOptions(
-        config=config,
-        store=store,
-        run_id=run_id,
-        output_dir=output_dir,
-        concurrency=concurrency,
-        max_samples=max_samples,
-        sample_ids=tuple(sample_id or ()),
-        model_path=model_path,
-        overrides=tuple(set_ or ()),
-        refresh=tuple(refresh or ()),
+    options = RunOptions.of(
+        {
+            "config": config,
+            "store": store,
+            "run_id": run_id,
+            "output_dir": output_dir,
+            "concurrency": concurrency,
+            "max_samples": max_samples,
+            "sample_ids": sample_ids,
+            "model_path": model_path,
+            "overrides": overrides,
+            "refresh": refresh,
+        }
     )
     _run(options, inline=inline, prefect=prefect, json=json)
 
@@ -75,8 +78,8 @@ def suite(
     output_dir: OutputDir = None,
     concurrency: Concurrency = None,
     max_samples: MaxSamples = None,
-    sample_id: SampleId = None,
-    set_: Set = None,
+    sample_ids: SampleIds = None,
+    overrides: Overrides = None,
     refresh: Refresh = None,
     inline: Inline = False,
     prefect: Prefect = False,
@@ -85,20 +88,22 @@ def suite(
     """Run a built-in suite."""
     from gage_eval.runs import RunOptions
 
-    options = RunOptions(
-        config=f"suite:{name}",
-        store=store,
-        run_id=run_id,
-        output_dir=output_dir,
-        concurrency=concurrency,
-        max_samples=max_samples,
-        sample_ids=tuple(sample_id or ()),
-        overrides=(
-            *([f"backends[0].type={engine}"] if engine else []),
-            *([f"backends[0].config.model={model}"] if model else []),
-            *(set_ or ()),
-        ),
-        refresh=tuple(refresh or ()),
+    options = RunOptions.of(
+        {
+            "config": f"suite:{name}",
+            "store": store,
+            "run_id": run_id,
+            "output_dir": output_dir,
+            "concurrency": concurrency,
+            "max_samples": max_samples,
+            "sample_ids": sample_ids,
+            "overrides": (
+                *([f"backends[0].type={engine}"] if engine else []),
+                *([f"backends[0].config.model={model}"] if model else []),
+                *(overrides or ()),
+            ),
+            "refresh": refresh,
+        }
     )
     _run(options, inline=inline, prefect=prefect, json=json)
 
@@ -108,14 +113,12 @@ def resume(
     run_id: Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")],
     store: Store = None,
     output_dir: OutputDir = None,
-    only_errors: Annotated[
-        bool, typer.Option("--only-errors", help="Ask only for rows that ended in an error.")
-    ] = False,
+    only_errors: OnlyErrors = False,
     inline: Inline = False,
     prefect: Prefect = False,
     json: SummaryAsJson = False,
 ) -> None:
-    """Go on with a run that was stopped or killed, or has failed rows."""
+    """Resume a run that was stopped or killed, or has failed rows."""
     from gage_eval.runs.resume import resumed
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors)

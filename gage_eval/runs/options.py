@@ -4,49 +4,117 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
-from gage_eval.config.load import LoadedConfig, load_config, parse_config
-from gage_eval.config.templates import load_suite, suite_path
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
-from gage_eval.marks import STAGES, identity, scheduling, semantic
-from gage_eval.store import check_url
+from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
+
+if TYPE_CHECKING:
+    from gage_eval.config.load import LoadedConfig
 
 SUITE_PREFIX = "suite:"
 
 
-class RunOptions(BaseModel):
-    """Options of a run, as the command line, the Python API and the flows take them.
+class _Options(BaseModel):
+    # The command line reads the fields' texts at its start: validators are built when they are first needed.
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
+
+
+class SourceOptions(_Options, title="Config"):
+    """The config to run."""
+
+    config: str = identity(
+        "load", title="Config", description="Path of a config file, or suite:NAME for a built-in suite."
+    )
+    text: str | None = identity(
+        "load",
+        None,
+        title="Config text",
+        description="The config itself as YAML; its relative paths start from the folder given as config.",
+    )
+
+
+class OutputOptions(_Options, title="Output"):
+    """What the run is called and where its results go."""
+
+    run_id: str | None = scheduling(None, title="Run id", description="Name of the run; a fresh one by default.")
+    store: str | None = scheduling(
+        None, title="Store", description="Where artifacts live: a folder or s3://bucket/prefix."
+    )
+    output_dir: str | None = scheduling(
+        None, title="Folder of runs", description="Where run folders live; <store>/runs by default."
+    )
+
+
+class DataOptions(_Options, title="Data"):
+    """Which samples are asked."""
+
+    max_samples: int | None = semantic(
+        "load", None, ge=1, title="Most samples", description="At most this many rows of each dataset."
+    )
+    sample_ids: tuple[str, ...] = semantic("preprocess", (), title="Sample ids", description="Only these samples.")
+
+
+class ChangeOptions(_Options, title="Changes"):
+    """What differs from the config."""
+
+    model_path: str | None = identity(
+        "infer", None, title="Model path", description="Path of the checkpoint, for engines that load one."
+    )
+    overrides: tuple[str, ...] = semantic(
+        "load", (), title="Overrides", description="Change the config, each as path=value."
+    )
+
+
+class ExecutionOptions(_Options, title="Execution"):
+    """How the run is carried out."""
+
+    concurrency: int | None = scheduling(
+        None, ge=1, title="Concurrency", description="Requests in flight, for every endpoint."
+    )
+    refresh: tuple[Stage, ...] = scheduling(
+        (), title="Refresh", description="Stages to compute again although they are stored."
+    )
+    resume: bool = scheduling(default=False, title="Resume", description="Resume the run of that id.")
+    only_errors: bool = scheduling(
+        default=False, title="Only errors", description="Ask again only for rows that ended in an error."
+    )
+
+    @field_validator("refresh", mode="before")
+    @classmethod
+    def _stages(cls, value: Any) -> Any:
+        for name in value if isinstance(value, list | tuple) else ():
+            if isinstance(name, str) and name not in STAGES:
+                known = ", ".join(STAGES)
+                raise PydanticCustomError(
+                    "stage", "no stage '{name}'. Stages: {known}.{hint}",
+                    {"name": name, "known": known, "hint": closest(name, STAGES)},
+                )  # fmt: skip
+        return value
+
+
+# The groups of options as the flows take them: each is a card of its own in the form of the Prefect UI.
+GROUPS: dict[str, type[BaseModel]] = {
+    "output": OutputOptions,
+    "data": DataOptions,
+    "changes": ChangeOptions,
+    "execution": ExecutionOptions,
+}
+
+
+class RunOptions(ExecutionOptions, ChangeOptions, DataOptions, OutputOptions, SourceOptions):
+    """All options of a run. Command line, Python API and flows take their names, defaults, texts and checks from here.
 
     They are kept in run.json, so that `gage resume` and a retry in the Prefect UI do the same again.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    config: str = identity("load", description="Path of a config file, or suite:NAME for a built-in suite.")
-    text: str | None = identity(
-        "load", None, description="The config itself as YAML; its relative paths start from the folder `config`."
-    )
-    store: str | None = scheduling(None, description="Where artifacts live: a folder or s3://bucket/prefix.")
-    output_dir: str | None = scheduling(None, description="Where run folders live; <store>/runs by default.")
-    run_id: str | None = scheduling(None, description="Name of the run; a fresh one by default.")
-    concurrency: int | None = scheduling(None, ge=1, description="Requests in flight, for every endpoint.")
-    max_samples: int | None = semantic("load", None, ge=1, description="At most this many rows of each dataset.")
-    sample_ids: tuple[str, ...] = semantic("preprocess", (), description="Only these samples.")
-    model_path: str | None = identity("infer", None, description="Path of the checkpoint, for engines that load one.")
-    overrides: tuple[str, ...] = semantic("load", (), description="Changes of the config as path=value.")
-    refresh: tuple[str, ...] = scheduling(
-        (), description=f"Stages to compute again although they are stored: {', '.join(STAGES)}."
-    )
-    resume: bool = scheduling(default=False, description="Go on with the run of that id.")
-    only_errors: bool = scheduling(default=False, description="Ask again only for rows that ended in an error.")
-
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> "RunOptions":
-        """Options from a flow's parameters, where a list left out is None.
+        """Options by name; None stands for an option that was not given.
 
         Raises:
             InputError: a value does not fit.
@@ -56,7 +124,7 @@ class RunOptions(BaseModel):
             return cls.model_validate(given)
         except ValidationError as error:
             problem = error.errors()[0]
-            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
+            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg'].rstrip('.')}.") from error
 
     def recorded(self) -> dict[str, Any]:
         """The options as run.json keeps them, locations made absolute: a run is resumed from any folder."""
@@ -74,6 +142,8 @@ class RunOptions(BaseModel):
         if self.text is not None:
             return Path(self.config)
         if self.config.startswith(SUITE_PREFIX):
+            from gage_eval.config.templates import suite_path
+
             return suite_path(self.config.removeprefix(SUITE_PREFIX)).parent
         return Path(self.config).parent
 
@@ -93,6 +163,7 @@ class Locations:
             InputError: the store's URL cannot name a store.
         """
         from gage_eval.settings import load_settings
+        from gage_eval.store import check_url
 
         settings = load_settings()
         url = store or settings.store
@@ -122,7 +193,7 @@ def own_root(store: str) -> str:
     return f"{store.rstrip('/')}/runs"
 
 
-def load(options: RunOptions, source: str | None = None) -> LoadedConfig:
+def load(options: RunOptions, source: str | None = None) -> "LoadedConfig":
     """The config the options name, with their changes and the environment's settings written into it.
 
     Args:
@@ -130,15 +201,12 @@ def load(options: RunOptions, source: str | None = None) -> LoadedConfig:
         source: how a config that the options hold as text is called in an error.
 
     Raises:
-        InputError: no such file or suite, it has problems, or a stage to refresh is none.
+        InputError: no such file or suite, or it has problems.
     """
+    from gage_eval.config.load import load_config, parse_config
+    from gage_eval.config.templates import load_suite
     from gage_eval.settings import load_settings
 
-    unknown = [stage for stage in options.refresh if stage not in STAGES]
-    if unknown:
-        raise InputError(
-            f"--refresh {unknown[0]}: no such stage. Stages: {', '.join(STAGES)}.{closest(unknown[0], STAGES)}"
-        )
     changes: dict[str, Any] = {
         "overrides": options.overrides,
         "max_samples": options.max_samples,

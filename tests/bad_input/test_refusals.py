@@ -87,7 +87,7 @@ def test_all_mistakes_of_a_config_are_named_at_once(gage: Command, config: Path)
         (("missing.yaml",), "no config file 'missing.yaml'. Did you mean 'sums.yaml'?"),
         (
             ("sums.yaml", "--refresh", "inferr"),
-            "--refresh inferr: no such stage. Stages: load, standardize, preprocess, support, infer, judge, auto_eval, "
+            "refresh: no stage 'inferr'. Stages: load, standardize, preprocess, support, infer, judge, auto_eval, "
             "report. Did you mean 'infer'?",
         ),
         (
