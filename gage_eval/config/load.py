@@ -133,6 +133,8 @@ def _resolve(document: Document, config: PipelineConfig, base_dir: Path) -> tupl
     resolved = resolve(config, base_dir)
     document.add(resolved.found)
     document.warnings += resolved.warnings
+    if "observability" in config.model_fields_set:
+        document.warnings.append("observability: has no effect yet; events.jsonl in the run's folder holds all events.")
     found, warnings = check_plugins(config, base_dir)
     document.add(found)
     document.warnings += warnings

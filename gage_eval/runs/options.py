@@ -124,7 +124,8 @@ class RunOptions(ExecutionOptions, ChangeOptions, DataOptions, OutputOptions, So
             return cls.model_validate(given)
         except ValidationError as error:
             problem = error.errors()[0]
-            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg'].rstrip('.')}.") from error
+            end = "" if problem["msg"].endswith(("?", ".")) else "."
+            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}{end}") from error
 
     def recorded(self) -> dict[str, Any]:
         """The options as run.json keeps them, locations made absolute: a run is resumed from any folder."""

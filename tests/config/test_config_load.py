@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from gage_eval.canonical import digest
-from gage_eval.config import LoadedConfig, load_config
+from gage_eval.config import LoadedConfig, load_config, parse_config
 from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import ConfigError, InputError
 
@@ -400,3 +400,8 @@ class TestTemplates:
         with pytest.raises(ConfigError) as caught:
             load_config_text(f"{self.TEXT}definition:\n  datasets: 5\n")
         assert "  line 5  definition.datasets: must be a list, not 5." in str(caught.value)
+
+
+def test_a_section_without_effect_says_so(small: Small) -> None:
+    (warning,) = parse_config(small(observability={"level": "DEBUG"}), base_dir=Path()).warnings
+    assert warning.startswith("observability: has no effect yet")
