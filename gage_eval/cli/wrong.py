@@ -98,13 +98,14 @@ def _said(one: "ExplainedAnswer") -> list[str]:
     if one.failure is not None:
         return [_short(one.failure, 2 * _LONG)]
     answer = one.answer or ""
-    quoted = f'"{_around(answer, one.extracted)}"' if answer.strip() else "an empty answer"
+    # Log-likelihoods and tool calls have no text.
+    quoted = f'"{_around(answer, one.extracted)}"' if answer.strip() else "an answer without text"
     if one.extracted is not None:
         said = [f"read {_short(one.extracted, _SHORT)} from {quoted}"]
     elif one.score_status == "unparsed":
         said = [f"read nothing from {quoted}"]
     else:
-        said = [f"answered {quoted}"]
+        said = [f"answered {quoted}" if answer.strip() else quoted]
     if one.status == "truncated":
         tokens = "" if one.completion_tokens is None else f" after {counted(one.completion_tokens, 'token')}"
         said.append(f"cut at the limit{tokens}")

@@ -159,6 +159,16 @@ def test_answers_that_are_only_in_the_logs_are_read(here: Path) -> None:
     assert gage_eval.open_run("first", store="store").responses().num_rows == len(answered)
 
 
+def test_a_stage_that_is_computed_again_shows_its_new_answers_and_not_the_stored_ones(here: Path) -> None:
+    assert len([row for row in run().rows() if row.responses]) == ROWS
+    write_config(here, limits={"tokens": 12})
+    options = RunOptions(config="mine.yaml", store="store", run_id="second", refresh=("infer",), concurrency=1)
+    with pytest.raises(BudgetSpent):
+        run_inline(options)
+    task = RunReader.open(Locations.at("store"), "second").task()
+    assert 0 < len([row for row in task.rows() if row.responses]) < ROWS
+
+
 def test_the_python_api_reads_rows_page_by_page(here: Path) -> None:
     opened = gage_eval.run("mine.yaml", store="store")
     assert [row.sample_id for row in opened.rows(start=4)] == ["s4", "s5"]
