@@ -138,7 +138,7 @@ def test_a_failed_run_says_what_is_missing() -> None:
     assert bad.status == "failed"
     with pytest.raises(InputError, match="gage resume bad"):
         bad.scores()
-    with pytest.raises(InputError, match="has not come to auto_eval"):
+    with pytest.raises(InputError, match="auto_eval of task 'sums' has not finished"):
         bad.samples()
     assert bad.responses().num_rows == ROWS
 

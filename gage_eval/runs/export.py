@@ -92,7 +92,7 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target) -> str:
 
 
 def _check(task: TaskReader) -> None:
-    """Refuse a task that has not come to its end: an export holds results, not half of them."""
+    """Refuse a task that has not finished: an export is whole."""
     for stage, output in (("infer", "responses"), ("auto_eval", "metrics"), ("report", "report")):
         task.artifact(stage, output)
 

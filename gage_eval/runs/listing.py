@@ -80,7 +80,7 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
 
 def run_remarks(stored: StoredRun) -> list[str]:
     """What to know and to do about a run whose numbers do not say it all."""
-    again = f"go on with it by {stored.folder.again}"
+    again = f"resume it: {stored.folder.again}"
     standing = stored.standing
     if standing == "killed":
         return [f"Its process was killed. What was computed is kept; {again}"]

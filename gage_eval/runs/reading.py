@@ -411,9 +411,5 @@ class TaskReader:
 
     def _missing(self, stage: str) -> InputError:
         if self._run is None:
-            return InputError(f"task '{self.task_id}' has not come to {stage}.")
-        stored = self._run.stored
-        return InputError(
-            f"task '{self.task_id}' of run {self._run.run_id} has not come to {stage} (the run is "
-            f"{stored.standing}); go on with it by {stored.folder.again}"
-        )
+            return InputError(f"{stage} of task '{self.task_id}' has not finished.")
+        return self._run.stored.unfinished(self.task_id, stage)

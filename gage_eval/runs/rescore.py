@@ -46,7 +46,7 @@ class Rescored:
         """Keep it as a run of its own beside the scored one: run.json, summary.json and report.html.
 
         Raises:
-            InputError: the scored run has not come to its end, or the run id is taken.
+            InputError: the scored run has not finished, or the run id is taken.
         """
         record = self.stored.record
         if record.status != "completed":
@@ -163,10 +163,7 @@ def _task(
 def _stored(stored: StoredRun, task_id: str, stage: Stage) -> StageResult:
     outputs = stored.outputs.get((task_id, stage))
     if outputs is None:
-        raise InputError(
-            f"task '{task_id}' of run {stored.run_id} has not come to {stage} (the run is {stored.standing}); go on "
-            f"with it by {stored.folder.again}"
-        )
+        raise stored.unfinished(task_id, stage)
     return StageResult(stage, task_id, "", outputs, cached=True)
 
 

@@ -72,19 +72,19 @@ class StoredRun:
         """What summary.json holds.
 
         Raises:
-            InputError: the run has not come to its end, or another version of gage-eval wrote it.
+            InputError: the run has not finished, or another version of gage-eval wrote the file.
         """
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
             raise InputError(
-                f"run {self.run_id} has no summary (it is {self.standing}); finish it by {self.folder.again}"
+                f"run {self.run_id} has no summary (it is {self.standing}); finish it: {self.folder.again}"
             )
         try:
             return Summary.model_validate(decode(data))
         except ValueError as error:
             raise InputError(
-                f"{self.folder.place(SUMMARY_FILE)} is no summary that gage-eval {__version__} can read; write it "
-                f"again by {self.folder.again}"
+                f"{self.folder.place(SUMMARY_FILE)} is not a summary that gage-eval {__version__} can read; write it "
+                f"again: {self.folder.again}"
             ) from error
 
     @property
@@ -96,6 +96,14 @@ class StoredRun:
     def outputs(self) -> dict[tuple[str, str], dict[str, str]]:
         """Artifact ids by (task id, stage) and output, of every stage that finished."""
         return {place: stage.outputs for place, stage in self.stages.items() if stage.outputs}
+
+    def unfinished(self, task_id: str, stage: str) -> InputError:
+        """The error that a stage of a task has not finished, with what to do about it."""
+        standing = self.standing
+        remedy = "wait until it has" if standing == "running" else f"resume it: {self.folder.again}"
+        return InputError(
+            f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {standing}); {remedy}"
+        )
 
     def silent_s(self, now: datetime | None = None) -> float:
         """Seconds since the run gave a sign of life."""

@@ -121,7 +121,7 @@ def test_a_run_under_way_shows_its_progress(gage: Gage, workspace: Path) -> None
 def test_a_run_without_a_sign_of_life_is_said_to_be_killed(gage: Gage, workspace: Path) -> None:
     under_way(workspace / ".gage" / "runs" / "gone", silent=timedelta(hours=5))
     said = gage("show", "gone").out
-    assert "No sign of life for about 5 h: it was probably killed; go on with it by gage resume gone" in said
+    assert "No sign of life for about 5 h: it was probably killed; resume it: gage resume gone" in said
     assert re.search(r"^infer +stopped +40/90 · 2 retried · 1 in error$", said, re.MULTILINE), "nothing is in flight"
     assert gage("show", "--json").json[0]["status"] == "silent"
 
@@ -180,7 +180,7 @@ def test_a_summary_nobody_can_read_does_not_hide_the_other_runs(
     assert scores["second"] is None
     said = gage("show", "second")
     assert said.code == 2
-    assert said.err.endswith(" by gage resume second\n")
+    assert said.err.endswith(": gage resume second\n")
     assert gage("resume", "second", "--inline").code == 0
     assert gage("show", "second").code == 0
 

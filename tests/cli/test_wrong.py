@@ -79,7 +79,10 @@ def test_errors_say_what_the_last_attempt_was_told(gage: Gage, workspace: Path) 
     assert lines[1].endswith("the dummy was told to fail")
     said = gage("show", "first", "--wrong")
     assert said.code == 2
-    assert "has not come to auto_eval (the run is failed)" in said.err
+    assert (
+        "auto_eval of task 'sums' has not finished in run first (the run is failed); resume it: gage resume first"
+        in said.err
+    )
 
 
 def test_nothing_wrong_is_said_in_one_line(gage: Gage) -> None:
@@ -153,7 +156,7 @@ def test_an_export_of_what_is_not_there_is_refused(gage: Gage, workspace: Path) 
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     said = gage("export", "first")
     assert said.code == 2
-    assert "has not come to auto_eval" in said.err
+    assert "auto_eval of task 'sums' has not finished" in said.err
     assert "gage resume first" in said.err
     assert "Did you mean 'samples_jsonl'?" in gage("export", "first", "--format", "sample_jsonl").err
     (workspace / "file").write_text("")

@@ -140,7 +140,7 @@ def test_a_stage_that_stopped_for_errors_is_read_as_far_as_it_got(here: Path) ->
     assert answer.failure is not None
     assert answer.failure.endswith("the dummy was told to fail")
     assert [row.scores for row in task.rows()] == [{}] * ROWS
-    with pytest.raises(InputError, match=r"has not come to auto_eval .* gage resume first"):
+    with pytest.raises(InputError, match=r"auto_eval of task 'sums' has not finished .* gage resume first"):
         task.measure()
 
 

@@ -93,7 +93,7 @@ def test_a_run_that_was_not_answered_is_refused(here: Path) -> None:
     write_config(here, metrics=["exact_match"], datasets=[{"dataset_id": "x", "params": {"path": "none.jsonl"}}])
     with pytest.raises(InputError):
         run_inline(RunOptions(config="mine.yaml", store="store", run_id="empty"))
-    with pytest.raises(InputError, match="has not come to standardize"):
+    with pytest.raises(InputError, match=r"standardize of task .* has not finished"):
         again("contains", run_id="empty")
 
 
