@@ -11,7 +11,7 @@ Every field of every config model and of the settings carries one mark:
 A test walks all models, changes one field at a time and asserts which stages computed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
@@ -79,13 +79,6 @@ def semantic_values(model: BaseModel, stage: Stage) -> dict[str, JsonValue]:
     if model.model_extra and getattr(type(model), "PASS_THROUGH", None) == stage:
         out.update({name: _plain(value) for name, value in model.model_extra.items()})
     return out
-
-
-def walk_fields(model: type[BaseModel]) -> Iterator[tuple[str, str, Stage | None]]:
-    """(field, mark, stage) of every field of a model class."""
-    for name in model.model_fields:
-        mark, stage = mark_of(model, name)
-        yield name, mark, stage
 
 
 def _plain(value: Any) -> JsonValue:

@@ -7,8 +7,8 @@ import yaml
 
 from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.errors import ConfigError, InputError
-from gage_eval.marks import walk_fields
 from gage_eval.settings import Settings, load_settings
+from tests.support.marked_fields import walk_fields
 
 
 def loaded(

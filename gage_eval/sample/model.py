@@ -222,15 +222,6 @@ class Sample(_Answered):
         return self
 
 
-def validate_record(record: Mapping[str, Any]) -> Sample:
-    """The record as a typed Sample in canonical form.
-
-    Raises:
-        RecordRejected: a rule of the contract is broken.
-    """
-    return Sample.model_validate(normalise_sample(record))
-
-
 def json_schema() -> dict[str, Any]:
     """JSON Schema of `Sample`, short forms included."""
     return Sample.model_json_schema()

@@ -7,7 +7,7 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import parse_config
 from gage_eval.errors import InputError
-from gage_eval.marks import walk_fields
+from tests.support.marked_fields import walk_fields
 
 
 def test_every_field_of_every_backend_carries_a_mark() -> None:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from gage_eval.config import LoadedConfig, models, parse_config
 from gage_eval.errors import ConfigError
-from gage_eval.marks import walk_fields
+from tests.support.marked_fields import walk_fields
 
 LOCAL = {"backend_id": "local", "type": "dummy"}
 OTHER = {"backend_id": "other", "type": "dummy"}

@@ -12,11 +12,12 @@ from pydantic import BaseModel
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
-from gage_eval.marks import STAGES, mark_of, walk_fields
+from gage_eval.marks import STAGES, mark_of
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import load
 from gage_eval.settings import Settings
+from tests.support.marked_fields import walk_fields
 
 # What makes no stage's key, so it has tests of its own below.
 _APART = {
