@@ -3,7 +3,7 @@
 `scored` and `unparsed` rows count, `unscored` rows do not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +40,13 @@ class Aggregations:
         default: of a key that has none of its own.
         by_key: of the others.
         component_keys: the key of a value in ``components`` where the config gave the value another name.
+        binary: the keys whose values the metric declares 0 or 1.
     """
 
     default: tuple[Aggregation, ...]
     by_key: Mapping[str, tuple[Aggregation, ...]]
     component_keys: Mapping[str, str]
+    binary: frozenset[str] = frozenset()
 
     def of(self, key: str) -> tuple[Aggregation, ...]:
         return self.by_key.get(key, self.default)
@@ -60,6 +62,7 @@ class Aggregations:
         return {
             "default": [one.identity() for one in self.default],
             "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
+            "binary": sorted(self.binary),
         }
 
 
@@ -69,6 +72,7 @@ def read_aggregations(
     by: Grouping,
     *,
     component_keys: Mapping[str, str] | None = None,
+    binary: Collection[str] = (),
 ) -> Aggregations:
     """The aggregations of these names.
 
@@ -84,6 +88,7 @@ def read_aggregations(
         tuple(find_aggregation(name) for name in names),
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
+        frozenset(binary),
     )
     for one in found.every:
         for field, given, takes in (
@@ -276,6 +281,7 @@ class _Series:
             self._weights.all[places] if grouping.weight else None,
             terms,
             self._categories.of(places) if self._wanted.categories else None,
+            key in self._wanted.how.binary,
         )
 
 

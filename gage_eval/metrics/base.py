@@ -109,6 +109,7 @@ def metric(
     libraries: Sequence[str] = (),
     normalized: bool = False,
     chosen_by: str | None = None,
+    binary: bool | Sequence[str] = False,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
 
@@ -126,6 +127,7 @@ def metric(
             with an official rule keep to that.
         chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
             without braces: ``hit@k`` for ``hit@{k}``.
+        binary: its numbers are always 0 or 1, or those of these keys are: their mean has Wilson's interval.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
     return metrics.register(
@@ -138,6 +140,7 @@ def metric(
         libraries=tuple(libraries),
         normalized=normalized,
         chosen_by=chosen_by,
+        binary=() if binary is False else values if binary is True else tuple(binary),
     )
 
 

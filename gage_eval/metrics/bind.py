@@ -406,7 +406,13 @@ def _aggregations(
         by_key = {keys[key]: name for key, name in by_key.items() if key in keys}
         if by.weight is not None and chosen == "mean" and not by_key:
             chosen = "weighted_mean"
-    return read_aggregations([chosen] if isinstance(chosen, str) else chosen, by_key, by, component_keys=component_keys)
+    return read_aggregations(
+        [chosen] if isinstance(chosen, str) else chosen,
+        by_key,
+        by,
+        component_keys=component_keys,
+        binary=[keys[key] for key in definition.plugin.info.get("binary", ()) if key in keys],
+    )
 
 
 def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:

@@ -42,6 +42,29 @@ def test_other_values_have_students_interval() -> None:
     assert (row["ci_low"], row["ci_high"]) == t_interval(4.0, row["stderr"], 2)
 
 
+@pytest.mark.parametrize("label", ["x", "1"])
+def test_continuous_values_that_are_all_equal_have_no_interval(label: str) -> None:
+    """All F1 of four answers are 0, or 1: that says nothing about how far F1 spreads."""
+    bound = bind("token_f1")
+    table = _table(bound, [(row, 0, label) for row in range(4)])
+    f1, exact = bound.aggregate([table], {})
+    assert (f1["value"], f1["stderr"]) == (float(label == "1"), 0.0)
+    assert (f1["interval"], f1["ci_low"], f1["ci_high"]) == (None, None, None)
+    assert (exact["interval"], exact["value"]) == ("wilson", f1["value"])
+
+
+def test_continuous_values_that_happen_to_be_zero_and_one_have_students_interval() -> None:
+    bound = bind("token_f1")
+    f1, _ = bound.aggregate([_table(bound, [(0, 0, "1"), (1, 0, "x"), (2, 0, "1")])], {})
+    assert f1["interval"] == "t"
+
+
+def test_a_renamed_number_keeps_what_its_metric_declares() -> None:
+    bound = bind("exact_match", value_key="hits")
+    row = _one(bound, [_table(bound, [(0, 0, "1"), (1, 0, "1")])])
+    assert (row["value_key"], row["interval"]) == ("hits", "wilson")
+
+
 def test_replicates_are_reduced_to_their_mean_before_anything_else() -> None:
     bound = bind("exact_match")
     table = _table(bound, [(0, 0, "1"), (0, 1, "1"), (0, 2, "0"), (0, 3, "0"), (1, 0, "1")])

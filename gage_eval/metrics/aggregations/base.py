@@ -66,11 +66,13 @@ class Samples:
         values: in the order of the samples' rows.
         clusters: a number for the cluster of each; None without clusters.
         weights: None without weights.
+        binary: every value can only be 0 or 1, or a share of such replicates.
     """
 
     values: Floats
     clusters: Ints | None = None
     weights: Floats | None = None
+    binary: bool = False
 
 
 def one_each(row_index: Ints) -> bool:
@@ -89,6 +91,7 @@ class Counted:
         weights: of each row's sample; None without a weight field.
         terms: rows × numbers, from ``components[value key]``; NaN in rows without. Only for ``terms=True``.
         categories: what each answer was read as. Only for ``categories=True``.
+        binary: the metric declares that the values are 0 or 1.
     """
 
     row_index: Ints
@@ -97,30 +100,41 @@ class Counted:
     weights: Floats | None = None
     terms: Floats | None = None
     categories: Sequence[str | None] | None = None
+    binary: bool = False
 
     @cached_property
     def samples(self) -> Samples:
         """The mean of each sample's replicates."""
         if one_each(self.row_index):
-            return Samples(self.values, self.clusters, self.weights)
+            return Samples(self.values, self.clusters, self.weights, self.binary)
         _, first = np.unique(self.row_index, return_index=True)
-        return self._samples(reduce_replicates(self.row_index, self.values), first)
+        return self._samples(reduce_replicates(self.row_index, self.values), first, binary=self.binary)
 
-    def reduced(self, reduce: Callable[[Floats], float | None]) -> Samples:
-        """Each sample's replicates made one value; samples where that is None are left out."""
+    def reduced(self, reduce: Callable[[Floats], float | None], *, binary: bool | None = None) -> Samples:
+        """Each sample's replicates made one value; samples where that is None are left out.
+
+        Args:
+            reduce: the replicates' values to one.
+            binary: whether that is 0 or 1 for a single replicate; as the metric's values by default.
+        """
         _, first, inverse, counts = np.unique(
             self.row_index, return_index=True, return_inverse=True, return_counts=True
         )
         groups = np.split(self.values[np.argsort(inverse, kind="stable")], np.cumsum(counts)[:-1])
         reduced = [reduce(group) for group in groups] if len(first) else []
         kept = np.array([value is not None for value in reduced], bool)
-        return self._samples(np.array([value for value in reduced if value is not None], np.float64), first[kept])
+        return self._samples(
+            np.array([value for value in reduced if value is not None], np.float64),
+            first[kept],
+            binary=self.binary if binary is None else binary,
+        )
 
-    def _samples(self, values: Floats, first: Ints) -> Samples:
+    def _samples(self, values: Floats, first: Ints, *, binary: bool) -> Samples:
         return Samples(
             values,
             None if self.clusters is None else self.clusters[first],
             None if self.weights is None else self.weights[first],
+            binary,
         )
 
 
@@ -246,8 +260,8 @@ def find_aggregation(name: str) -> Aggregation:
 def mean_of(samples: Samples) -> Aggregate:
     """The mean over samples with its standard error and interval.
 
-    Wilson's interval when every value is 0 or 1, else Student's; with clusters both have C−1 degrees of
-    freedom.
+    Wilson's interval where the values are declared 0 or 1 and each is, else Student's; with clusters both have C−1
+    degrees of freedom. Values that are all equal have no Student's interval: how far they spread is not known.
     """
     values, clusters = samples.values, samples.clusters
     average, stderr = mean_stderr(values)
@@ -255,11 +269,11 @@ def mean_of(samples: Samples) -> Aggregate:
         return Aggregate(None, samples=0)
     count = len(values)
     freedom = count - 1
-    shares = bool(np.isin(values, (0.0, 1.0)).all())
+    shares = samples.binary and bool(np.isin(values, (0.0, 1.0)).all())
     if clusters is not None:
         stderr, freedom = clustered_stderr(values, clusters), len(np.unique(clusters)) - 1
     if not shares:
-        interval = t_interval(average, stderr, freedom)
+        interval = t_interval(average, stderr, freedom) if stderr else None
     elif clusters is None:
         interval = wilson_interval(float(values.sum()), count)
     else:

@@ -9,9 +9,9 @@ from gage_eval.stats import mean_stderr, quantile, quantile_interval
 _MOST_CATEGORIES = 1000
 
 
-@aggregation("mean", version=2, clusters=True)
+@aggregation("mean", version=3, clusters=True)
 def mean(rows: Counted) -> Aggregate:
-    """The mean; Wilson's interval when every value is 0 or 1, else Student's."""
+    """The mean; Wilson's interval for values that the metric declares 0 or 1, else Student's."""
     return mean_of(rows.samples)
 
 

@@ -10,37 +10,37 @@ from gage_eval.metrics.aggregations.base import Aggregate, Counted, Floats, aggr
 from gage_eval.stats import at_least_k, majority_value, modal_value, pass_at_k, pass_hat_k
 
 
-@aggregation("pass@{k}", version=1, clusters=True)
+@aggregation("pass@{k}", version=2, clusters=True)
 def pass_at(rows: Counted, *, k: int) -> Aggregate:
     """The chance that one of k answers is right: 1 − C(n−c, k)/C(n, k) a sample (HumanEval)."""
-    return mean_of(rows.reduced(lambda values: pass_at_k(len(values), _right(values), k)))
+    return mean_of(rows.reduced(lambda values: pass_at_k(len(values), _right(values), k), binary=True))
 
 
-@aggregation("pass^{k}", version=1, clusters=True)
+@aggregation("pass^{k}", version=2, clusters=True)
 def pass_hat(rows: Counted, *, k: int) -> Aggregate:
     """The chance that all of k answers are right: C(c, k)/C(n, k) a sample (τ-bench)."""
-    return mean_of(rows.reduced(lambda values: pass_hat_k(len(values), _right(values), k)))
+    return mean_of(rows.reduced(lambda values: pass_hat_k(len(values), _right(values), k), binary=True))
 
 
-@aggregation("at_least@{k}", version=1, clusters=True)
+@aggregation("at_least@{k}", version=2, clusters=True)
 def at_least(rows: Counted, *, k: int) -> Aggregate:
     """The share of samples with k or more right answers."""
-    return mean_of(rows.reduced(lambda values: at_least_k(len(values), _right(values), k)))
+    return mean_of(rows.reduced(lambda values: at_least_k(len(values), _right(values), k), binary=True))
 
 
-@aggregation("best", version=1, clusters=True)
+@aggregation("best", version=2, clusters=True)
 def best(rows: Counted) -> Aggregate:
     """The mean of each sample's best replicate."""
     return mean_of(rows.reduced(lambda values: float(values.max())))
 
 
-@aggregation("mode", version=1, clusters=True)
+@aggregation("mode", version=2, clusters=True)
 def mode(rows: Counted) -> Aggregate:
     """The mean of each sample's most frequent value, the first of those equally frequent."""
     return mean_of(rows.reduced(lambda values: modal_value(values.tolist())))
 
 
-@aggregation("majority", version=1, clusters=True)
+@aggregation("majority", version=2, clusters=True)
 def majority(rows: Counted) -> Aggregate:
     """The mean of the value more than half of a sample's replicates have; samples without one are left out."""
     return mean_of(rows.reduced(lambda values: majority_value(values.tolist())))

@@ -25,6 +25,7 @@ Tolerance: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
     "number",
     value=("{name}_within_tol", "{name}_exact", "{name}_abs_error"),
     aggregate="mean",
+    binary=("{name}_within_tol", "{name}_exact"),
     version=2,
     normalized=True,
 )
@@ -62,6 +63,7 @@ def number(
     "list",
     value=("{name}_precision", "{name}_recall", "{name}_f1", "{name}_exact"),
     aggregate="mean",
+    binary=("{name}_exact",),
     version=1,
     normalized=True,
 )

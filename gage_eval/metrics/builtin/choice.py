@@ -10,6 +10,7 @@ from gage_eval.metrics.choices import LETTERS, choose, option_texts
     "multi_choice_accuracy",
     value="acc",
     aggregate="mean",
+    binary=True,
     version=1,
     fields={"reference": "sample.metadata.correct_choice"},
 )

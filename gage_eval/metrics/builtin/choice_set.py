@@ -8,7 +8,7 @@ from gage_eval.metrics.base import Score, metric
 _ONLY_LETTERS = re.compile(r"(?:[\s,;/&+.()\[\]*、，]|\band\b)*", re.IGNORECASE)
 
 
-@metric("choice_set", value="acc", aggregate="mean", version=1)
+@metric("choice_set", value="acc", aggregate="mean", binary=True, version=1)
 def choice_set(prediction: str, reference: str, *, letters: str = "ABCDEFGHIJ") -> Score:
     """1 when the answer names all right options and no other, else 0.
 

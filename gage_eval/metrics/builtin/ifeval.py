@@ -11,6 +11,7 @@ from gage_eval.metrics.ifeval import follow
     "ifeval",
     value=("prompt_strict", "inst_strict", "prompt_loose", "inst_loose"),
     aggregate={"inst_strict": "ratio", "inst_loose": "ratio"},
+    binary=("prompt_strict", "prompt_loose"),
     version=1,
     fields={"instructions": "sample.instruction_id_list", "arguments": "sample.kwargs"},
     libraries=("langdetect",),

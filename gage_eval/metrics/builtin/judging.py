@@ -7,7 +7,7 @@ from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.filters.extract import rating
 
 
-@metric("judge_threshold", value="score", aggregate="mean", version=2)
+@metric("judge_threshold", value="score", aggregate="mean", binary=True, version=2)
 def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     """1 when the judge's score is at least ``threshold``, else 0.
 

@@ -21,7 +21,7 @@ _MIXED = re.compile(rf"([-+]?)(\d{{0,15}}(?:\.\d{{1,15}})?)([{''.join(_FRACTIONS
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 
 
-@metric("match", value="score", aggregate="mean", version=1)
+@metric("match", value="score", aggregate="mean", binary=True, version=1)
 def match(
     prediction: str,
     answers: Sequence[str],
@@ -45,7 +45,7 @@ def match(
     return Score(0.0, extracted=extracted)
 
 
-@metric("pattern", value="score", aggregate="mean", version=1)
+@metric("pattern", value="score", aggregate="mean", binary=True, version=1)
 def pattern(
     prediction: str,
     answers: Sequence[str],

@@ -8,7 +8,7 @@ from gage_eval.metrics.math_rules import hendrycks_equal, prm800k_equal
 _RULES = {"hendrycks": hendrycks_equal, "prm800k": prm800k_equal}
 
 
-@metric("math_equivalence", value="score", aggregate="mean", version=2, libraries=("mpmath", "pylatexenc"))
+@metric("math_equivalence", value="score", aggregate="mean", binary=True, version=2, libraries=("mpmath", "pylatexenc"))
 def math_equivalence(prediction: str, reference: str, *, rule: Literal["hendrycks", "prm800k"] = "hendrycks") -> Score:
     r"""1 when answer and reference are the same in LaTeX by a published rule, else 0.
 

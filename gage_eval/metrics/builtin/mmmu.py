@@ -13,6 +13,7 @@ from gage_eval.metrics.mmmu_rules import open_is_right, read_choice, read_open
     "mmmu_accuracy",
     value="acc",
     aggregate="mean",
+    binary=True,
     version=1,
     fields={
         "answers": "sample.metadata.answers",

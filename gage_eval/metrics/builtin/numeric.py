@@ -11,7 +11,7 @@ from gage_eval.metrics.numbers import exact, first_number, last_number
 Bounds: TypeAlias = Annotated[Sequence[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=2, max_length=2)]
 
 
-@metric("numeric_match", value="score", aggregate="mean", version=1, normalized=True)
+@metric("numeric_match", value="score", aggregate="mean", binary=True, version=1, normalized=True)
 def numeric_match(
     prediction: str,
     reference: str,

@@ -19,6 +19,7 @@ _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
     value=("mrr", "hit@{k}"),
     chosen_by="metric_type",
     aggregate="mean",
+    binary=("hit@{k}",),
     version=1,
     fields={"targets": "sample.targets"},
 )

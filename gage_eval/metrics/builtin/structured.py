@@ -14,7 +14,7 @@ from gage_eval.metrics.json_text import find_json, read_json
 _MOST_ERRORS = 3
 
 
-@metric("json_valid", value="score", aggregate="mean", version=2)
+@metric("json_valid", value="score", aggregate="mean", binary=True, version=2)
 def json_valid(prediction: str, *, extract: bool = False) -> Score:
     """1 when the answer is JSON and nothing else, else 0; with ``extract`` when it holds a JSON object or list.
 
@@ -33,6 +33,7 @@ def json_valid(prediction: str, *, extract: bool = False) -> Score:
     "json_schema",
     value="score",
     aggregate="mean",
+    binary=True,
     version=2,
     fields={"sample_schema": "sample.metadata.json_schema"},
     libraries=("jsonschema",),

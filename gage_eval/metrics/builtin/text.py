@@ -13,7 +13,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_DIGITS = str.maketrans("", "", string.digits)
 
 
-@metric("exact_match", value="score", aggregate="mean", version=2, normalized=True)
+@metric("exact_match", value="score", aggregate="mean", binary=True, version=2, normalized=True)
 def exact_match(
     prediction: str,
     reference: str,
@@ -45,7 +45,7 @@ def exact_match(
     ) == normalise_text(reference, case_sensitive=case_sensitive, strip=False, collapse_whitespace=collapse_whitespace)
 
 
-@metric("contains", value="score", aggregate="mean", version=1, normalized=True)
+@metric("contains", value="score", aggregate="mean", binary=True, version=1, normalized=True)
 def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool:
     """1 when the reference occurs in the answer, white space collapsed and both lowered; an empty one never does."""
     wanted = normalise_text(reference, case_sensitive=case_sensitive, collapse_whitespace=True)
@@ -54,7 +54,7 @@ def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -
     return wanted in normalise_text(prediction, case_sensitive=case_sensitive, collapse_whitespace=True)
 
 
-@metric("regex_match", value="score", aggregate="mean", version=2, set_by={"text": "target_field"})
+@metric("regex_match", value="score", aggregate="mean", binary=True, version=2, set_by={"text": "target_field"})
 def regex_match(text: str, *, pattern: PatternText) -> bool:
     """1 when the pattern is found anywhere in the field, else 0.
 

@@ -18,7 +18,7 @@ _FIELDS = {
 }
 
 
-@metric("tool_call_match", value="score", aggregate="mean", version=1, fields=_FIELDS)
+@metric("tool_call_match", value="score", aggregate="mean", binary=True, version=1, fields=_FIELDS)
 def tool_call_match(
     golden: JsonValue,
     tool_calls: JsonValue = None,
@@ -46,6 +46,7 @@ def tool_call_match(
     "trajectory_match",
     value=("exact", "in_order", "any_order", "precision", "recall"),
     aggregate="mean",
+    binary=("exact", "in_order", "any_order"),
     version=1,
     fields=_FIELDS,
 )
