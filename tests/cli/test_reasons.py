@@ -35,9 +35,18 @@ class Judge:
             raise ValueError("the judge is ill")
         if "shy" in text:
             return {"status": "refused", "answer": "I would rather not."}
+        if "garbled" in text:
+            return "SCORE: one"
         return "Hm." if "silent" in text else "SCORE: 1"
 '''
 METRIC = """
+from gage_eval.metrics import Verdict
+
+
+def rating(text: str) -> Verdict | None:
+    return Verdict(score=float(text.removeprefix("SCORE: "))) if text.startswith("SCORE") else None
+
+
 def picky(prediction: str, reference: str) -> float:
     if reference == "3":
         raise ValueError("not a three, please")
@@ -52,6 +61,7 @@ RECORDS: list[dict[str, Any]] = [
     {"id": "broken", "label": "2"},
     {"id": "shy", "label": "2"},
     {"id": "silent", "label": "none"},
+    {"id": "garbled", "label": "2"},
     {"id": "odd", "label": "2", "eval_config": {"judge": {"prompt_id": "gone"}}},
     {"id": "typo", "label": "2", "eval_config": {"metrics": {"numeric_match": {"tolerence": 1}}}},
     {"id": "rich", "label": "2", "metadata": {"hint": "2"}},
@@ -65,7 +75,13 @@ CONFIG: dict[str, Any] = {
     "prompts": [{"prompt_id": "rate", "template": "Rate {{ sample.id }}: {{ model_answer }}"}],
     "role_adapters": [
         {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model"},
-        {"adapter_id": "judge", "role_type": "judge_model", "backend_id": "judge", "prompt_id": "rate"},
+        {
+            "adapter_id": "judge",
+            "role_type": "judge_model",
+            "backend_id": "judge",
+            "prompt_id": "rate",
+            "verdict_parser": "mine.py:rating",
+        },
     ],
     "metrics": [
         "exact_match",
