@@ -24,6 +24,7 @@ from gage_eval.files import local_path
 before_foreign_code: list[Callable[[], None]] = []
 
 _LONGEST = 300
+_FILE_MODULE = "gage_eval_plugin_"
 _lock = RLock()
 # Plug-in files by path: the hash of the text that was run, and its module.
 _files: dict[Path, tuple[str, ModuleType]] = {}
@@ -83,6 +84,11 @@ def without_folders(name: str) -> str:
 def is_path(name: str) -> bool:
     """Whether a plug-in is named by where its code is."""
     return ":" in name or ("." in name and not name.startswith("."))
+
+
+def is_in_file(obj: Any) -> bool:
+    """Whether a function or class is in a file that a config names."""
+    return str(getattr(obj, "__module__", None)).startswith(_FILE_MODULE)
 
 
 def place_of(obj: Any, name: str) -> str:
@@ -151,7 +157,7 @@ def _run_file(file: Path, path: str) -> ModuleType:
     known = _files.get(where)
     if known is not None and known[0] == text_hash:
         return known[1]
-    spec = importlib.util.spec_from_file_location(f"gage_eval_plugin_{digest(str(where))[:12]}", where)
+    spec = importlib.util.spec_from_file_location(f"{_FILE_MODULE}{digest(str(where))[:12]}", where)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     # Known by name while it runs: dataclasses look their module up, and so does the origin of what it registers.

@@ -18,6 +18,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.foreign import (
     about_to_import,
+    is_in_file,
     is_path,
     load_object,
     origin_of_module,
@@ -111,6 +112,8 @@ class Registry(Generic[T]):
         self.protocol = protocol
         self._package = package
         self._plugins: dict[str, Plugin[T]] = {}
+        # Those in files whose name another file has taken since.
+        self._of_files: list[Plugin[T]] = []
         self._filled = False
 
     def register(self, name: str, *, version: int = 1, **info: Any) -> Callable[[T], T]:
@@ -123,14 +126,17 @@ class Registry(Generic[T]):
 
         def decorate(obj: T) -> T:
             known = self._plugins.get(name)
-            if known is not None and _where(known.obj) != _where(obj):
+            # Configs name plug-ins in files by their path: files of several configs may register the same name.
+            in_files = known is not None and is_in_file(known.obj) and is_in_file(obj)
+            if known is not None and not in_files and _where(known.obj) != _where(obj):
                 raise ValueError(f"{self.kind}: two plug-ins are named '{name}': {_where(known.obj)} and {_where(obj)}")
             module = getattr(obj, "__module__", None) or ""
             builtin = module.split(".")[0] == "gage_eval"
             origin = "builtin" if builtin else origin_of_module(module)
-            self._plugins[name] = self._checked(
-                Plugin(self.kind, name, obj, version, _summary(obj), origin, dict(info))
-            )
+            plugin = self._checked(Plugin(self.kind, name, obj, version, _summary(obj), origin, dict(info)))
+            if known is not None and _where(known.obj) != _where(obj):
+                self._of_files.append(known)
+            self._plugins[name] = plugin
             return obj
 
         return decorate
@@ -157,6 +163,11 @@ class Registry(Generic[T]):
         """The plug-in of that name when it is built in, or was used before: nothing installed is searched for it."""
         self._fill()
         return self._plugins.get(name)
+
+    def of(self, obj: Any) -> Plugin[T] | None:
+        """The plug-in that was registered for a function or class; None for one that only a path names."""
+        registered = (*self._plugins.values(), *reversed(self._of_files))
+        return next((plugin for plugin in registered if plugin.obj is obj), None)
 
     def names(self) -> list[str]:
         """All known names, sorted; entry points are listed without importing them."""
@@ -193,7 +204,7 @@ class Registry(Generic[T]):
 
     def _by_path(self, name: str) -> Plugin[T]:
         obj, origin = load_object(name)
-        known = next((plugin for plugin in self._plugins.values() if plugin.obj is obj), None)
+        known = self.of(obj)
         if known is not None:
             return known
         shown = without_folders(name)

@@ -217,7 +217,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""
-        known = registry.backends.loaded(self.type)
+        known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)
         # A class that only a config names is in no registry; keys hold its plug-in beside this.
         backend = known.identity() if known is not None else self.type
         return {"backend": backend, "config": semantic_values(self.config, "infer")}

@@ -96,6 +96,7 @@ class _Checker:
             self.found += plain_words(error, backend.config, model, (*loc, "config"))
         except InputError as error:
             self.found.append(ConfigProblem((*loc, "type"), str(error), error))
+            return
         if "config" not in plugin.info:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)

@@ -1,5 +1,6 @@
 """judge: responses → judgments, through a judge model's prompt and a parser of its verdict."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from gage_eval.stages.generation import check_errors, generate
 from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
 from gage_eval.tables import JUDGMENTS
+
+_log = logging.getLogger(__name__)
 
 
 def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
@@ -42,6 +45,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         return
     verdicts = _ask(run, spec)
     samples = run.input("samples")
+    failed: str | None = None
     for part in run.input("prepared").parts:
         refused = {}
         if samples.counts.get(COLUMN):
@@ -51,9 +55,12 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
             for answers, parser in verdicts
             for row in answers.read(part.index).to_pylist()
         ]
+        failed = failed or next((row["explanation"] for row in rows if row["reason"] == "parser_failed"), None)
         if len(verdicts) > 1:
             rows.sort(key=lambda row: (row["row_index"], row["replicate"]))
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
+    if failed is not None:
+        _log.warning("%s; such rows have no verdict", failed.rstrip("."))
     statuses = {name: sum(answers.counts[name] for answers, _ in verdicts) for name in RESPONSE_STATUSES}
     run.commit(JUDGMENTS, complete=all(answers.complete for answers, _ in verdicts), counts=statuses)
 

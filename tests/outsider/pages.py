@@ -1,0 +1,25 @@
+"""The files and commands of a page of the documentation."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[2] / "docs" / "plugins"
+
+_FILE = re.compile(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def write_files(page: str, folder: Path) -> None:
+    """Save the files of a page where it says so."""
+    found = _FILE.findall((DOCS / page).read_text(encoding="utf-8"))
+    assert found, f"{page} has no files"
+    for name, text in found:
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def commands(page: str) -> list[list[str]]:
+    """The arguments of each ``gage`` command of a page."""
+    (block,) = _COMMANDS.findall((DOCS / page).read_text(encoding="utf-8"))
+    lines = [line.split() for line in block.splitlines()]
+    assert all(line[0] == "gage" for line in lines)
+    return [line[1:] for line in lines]
