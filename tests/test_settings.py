@@ -123,7 +123,7 @@ class TestWhereTheConfigLeavesItUnset:
 
     def test_what_the_environment_does_not_say_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         (task,) = loaded({}, monkeypatch, task={}).config.tasks
-        assert task.model_fields_set == {"task_id", "dataset_id", "steps", "adapter_id"}
+        assert not {"max_samples", "shuffle", "shuffle_seed"} & task.model_fields_set
 
     def test_threads_are_the_concurrency_of_backends_that_say_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         said = [

@@ -35,6 +35,7 @@ class BackendContext:
         media_file: the file that holds them, None where there is none on this machine.
         env: environment variables, for ``env:NAME`` references and proxies.
         secrets: value of a ``block:name`` reference; None without a Prefect API.
+        built: the backends built with it, by what they are, so that each is built once; None builds anew each time.
     """
 
     base_dir: Path = field(default_factory=Path)
@@ -42,6 +43,7 @@ class BackendContext:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     secrets: Callable[[str], str] | None = None
     media_file: Callable[[str], Path | None] = lambda url: None
+    built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
 
     def secret(self, reference: str) -> str:
         """The value behind ``env:NAME`` or ``block:name``.

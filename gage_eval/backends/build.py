@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gage_eval import registry
 from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.guarded import GuardedBackend
+from gage_eval.canonical import digest
 from gage_eval.errors import InputError
 from gage_eval.foreign import PluginError, told, without_folders
 
@@ -41,10 +42,31 @@ def config_model(type_: str) -> type[BackendConfig]:
 def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context: BackendContext) -> Backend:
     """A backend that is not open yet; enough for its identity and its request bodies.
 
+    With a context that keeps what it built, the same config gets the same backend.
+
     Raises:
         InputError: there is no such backend, or its config is wrong; the message names each field.
     """
     parsed = config if isinstance(config, BackendConfig) else parse_config(type_, config)
+    if context.built is None:
+        return _new(type_, parsed, context)
+    key = _what(type_, parsed)
+    known = context.built.get(key)
+    # Two threads that build the same at once take one of the two.
+    return known if known is not None else context.built.setdefault(key, _new(type_, parsed, context))
+
+
+def forget_backend(type_: str, config: BackendConfig, context: BackendContext) -> None:
+    """Have `build_backend` build this one anew."""
+    if context.built is not None:
+        context.built.pop(_what(type_, config), None)
+
+
+def _what(type_: str, config: BackendConfig) -> str:
+    return digest([type_, config.model_dump(mode="json")])
+
+
+def _new(type_: str, parsed: BackendConfig, context: BackendContext) -> Backend:
     plugin = registry.backends.get(type_)
     if plugin.is_builtin:
         backend: Backend = plugin.obj(parsed, context)

@@ -26,14 +26,15 @@ _CAPABILITIES: Mapping[str, str] = {
 }
 
 
-def check_fit(config: PipelineConfig, resolved: Resolved, base_dir: Path) -> Iterator[ConfigProblem]:
+def check_fit(config: PipelineConfig, resolved: Resolved, context: BackendContext) -> Iterator[ConfigProblem]:
     """What does not fit.
 
     Args:
         config: a valid config.
         resolved: its cross-references, as far as they lead somewhere.
-        base_dir: the folder that relative paths of the config start from.
+        context: what backends are built with; its folder is what relative paths of the config start from.
     """
+    base_dir = context.base_dir
     for index, dataset in enumerate(config.datasets):
         root = dataset.params.content_root
         if root is not None and not _is_folder(root, base_dir):
@@ -43,13 +44,13 @@ def check_fit(config: PipelineConfig, resolved: Resolved, base_dir: Path) -> Ite
         loc: Loc = ("role_adapters", index)
         role = resolved.roles.get(adapter.adapter_id)
         if role is not None:
-            yield from _capabilities((*loc, "capabilities"), adapter, role.backend, base_dir)
+            yield from _capabilities((*loc, "capabilities"), adapter, role.backend, context)
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path)
     for at, task in resolved.tasks.items():
-        yield from _mode(("tasks", at, "mode"), task, base_dir)
+        yield from _mode(("tasks", at, "mode"), task, context)
         number = next(place for place, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
-        yield from _positions(("tasks", at), ("datasets", number, "params"), task, base_dir)
+        yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
 
@@ -74,23 +75,23 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
             yield ConfigProblem(("prompts", index), str(error))
 
 
-def _can(backend: BackendEntry, base_dir: Path) -> frozenset[str] | None:
+def _can(backend: BackendEntry, context: BackendContext) -> frozenset[str] | None:
     """What a backend with its config can do; None where it does not say, or cannot be built."""
-    return getattr(_built(backend, base_dir), "capabilities", None)
+    return getattr(_built(backend, context), "capabilities", None)
 
 
-def _built(backend: BackendEntry, base_dir: Path) -> object:
+def _built(backend: BackendEntry, context: BackendContext) -> object:
     """A backend with its config; None where it cannot be built, which is said where it is named."""
     try:
-        return build_backend(backend.type, backend.config, BackendContext(base_dir))
+        return build_backend(backend.type, backend.config, context)
     except InputError:
         return None
 
 
-def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProblem]:
+def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
     """A kind of requests that the model's backend cannot answer."""
     backend, mode = task.dut.backend, task.task.mode
-    has = _can(backend, base_dir)
+    has = _can(backend, context)
     if has is not None and mode not in has:
         can = ", ".join(sorted(has))
         yield ConfigProblem(
@@ -100,7 +101,7 @@ def _mode(loc: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProble
         )
 
 
-def _positions(at: Loc, dataset: Loc, task: ResolvedTask, base_dir: Path) -> Iterator[ConfigProblem]:
+def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
     """A choice or order of rows under a backend that pairs its answers with rows by their position."""
     given = task.dataset.params
     moved = [(*dataset, name) for name in ("filter", "sample") if getattr(given, name) is not None]
@@ -110,7 +111,7 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, base_dir: Path) -> Ite
         return
     (*_, change) = loc = moved[0]
     for role in (task.dut, task.judge, task.support, *task.other_judges):
-        if role is not None and getattr(_built(role.backend, base_dir), "matches_positions", False):
+        if role is not None and getattr(_built(role.backend, context), "matches_positions", False):
             yield ConfigProblem(
                 loc,
                 f"backend '{role.backend.backend_id}' matches rows by position (match: row), which {change} changes. "
@@ -120,10 +121,10 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, base_dir: Path) -> Ite
 
 
 def _capabilities(
-    loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, base_dir: Path
+    loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, context: BackendContext
 ) -> Iterator[ConfigProblem]:
     """What an adapter says it needs and its backend cannot do."""
-    has = _can(backend, base_dir)
+    has = _can(backend, context)
     for place, name in enumerate(adapter.capabilities):
         needed = _CAPABILITIES.get(name)
         if needed is None:

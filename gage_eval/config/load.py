@@ -5,10 +5,11 @@ A mistake at one place does not hide those at other places; what follows from a 
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
 from gage_eval.config import yaml_lines
 from gage_eval.config.document import Document, Origin
@@ -17,15 +18,17 @@ from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import fill
 from gage_eval.config.located import located
 from gage_eval.config.merge import merge_template
+from gage_eval.config.metrics import BoundMetrics, bind_metrics
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.config.resolve import ResolvedTask, resolve
+from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_implied_tasks
 from gage_eval.config.validate import validate
 from gage_eval.errors import InputError, closest
+from gage_eval.metrics import BoundMetric
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -37,6 +40,8 @@ class LoadedConfig:
     Attributes:
         config: what it says, with everything written out that the command line, the environment and the rules give.
         tasks: its tasks with all they refer to.
+        metrics: the metrics of each task, bound, by the task's id.
+        context: what the backends may ask of their surroundings; it holds those that were built.
         text: the file as it stands, placeholders as written: this is what a run keeps.
         source: the file, as it was named.
         digest: sha256 of the canonical form of ``config``.
@@ -48,6 +53,8 @@ class LoadedConfig:
 
     config: PipelineConfig
     tasks: tuple[ResolvedTask, ...]
+    metrics: Mapping[str, tuple[BoundMetric, ...]]
+    context: BackendContext
     text: str
     source: str
     digest: str
@@ -64,6 +71,7 @@ def load_config(
     max_samples: int | None = None,
     model_path: str | None = None,
     settings: Mapping[str, Given] | None = None,
+    context: BackendContext | None = None,
 ) -> LoadedConfig:
     """Read and check a PipelineConfig, or the definition of a BuiltinTemplate.
 
@@ -73,6 +81,7 @@ def load_config(
         overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
         max_samples: at most so many samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
+        context: what backends may ask of their surroundings; its folder is the config's.
         settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
 
     Raises:
@@ -89,6 +98,7 @@ def load_config(
         max_samples=max_samples,
         model_path=model_path,
         settings=settings,
+        context=context,
     )
 
 
@@ -102,6 +112,7 @@ def parse_config(
     max_samples: int | None = None,
     model_path: str | None = None,
     settings: Mapping[str, Given] | None = None,
+    context: BackendContext | None = None,
 ) -> LoadedConfig:
     """`load_config` for a text that is in memory; the arguments and errors are the same."""
     folder = base_dir or Path()
@@ -112,13 +123,18 @@ def parse_config(
     set_from_environment(document, settings or {})
     apply_rules(document)
     config = validate(document)
-    here = None if config is None else located(config, folder)
-    tasks = () if here is None else _resolve(document, here, folder)
-    if config is None or here is None or document.problems:
+    if config is None:
+        raise document.error()
+    here = located(config, folder)
+    surroundings = replace(context or BackendContext(), base_dir=folder, built={})
+    resolved, metrics = _resolve(document, here, surroundings)
+    if document.problems:
         raise document.error()
     return LoadedConfig(
         config=here,
-        tasks=tasks,
+        tasks=tuple(resolved.tasks.values()),
+        metrics=metrics.by_task,
+        context=surroundings,
         text=text,
         source=source,
         digest=digest(config.model_dump(mode="json")),
@@ -128,18 +144,20 @@ def parse_config(
     )
 
 
-def _resolve(document: Document, config: PipelineConfig, base_dir: Path) -> tuple[ResolvedTask, ...]:
-    """The tasks, and what is wrong with what they refer to: other parts of the config, plug-ins, folders."""
-    resolved = resolve(config, base_dir)
+def _resolve(document: Document, config: PipelineConfig, context: BackendContext) -> tuple[Resolved, BoundMetrics]:
+    """The tasks and their metrics, and what is wrong with all they refer to: parts of the config, plug-ins, folders."""
+    resolved = resolve(config, context.base_dir)
     document.add(resolved.found)
     document.warnings += resolved.warnings
     if "observability" in config.model_fields_set:
         document.warnings.append("observability: has no effect yet; events.jsonl in the run's folder holds all events.")
-    found, warnings = check_plugins(config, base_dir)
+    found, warnings = check_plugins(config, context)
     document.add(found)
     document.warnings += warnings
-    document.add(check_fit(config, resolved, base_dir))
-    return tuple(resolved.tasks.values())
+    metrics = bind_metrics(config, resolved.tasks)
+    document.add(metrics.found)
+    document.add(check_fit(config, resolved, context))
+    return resolved, metrics
 
 
 def _origins(config: PipelineConfig, document: Document) -> dict[str, Origin]:

@@ -1,17 +1,101 @@
 """The metrics of a config, bound to their parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from gage_eval import registry
 from gage_eval.config.models import MetricConfig, ParseFieldConfig, PipelineConfig
+from gage_eval.config.problems import ConfigProblem, Loc
+from gage_eval.config.resolve import ResolvedTask
+from gage_eval.errors import InputError
+from gage_eval.foreign import PluginError
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 
 
+@dataclass
+class BoundMetrics:
+    """The metrics of all tasks, each bound once.
+
+    Attributes:
+        by_task: by the task's id.
+        found: what is wrong with those that cannot be bound.
+    """
+
+    by_task: dict[str, tuple[BoundMetric, ...]] = field(default_factory=dict)
+    found: list[ConfigProblem] = field(default_factory=list)
+
+
+def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> BoundMetrics:
+    """Bind the metrics of all tasks; those that score no task are checked and left.
+
+    Args:
+        config: a valid config.
+        tasks: those of its tasks that could be brought together, by index.
+    """
+    out = BoundMetrics()
+    tried: set[int] = set()
+    for index, task in tasks.items():
+        ready = []
+        normalization = task.profile.normalization if task.profile else None
+        for metric in task.metrics:
+            made = _try(metric, task.task.parse_schema, normalization)
+            if isinstance(made, BoundMetric):
+                ready.append(made)
+            else:
+                out.found.append(_at(config, index, metric, made))
+            tried.add(id(metric))
+        out.by_task[task.task.task_id] = tuple(ready)
+    for loc, metric, parsed in _written(config):
+        if id(metric) not in tried and isinstance(made := _try(metric, parsed, None), ConfigProblem):
+            out.found.append(replace(made, loc=(*loc, *made.loc)))
+    return out
+
+
+def _try(
+    metric: MetricConfig, parsed: Sequence[ParseFieldConfig], normalization: NormalizationConfig | None
+) -> BoundMetric | ConfigProblem:
+    """The metric, or what is wrong with it at a place counted from its own."""
+    try:
+        registry.metrics.get(metric.implementation)
+    except InputError as error:
+        return ConfigProblem(("implementation",), str(error), error)
+    try:
+        return bound(metric, parsed, normalization)
+    except PluginError as error:
+        return ConfigProblem(("implementation",), str(error), error)
+    except InputError as error:
+        message = str(error)
+        # The message quotes the parameter it is about, which is the more exact place.
+        named = next((key for key in metric.params if f"'{key}'" in message), None)
+        return ConfigProblem(() if named is None else ("params", named), message)
+
+
+def _at(config: PipelineConfig, task: int, metric: MetricConfig, problem: ConfigProblem) -> ConfigProblem:
+    """A problem of a task's metric at its place: where the metric is written, else at the task."""
+    for loc, other, parsed in _written(config):
+        if other is metric:
+            if loc[0] == "metrics" and isinstance(_try(metric, parsed, None), BoundMetric):
+                # It would do for another task.
+                return ConfigProblem(("tasks", task), f"metric '{metric.metric_id}': {problem.message}", problem.cause)
+            return replace(problem, loc=(*loc, *problem.loc))
+    return ConfigProblem(("tasks", task, "answer_type"), problem.message, problem.cause)
+
+
+def _written(config: PipelineConfig) -> Iterator[tuple[Loc, MetricConfig, Sequence[ParseFieldConfig]]]:
+    """Every metric of a config with its place and the fields it may read of parsed answers."""
+    every = tuple({item.field: item for task in config.tasks for item in task.parse_schema}.values())
+    for index, metric in enumerate(config.metrics):
+        yield ("metrics", index), metric, every
+    for at, task in enumerate(config.tasks):
+        for index, metric in enumerate(task.metric_overrides):
+            yield ("tasks", at, "metric_overrides", index), metric, task.parse_schema
+
+
 def metric_names(config: PipelineConfig) -> frozenset[str]:
     """Ids and implementations of all metrics of a config."""
-    every = [*config.metrics, *(metric for task in config.tasks for metric in task.metric_overrides)]
-    return frozenset(name for metric in every for name in (metric.metric_id, metric.implementation))
+    return frozenset(name for _, metric, _ in _written(config) for name in (metric.metric_id, metric.implementation))
 
 
 def bound(

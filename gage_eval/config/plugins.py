@@ -4,7 +4,6 @@ import inspect
 import typing
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -13,30 +12,27 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend, config_model
 from gage_eval.canonical import JsonValue
-from gage_eval.config.metrics import bound
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,
     InlineBackend,
-    MetricConfig,
-    ParseFieldConfig,
     PipelineConfig,
 )
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import InputError, closest
-from gage_eval.foreign import PluginError, without_folders
+from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 
 
-def check_plugins(config: PipelineConfig, base_dir: Path) -> tuple[list[ConfigProblem], list[str]]:
+def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list[ConfigProblem], list[str]]:
     """(problems, warnings) of everything a config names or sets in a plug-in.
 
     Args:
         config: with the files of its plug-ins `located`.
-        base_dir: the folder that relative paths of the config start from.
+        context: what backends are built with.
     """
-    checker = _Checker(base_dir)
+    checker = _Checker(context)
     for index, dataset in enumerate(config.datasets):
         checker.dataset(("datasets", index), dataset)
     for index, backend in enumerate(config.backends):
@@ -45,19 +41,12 @@ def check_plugins(config: PipelineConfig, base_dir: Path) -> tuple[list[ConfigPr
         if adapter.backend is not None:
             checker.backend(("role_adapters", index, "backend"), adapter.backend)
         checker.verdict_parser(("role_adapters", index, "verdict_parser"), adapter.verdict_parser)
-    # Metrics of all tasks may read what any of them parses; `make_plan` binds them to each task.
-    every = tuple({item.field: item for task in config.tasks for item in task.parse_schema}.values())
-    for index, metric in enumerate(config.metrics):
-        checker.metric(("metrics", index), metric, every)
-    for task_index, task in enumerate(config.tasks):
-        for index, metric in enumerate(task.metric_overrides):
-            checker.metric(("tasks", task_index, "metric_overrides", index), metric, task.parse_schema)
     return checker.found, checker.warnings
 
 
 class _Checker:
-    def __init__(self, base_dir: Path) -> None:
-        self._base_dir = base_dir
+    def __init__(self, context: BackendContext) -> None:
+        self._context = context
         self.found: list[ConfigProblem] = []
         self.warnings: list[str] = []
 
@@ -91,7 +80,7 @@ class _Checker:
             model = config_model(backend.type)
             parsed = model.model_validate(backend.config)
             if not plugin.is_builtin:
-                build_backend(backend.type, parsed, BackendContext(self._base_dir))
+                build_backend(backend.type, parsed, self._context)
         except ValidationError as error:
             self.found += plain_words(error, backend.config, model, (*loc, "config"))
         except InputError as error:
@@ -108,19 +97,6 @@ class _Checker:
                     f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is. "
                     f"Did you mean '{near[0]}'?"
                 )
-
-    def metric(self, loc: Loc, metric: MetricConfig, parsed: Sequence[ParseFieldConfig] = ()) -> None:
-        if self.plugin("metrics", metric.implementation, (*loc, "implementation")) is None:
-            return
-        try:
-            bound(metric, parsed)
-        except PluginError as error:
-            self.found.append(ConfigProblem((*loc, "implementation"), str(error), error))
-        except InputError as error:
-            message = str(error)
-            # The message quotes the parameter it is about, which is the more exact place.
-            named = [key for key in metric.params if f"'{key}'" in message]
-            self.found.append(ConfigProblem((*loc, "params", named[0]) if named else loc, message))
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
         try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gage_eval.backends.base import BackendContext
 from gage_eval.config.environment import Given
 from gage_eval.config.load import LoadedConfig, load_config
 from gage_eval.errors import InputError, closest
@@ -76,6 +77,7 @@ def load_suite(
     max_samples: int | None = None,
     model_path: str | None = None,
     settings: Mapping[str, Given] | None = None,
+    context: BackendContext | None = None,
     root: Path | None = None,
 ) -> LoadedConfig:
     """`load_config` of a built-in suite.
@@ -91,6 +93,7 @@ def load_suite(
         max_samples=max_samples,
         model_path=model_path,
         settings=settings,
+        context=context,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gage_eval.backends.base import Backend, BackendContext
-from gage_eval.backends.build import build_backend, parse_config
+from gage_eval.backends.build import build_backend, forget_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
@@ -96,6 +96,8 @@ class Runtime:
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
+            # The next try gets a new one.
+            forget_backend(type_, parsed, context)
             mine.set_exception(error)
             raise
         mine.set_result(backend)

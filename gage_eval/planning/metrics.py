@@ -2,27 +2,22 @@
 
 from collections.abc import Sequence
 
-from gage_eval.config.metrics import bound
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.scorecards.card import CardRule, card_rule, score_key
 
 
-def score_spec(task: ResolvedTask, known: frozenset[str] = frozenset()) -> ScoreSpec:
-    """What auto_eval does for a task; ``known`` are names of metrics that samples may use for other tasks.
+def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: frozenset[str] = frozenset()) -> ScoreSpec:
+    """What auto_eval does for a task.
 
-    Raises:
-        InputError: a metric's parameters are wrong, or it reads a field that the task does not parse.
+    Args:
+        task: the task.
+        metrics: its metrics.
+        known: names of metrics that samples may use for other tasks.
     """
     given = task.task
-    normalization = task.profile.normalization if task.profile else None
-    return ScoreSpec(
-        given.task_id,
-        tuple(bound(metric, given.parse_schema, normalization) for metric in task.metrics),
-        max_unscored_share=given.max_unscored_share,
-        known=known,
-    )
+    return ScoreSpec(given.task_id, metrics, max_unscored_share=given.max_unscored_share, known=known)
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:

@@ -1,8 +1,7 @@
 """From a resolved config to the specs of every stage of every task."""
 
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,49 +20,32 @@ from gage_eval.planning.metrics import score_spec, task_card
 from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What specs need that no config says.
+def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = ()) -> Plan:
+    """The specs of all tasks, of the metrics that were bound and the backends that were built to check the config.
 
-    Attributes:
-        media: bytes of a ``media://`` URL.
-        media_file: the file that holds them, None where there is none on this machine.
-        secrets: value of a ``block:`` reference, None without a Prefect API.
-        env: environment variables for ``env:`` references.
+    Args:
+        loaded: the config.
         sample_ids: run only these samples.
-    """
-
-    media: Callable[[str], bytes] | None = None
-    secrets: Callable[[str], str] | None = None
-    env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    sample_ids: tuple[str, ...] = ()
-    media_file: Callable[[str], Path | None] = lambda url: None
-
-
-def make_plan(loaded: LoadedConfig, surroundings: Surroundings | None = None) -> Plan:
-    """The specs of all tasks.
 
     Raises:
-        InputError: a metric's parameters are wrong.
+        InputError: the specs contradict each other, as in bounds of image sizes.
     """
-    around = surroundings or Surroundings()
-    tasks = tuple(_task(task, loaded.config, loaded.base_dir, around) for task in loaded.tasks)
-    name = loaded.config.metadata.name or Path(loaded.source).stem
-    return Plan(name, tasks)
+    tasks = tuple(_task(task, loaded, sample_ids) for task in loaded.tasks)
+    return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
 
 
-def _task(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Surroundings) -> TaskPlan:
-    task_id = task.task.task_id
-    infer = _generate(task, task.dut, "dut_model", base_dir, around)
-    scoring = score_spec(task, metric_names(config))
+def _task(task: ResolvedTask, loaded: LoadedConfig, sample_ids: tuple[str, ...]) -> TaskPlan:
+    task_id, base_dir = task.task.task_id, loaded.base_dir
+    infer = _generate(task, task.dut, "dut_model", loaded.context)
+    scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
     specs = TaskPlan(
         task_id=task_id,
         load=_load(task, base_dir),
         standardize=standardize_spec(task_id, task.dataset),
-        preprocess=preprocess_spec(task, base_dir, around.sample_ids),
-        support=_generate(task, task.support, "support", base_dir, around) if task.support else None,
+        preprocess=preprocess_spec(task, base_dir, sample_ids),
+        support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
-        judge=_judge(task, config, base_dir, around),
+        judge=_judge(task, loaded.config, loaded.context),
         auto_eval=scoring,
         report=ReportSpec(
             task_id,
@@ -127,9 +109,7 @@ def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
     return params
 
 
-def _generate(
-    task: ResolvedTask, role: ResolvedRole, role_type: str, base_dir: Path, around: Surroundings
-) -> GenerateSpec:
+def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: BackendContext) -> GenerateSpec:
     adapter = role.adapter
     return GenerateSpec(
         task_id=task.task.task_id,
@@ -137,13 +117,7 @@ def _generate(
         adapter_id=adapter.adapter_id,
         backend_type=role.backend.type,
         backend_config=role.backend.config,
-        context=BackendContext(
-            base_dir=base_dir,
-            media=around.media,
-            env=around.env,
-            secrets=around.secrets,
-            media_file=around.media_file,
-        ),
+        context=context,
         prompt=_prompt(role.prompt, adapter.prompt_params) if role.prompt else None,
         params={**adapter.params, **adapter.sampling_params},
         max_error_share=task.task.max_error_share,
@@ -153,7 +127,7 @@ def _generate(
     )
 
 
-def _judge(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: Surroundings) -> JudgeSpec:
+def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
     """The task's judge, and those that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
@@ -161,7 +135,7 @@ def _judge(task: ResolvedTask, config: PipelineConfig, base_dir: Path, around: S
     ids = tuple(role.adapter.adapter_id for role in roles)
     own, *others = (
         replace(
-            _generate(task, role, "judge_model", base_dir, around),
+            _generate(task, role, "judge_model", context),
             prompts={prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts},
             judges=ids,
             on_demand=role is not task.judge,

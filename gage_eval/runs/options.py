@@ -14,6 +14,7 @@ from gage_eval.files import local_path
 from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
 
 if TYPE_CHECKING:
+    from gage_eval.backends.base import BackendContext
     from gage_eval.config.load import LoadedConfig
 
 SUITE_PREFIX = "suite:"
@@ -194,12 +195,13 @@ def own_root(store: str) -> str:
     return f"{store.rstrip('/')}/runs"
 
 
-def load(options: RunOptions, source: str | None = None) -> "LoadedConfig":
+def load(options: RunOptions, source: str | None = None, context: "BackendContext | None" = None) -> "LoadedConfig":
     """The config the options name, with their changes and the environment's settings written into it.
 
     Args:
         options: what is asked.
         source: how a config that the options hold as text is called in an error.
+        context: what backends may ask of their surroundings.
 
     Raises:
         InputError: no such file or suite, or it has problems.
@@ -213,6 +215,7 @@ def load(options: RunOptions, source: str | None = None) -> "LoadedConfig":
         "max_samples": options.max_samples,
         "model_path": options.model_path,
         "settings": load_settings().given(),
+        "context": context,
     }
     if options.text is not None:
         return parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)

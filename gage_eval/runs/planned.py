@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import cached_property
 
+from gage_eval.backends.base import BackendContext
 from gage_eval.config.load import LoadedConfig
-from gage_eval.planning.plan import Surroundings, make_plan
+from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
 from gage_eval.runs.options import Locations, RunOptions, load
 from gage_eval.runs.stored import StoredRun
@@ -27,14 +28,14 @@ class Planned:
         self.options = options
         self.locations = Locations.at(options.store, options.output_dir)
         self._read_only = read_only
-        self.loaded: LoadedConfig = load(options, source)
-        around = Surroundings(
+        # Backends are built while the config is checked, and may look for media only when they run.
+        context = BackendContext(
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
             secrets=secrets,
-            sample_ids=options.sample_ids,
         )
-        self.plan: Plan = make_plan(self.loaded, around)
+        self.loaded: LoadedConfig = load(options, source, context)
+        self.plan: Plan = make_plan(self.loaded, options.sample_ids)
 
     @cached_property
     def store(self) -> Store:

@@ -11,7 +11,7 @@ import yaml
 
 import gage_eval
 from gage_eval.config.load import parse_config
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.errors import ConfigError
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.scorecards import CanonicalAnswer
@@ -203,6 +203,5 @@ def test_a_shared_metric_reads_only_what_its_task_parses(here: Path) -> None:
         {"task_id": "a", "dataset_id": "sums", "parse_schema": ENUM},
         {"task_id": "b", "dataset_id": "sums"},
     ]
-    loaded = parse_config(yaml.safe_dump(config(tasks=tasks, metrics=[metric])))
-    with pytest.raises(InputError, match="needs a parse_schema"):
-        make_plan(loaded)
+    with pytest.raises(ConfigError, match=r"tasks\[1\]: metric 'exact_match': .* needs a parse_schema"):
+        parse_config(yaml.safe_dump(config(tasks=tasks, metrics=[metric])))
