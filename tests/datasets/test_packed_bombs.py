@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gage_eval import registry
-from gage_eval.backends.base import BackendContext, build_backend
+from gage_eval.backends.base import BackendContext
+from gage_eval.backends.build import build_backend
 from gage_eval.datasets import base
 from gage_eval.errors import InputError
 
