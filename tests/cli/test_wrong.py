@@ -93,13 +93,8 @@ def test_nothing_wrong_is_said_in_one_line(gage: Gage) -> None:
 
 
 def test_a_metric_without_right_and_wrong_is_refused_with_a_remedy(gage: Gage, workspace: Path) -> None:
-    metric = {"metric_id": "length", "implementation": "metrics.py:length"}
-    (workspace / "metrics.py").write_text(
-        "from gage_eval.metrics import metric\n\n\n"
-        '@metric("length", version=1)\ndef length(prediction: str) -> float:\n'
-        '    """A hundred for each character."""\n    return 100.0 * len(prediction)\n'
-    )
-    write_config(workspace, metrics=[metric])
+    metric = {"metric_id": "length", "implementation": "text_length"}
+    write_config(workspace, **{**answering("a long answer"), "metrics": [metric]})
     assert gage("run", "mine.yaml", "--inline", "--run-id", "first").code == 0
     said = gage("show", "first", "--wrong")
     assert said.code == 2
