@@ -128,7 +128,8 @@ def test_a_row_that_breaks_a_metric_is_unscored_and_counted(bench: Bench, picky:
     (row,) = bench.rows(result, "metrics")
     assert (row["n"], row["unscored"], row["value"]) == (5, 1, 1.0)
     broken = bench.store.artifact(row["scores"]).table().to_pylist()[0]
-    assert (broken["status"], broken["explanation"]) == ("unscored", "ValueError: no Q0, please")
+    assert (broken["status"], broken["reason"]) == ("unscored", "metric_failed")
+    assert broken["explanation"] == "plugin.py:picky() raised ValueError: no Q0, please (plugin.py, line 4)"
 
 
 def test_above_the_share_the_run_fails_and_keeps_the_scores(bench: Bench, picky: BoundMetric) -> None:
