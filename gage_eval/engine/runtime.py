@@ -12,6 +12,7 @@ from gage_eval.backends.build import build_backend, forget_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
+from gage_eval.errors import GageError
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class Runtime:
         """Cancel what runs, close all backends, stop the loop. A second call does nothing.
 
         Raises:
-            ExceptionGroup: backends that could not be closed; everything else is closed all the same.
+            GageError, ExceptionGroup: backends that could not be closed; everything else is closed all the same.
         """
         with self._lock:
             if self._closed:
@@ -186,6 +187,9 @@ async def _shut_down(backends: list[Backend]) -> None:
         await asyncio.wait(running)
     results = await asyncio.gather(*(backend.close() for backend in backends), return_exceptions=True)
     failed = [result for result in results if isinstance(result, Exception)]
+    if failed and all(isinstance(error, GageError) for error in failed):
+        # Each is a sentence for the user; one is enough.
+        raise failed[0]
     if failed:
         raise ExceptionGroup("backends could not be closed", failed)
 

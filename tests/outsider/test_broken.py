@@ -150,6 +150,13 @@ BREAKS = {
         "parrot.py:Parrot.open() raised ValueError: boom",
         at_run=True,
     ),
+    "backend that does not close": Break(
+        "backend.md",
+        "    async def call",
+        f"    async def close(self):\n        {RAISES}\n\n    async def call",
+        "parrot.py:Parrot.close() raised ValueError: boom",
+        at_run=True,
+    ),
     "backend whose call raises": Break(
         "backend.md",
         "        assert request.messages is not None",
