@@ -80,7 +80,7 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
     port = url.split(":")[2].split("/")[0]
     quick = {"max_attempts": 2, "max_elapsed_s": 2.0}
     config = write_config(workplace, url, rows=30, backend=quick)
-    parameters = {"config": str(config), "store": str(workplace / ".gage"), "run_id": "e2e-worker"}
+    parameters = {"config": str(config), "output": {"store": str(workplace / ".gage"), "run_id": "e2e-worker"}}
 
     run_id, name, state, message = prefect.script(RUN_DEPLOYMENT, json.dumps(parameters))
 
@@ -95,7 +95,7 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
         assert back.stats()["requests"] == 30
     record = json.loads((workplace / ".gage" / "runs" / "e2e-worker" / "run.json").read_text())
     assert record["status"] == "completed"
-    assert {stage for stage, entry in record["stages"].items() if entry["cached"]} == {
+    assert {stage for stage, entry in record["stages"].items() if entry["state"] == "cached"} == {
         "sums/load", "sums/standardize", "sums/preprocess",
     }  # fmt: skip
 
