@@ -18,7 +18,7 @@ Records = list[dict[str, Any]]
 def computed(folder: Path, run_id: str) -> set[str]:
     """The stages a run did not find in the store."""
     stages = json.loads((folder / ".gage" / "runs" / run_id / "run.json").read_text())["stages"]
-    return {name.partition("/")[2] for name, entry in stages.items() if not entry["cached"]}
+    return {name.partition("/")[2] for name, entry in stages.items() if entry["state"] == "finished"}
 
 
 def change(folder: Path, edit: Callable[[Records], None]) -> None:
