@@ -21,8 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from bench.figures import Figure, commit, machine
 from bench.page import cells, table
 from bench.process import HERE, BenchFailed
@@ -147,15 +145,15 @@ class Prompts:
         self._prompts = prompts
         self._params = params
         self.parts = [(0, len(prompts))]
-        self.replicates = 1
 
-    def read(self, part: int) -> pa.Table:
-        return pa.table({"row_index": pa.array(range(len(self._prompts)), pa.int64())})
+    def open(self, part: int) -> "Prompts":
+        """Its only part."""
+        return self
 
-    def render(self, rows: pa.Table) -> list[Request]:
+    def render(self, start: int, stop: int) -> list[Request]:
         return [
             Request("completion", prompt=self._prompts[row], params=self._params, sample_id=str(row), row_index=row)
-            for row in rows["row_index"].to_pylist()
+            for row in range(start, stop)
         ]
 
 

@@ -174,7 +174,26 @@ RESPONSE_TELEMETRY = TableSchema(
     ),
 )
 
+# What a stage asks where samples set it: one row per question, in part order. `replicate` is that of the answer it is
+# about, `draw` counts equal questions, `slot` is a seat or position. `binding` is the digest of model, prompt and
+# parameters; an ask without one is not asked. No key counts `why`.
+ASKS = TableSchema(
+    "asks",
+    1,
+    pa.schema(
+        [
+            ("row_index", pa.int64()),
+            ("replicate", pa.int32()),
+            ("draw", pa.int32()),
+            ("slot", pa.int32()),
+            ("binding", pa.string()),
+            ("why", pa.string()),
+        ]
+    ),
+)
+
 # status: `statuses.JudgmentStatus`. `reason` says why there is no verdict, `explanation` says so in words.
+# `binding` says which judge gave the verdict: the digest of its model, prompt and parameters; null: none was asked.
 JUDGMENTS = TableSchema(
     "judgments",
     2,
@@ -190,6 +209,7 @@ JUDGMENTS = TableSchema(
             ("parsed", pa.string()),
             ("reason", pa.string()),
             ("explanation", pa.string()),
+            ("binding", pa.string()),
             ("response_key", pa.string()),
         ]
     ),
@@ -262,6 +282,7 @@ ALL: dict[str, TableSchema] = {
         PREPARED,
         RESPONSES,
         RESPONSE_TELEMETRY,
+        ASKS,
         JUDGMENTS,
         SCORES,
         METRICS,

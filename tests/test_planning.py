@@ -10,9 +10,10 @@ from gage_eval.client.types import Response
 from gage_eval.config.load import parse_config
 from gage_eval.engine.wal import LogWriter
 from gage_eval.planning import Forecast, forecast, rendered
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.differences import differing
 from gage_eval.planning.plan import make_plan
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.source import RoleSource
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.stored import uses_of
@@ -158,8 +159,8 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
     store = Store.open("store")
     task = make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0]
     prepared = next(iter(store.actions("preprocess"))).outputs["prepared"]
-    source = RoleSource.of(task.infer, store, {"prepared": prepared})
-    asked = rendered(task.infer, source, source.read(0))
+    source = RoleSource.of(Asks.implicit(task.infer.binding), store, {"prepared": prepared})
+    asked = rendered(task.infer, source.open(0).render(0, ROWS))
     with LogWriter(store.scratch(before.key or "")) as log:
         log.append(asked[0].key, Response("ok", answer="other").to_bytes())
         log.append(asked[3].key, Response("ok", answer="other").to_bytes())

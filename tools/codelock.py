@@ -37,8 +37,10 @@ SEMANTIC = frozenset(
         *("statuses", "inputs"),
         *("canonical", "field_paths", "sample", "tables", "extract", "datasets", "standardize", "prepare", "prompts"),
         *("metrics", "statuses", "stats", "backends", "scorecards", "report.summary", "client.types"),
-        *("engine.episodes", "engine.generate", "engine.rows"),
-        *("planning.judge_overrides", "planning.render", "planning.tool_outputs"),
+        *("engine.asking", "engine.assembly", "engine.episodes", "engine.feeding", "engine.generate", "engine.known"),
+        "engine.rows",
+        *("planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.render", "planning.source"),
+        "planning.tool_outputs",
         *("stages.auto_eval", "stages.generation", "stages.infer", "stages.judge", "stages.load", "stages.preprocess"),
         *("stages.rejects", "stages.report", "stages.sample_ids", "stages.score_parts", "stages.standardize"),
     }
@@ -50,7 +52,7 @@ MOVING = frozenset(
         *("errors", "files", "hashing", "marks", "registry", "store", "planning.keys", "planning.specs"),
         "planning.generate_spec",
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
-        *("engine.job", "engine.refusals", "engine.runtime", "engine.wal", "stages.base"),
+        *("engine.job", "engine.ready", "engine.refusals", "engine.runtime", "engine.wal", "stages.base"),
     }
 )
 PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "verdict_parsers", "aggregations")
@@ -197,7 +199,7 @@ def _roots() -> Iterator[tuple[str, tuple[int, str, str]]]:
         yield f"stages:{name}", root(keys.VERSIONS[name], info.body)
     scoring = importlib.import_module("gage_eval.stages.auto_eval")
     yield "steps:scores", root(keys.SCORES_VERSION, scoring.scores)
-    yield "steps:render", (keys.RENDER_VERSION, "gage_eval.planning.render", "RoleSource")
+    yield "steps:render", (keys.RENDER_VERSION, "gage_eval.planning.source", "RoleSource")
     for kind in PLUGINS:
         for plugin in registry.ALL[kind]:
             if plugin.origin == "builtin":

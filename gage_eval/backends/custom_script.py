@@ -42,11 +42,11 @@ class CustomScriptConfig(BackendConfig):
         return self
 
 
-@registry.backends.register("custom_script", version=1, config=CustomScriptConfig)
+@registry.backends.register("custom_script", version=2, config=CustomScriptConfig)
 class CustomScript(BaseBackend[CustomScriptConfig]):
     """A class with a method ``generate(request)``, or the coroutine ``ainvoke(request)``.
 
-    ``request`` is the request body (messages or prompt, parameters, tools) with ``replicate``. It returns the answer as
+    ``request`` is the request body (messages or prompt, parameters, tools) with ``draw``. It returns the answer as
     text, or a mapping with ``answer`` and any of status, reasoning, tool_calls, finish_reason, logprobs,
     prompt_tokens, completion_tokens and error_kind. What it raises is the error of that row. ``close`` is called at
     the end, where there is one.
@@ -95,7 +95,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         """One answer. What the class raises, or returns that is not an answer, is an error row."""
         if is_empty(request):
             return skipped()
-        given = {**decode(body), "replicate": request.replicate}
+        given = {**decode(body), "draw": request.draw}
         if request.kind == "chat" and holds_parts(request.messages or []):
             given["messages"] = await asyncio.to_thread(with_media, request, self.context, files=True)
         asked = {"request": given}

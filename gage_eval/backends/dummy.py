@@ -50,7 +50,7 @@ class Dummy(BaseBackend[DummyConfig]):
         text = last_text(request)
         if request.sample_id in self.config.fail_sample_ids or _unit("fail", text) < self.config.error_rate:
             return Response("error", error_kind="dummy", attempts=1, errors=["the dummy was told to fail"])
-        answer = self._answer(text, request.replicate)
+        answer = self._answer(text, request.draw)
         return Response(
             "ok",
             answer=answer,
@@ -61,12 +61,12 @@ class Dummy(BaseBackend[DummyConfig]):
             attempts=1,
         )
 
-    def _answer(self, text: str, replicate: int) -> str:
+    def _answer(self, text: str, draw: int) -> str:
         if self.config.mode == "echo":
             return text
         if self.config.mode == "fixed":
             return self.config.answer
-        share = _unit(f"{self.config.seed}.{replicate}", text)
+        share = _unit(f"{self.config.seed}.{draw}", text)
         return self.config.choices[int(share * len(self.config.choices))]
 
 

@@ -86,7 +86,13 @@ class RoleHooks:
             made = self._loaded[0].prepare(request, context)
         if not isinstance(made, Request):
             raise PluginError(f"{self.name}.prepare() gave {type(made).__name__}, not a Request.")
-        return replace(made, sample_id=request.sample_id, row_index=request.row_index, replicate=request.replicate)
+        return replace(
+            made,
+            sample_id=request.sample_id,
+            row_index=request.row_index,
+            replicate=request.replicate,
+            draw=request.draw,
+        )
 
     def parse(self, table: pa.Table) -> pa.Table:
         """`tables.RESPONSES` rows as metrics and judges read them; rows without an answer stay as they are.

@@ -26,7 +26,8 @@ class Request:
         tool_choice: ``auto``, ``none``, ``required`` or a named choice.
         sample_id: the sample's id.
         row_index: the sample's row in the dataset.
-        replicate: index of the repetition (epoch), from 0.
+        replicate: index of the sample's repetition (epoch), from 0.
+        draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
         tool_outputs: what tools give, ``{name, arguments, content}`` each, for the kind ``tools``.
         tool_rounds: how often tool calls are answered.
         lookup: value of the sample field a replay is matched by; None where the backend asks for none.
@@ -44,6 +45,7 @@ class Request:
     sample_id: str = ""
     row_index: int = 0
     replicate: int = 0
+    draw: int = 0
     lookup: str | None = None
     tool_outputs: list[dict[str, Any]] | None = None
     tool_rounds: int = 0

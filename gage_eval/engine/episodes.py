@@ -162,16 +162,16 @@ def episode_name(request: Request) -> str:
     return request.kind if request.kind in EPISODES else ""
 
 
-def response_key(model_identity: str, body: bytes, replicate: int, episode: str = "") -> str:
-    """Key of an answer: who is asked, what exactly, and for the how-manieth time; 64 hex digits.
+def response_key(model_identity: str, body: bytes, draw: int, episode: str = "") -> str:
+    """Key of an answer: which model, which request, which draw; 64 hex digits.
 
     Args:
         model_identity: digest of the model's identity.
         body: the effective request body in canonical JSON.
-        replicate: index of the repetition, so that repetitions are distinct at any temperature.
+        draw: index of the draw, so that repeated draws are distinct at any temperature.
         episode: name of a multi-call episode; the key then stands for its whole outcome.
     """
     hasher = hashlib.sha256(model_identity.encode())
-    hasher.update(b"\0%d\0%s\0" % (replicate, episode.encode()))
+    hasher.update(b"\0%d\0%s\0" % (draw, episode.encode()))
     hasher.update(body)
     return hasher.hexdigest()

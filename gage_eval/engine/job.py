@@ -1,8 +1,8 @@
 """What a generate step is asked to do, and what it holds while it does it."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -16,9 +16,9 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
 
-MIN_CHUNK_ROWS = 16
+MIN_CHUNK_ASKS = 16
 
-# Told (rows done, rows, figures).
+# Told (asks done, asks, figures).
 Progress: TypeAlias = Callable[..., None]
 
 
@@ -27,20 +27,21 @@ class WorkGone(Exception):
 
 
 class Source(Protocol):
-    """The requests of a generate step, rendered when they are due."""
+    """What a generate step asks, part by part."""
 
     @property
     def parts(self) -> Sequence[tuple[int, int]]:
-        """(part index, rows) in order."""
+        """(part index, number of asks) in order."""
 
-    @property
-    def replicates(self) -> int: ...
+    def open(self, part: int) -> "PartSource":
+        """Read what the requests of a part are made of; called in a worker thread."""
 
-    def read(self, part: int) -> pa.Table:
-        """The rows of a part; called in a worker thread."""
 
-    def render(self, rows: pa.Table) -> list[Request]:
-        """The requests of some rows, replicates of a row side by side; called in a worker thread."""
+class PartSource(Protocol):
+    """The asks of one part."""
+
+    def render(self, start: int, stop: int) -> list[Request]:
+        """One request for each of the asks ``start`` to ``stop`` (exclusive); called in a worker thread."""
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Job:
     """One generate step.
 
     Attributes:
-        source: its requests.
+        source: what is asked.
         backend: the opened backend that answers.
         model_identity: digest of the model's identity.
         store: holds answers of other runs.
@@ -61,8 +62,8 @@ class Job:
         max_inflight: most requests of this step under way.
         pool: a limit shared with other steps, beside that of the backend.
         reuse: take answers from other runs (a refresh does not).
-        mended: responses and telemetry of an earlier end of this action, of which the error rows are asked again;
-            they alone: what other runs hold may be older than the answers kept here.
+        earlier: responses and telemetry of this action's incomplete result: only its errors are asked again, and no
+            answer is taken from other runs, as theirs may be older than those kept here.
         budget: what the run's answers may take.
         price: of the backend's tokens.
         progress: told how far it is.
@@ -82,10 +83,22 @@ class Job:
     max_inflight: int | None = None
     pool: Limiter | None = None
     reuse: bool = True
-    mended: tuple[Artifact, Artifact] | None = None
+    earlier: tuple[Artifact, Artifact] | None = None
     budget: Budget = field(default_factory=Budget)
     price: Price = field(default_factory=Price)
     progress: Progress = lambda done, total, **figures: None
+
+    def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
+        """(start, stop, tables) of the finished chunks of a part, whoever committed them.
+
+        Raises:
+            WorkGone: they were cleared away.
+        """
+        try:
+            for chunk in self.wip.chunks(part):
+                yield chunk.start, chunk.stop, chunk.tables()
+        except FileNotFoundError as error:
+            raise WorkGone from error
 
 
 @dataclass(slots=True)
@@ -101,7 +114,7 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Rows start…stop of a part and their outcomes, in order.
+    """The asks ``start`` to ``stop`` (exclusive) of a part and their outcomes, in order.
 
     Attributes:
         repeats: (position, first) of requests that are the same as an earlier one of the chunk.
@@ -122,6 +135,31 @@ class Chunk:
         """Its name among the chunks of an action."""
         return f"{self.part}-{self.start}-{self.stop}"
 
+    def find_repeats(self) -> dict[str, int]:
+        """The position of the first ask of each key that has no outcome; the repeats are left to `repeat_outcomes`."""
+        firsts: dict[str, int] = {}
+        for i, key in enumerate(self.keys):
+            if self.outcomes[i] is None and (first := firsts.setdefault(key, i)) != i:
+                self.repeats.append((i, first))
+        self.left = len(firsts)
+        return firsts
+
+    def settle(self, position: int, outcome: Outcome) -> bool:
+        """Enter the outcome of an ask; returns whether it was the last one awaited."""
+        self.outcomes[position] = outcome
+        self.left -= 1
+        return self.left == 0
+
+    def repeat_outcomes(self) -> list[Outcome]:
+        """Give the asks that equal an earlier one of the chunk its outcome."""
+        repeated = []
+        for position, first in self.repeats:
+            outcome = self.outcomes[first]
+            assert outcome is not None
+            repeated.append(replace(outcome, source="repeated"))
+            self.outcomes[position] = repeated[-1]
+        return repeated
+
 
 @dataclass
 class Tally:
@@ -136,7 +174,27 @@ class Tally:
     in_flight: int = 0
     errors: int = 0
 
+    def count_known(self, outcomes: Sequence[Outcome | None]) -> None:
+        """Count the outcomes of a chunk that are there before anything is asked."""
+        for outcome in outcomes:
+            if outcome is not None:
+                self.done += 1
+                if outcome.source == "log":
+                    self.replayed += 1
+                else:
+                    self.reused += 1
 
-def chunk_rows(part_rows: int, total_rows: int, workers: int) -> int:
-    """Rows of a chunk: min(part, rows / (4 · workers)), so that every worker has several to take."""
-    return max(1, min(part_rows, max(MIN_CHUNK_ROWS, math.ceil(total_rows / (4 * workers)))))
+
+def chunk_size(part_asks: int, all_asks: int, workers: int) -> int:
+    """Asks in a chunk: min(part, all / (4 · workers)), so that every worker has several to take."""
+    return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / (4 * workers)))))
+
+
+def chunks_of(parts: Sequence[tuple[int, int]], workers: int) -> dict[int, list[Chunk]]:
+    """The chunks of each part; all processes that share the work cut the same ones. A part without asks has none."""
+    whole = sum(asks for _, asks in parts)
+    return {
+        part: [Chunk(part, start, min(start + size, asks)) for start in range(0, asks, size)]
+        for part, asks in parts
+        if (size := chunk_size(asks, whole, workers))
+    }

@@ -5,13 +5,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.episodes import Outcome
 from gage_eval.errors import StoreError
-from gage_eval.store import Store
+from gage_eval.statuses import UNANSWERED
+from gage_eval.store import Artifact, Store
+from gage_eval.store.responses import pack_keys
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 
 _log = logging.getLogger(__name__)
@@ -78,6 +81,18 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
         for (_, key), row in zip(places, rows, strict=True):
             found[key] = _outcome(row, "reused")
     return found
+
+
+def index_answers(store: Store, model_identity: str, responses: Artifact) -> None:
+    """Enter an artifact's answers into the response index, so that other runs find them."""
+    # Packed part by part: the keys of a million rows take 32 MB, as Python strings and tuples ten times as much.
+    keys, places = [pack_keys([])], [np.empty((0, 2), np.int32)]
+    for part in responses.parts:
+        table = responses.read(part.index, columns=["response_key", "status"])
+        rows = np.flatnonzero(~pc.is_in(table["status"], pa.array(sorted(UNANSWERED))).to_numpy())
+        keys.append(pack_keys(table["response_key"].take(rows).to_pylist()))
+        places.append(np.column_stack((np.full(len(rows), part.index), rows)).astype(np.int32))
+    store.responses.add(model_identity, responses.id, np.concatenate(keys), np.concatenate(places))
 
 
 def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:

@@ -1,7 +1,7 @@
-"""A model session: an engine, the steps it is to answer, and what of them is missing, as a text that can be sent away.
+"""A model session: an engine, the steps it answers and the chunks that are missing, as a text that can be sent away.
 
 An engine starts once for all steps of a session. Any number of workers may serve one session at a time: each claims
-chunks, answers them and commits them to the store; whoever holds the stage puts the parts together.
+chunks, answers them and commits them to the store. The process that runs the stage puts the parts together.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from gage_eval.canonical import canonical_text, decode
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """Who answers.
+    """The engine that answers.
 
     Attributes:
         type: the backend's type.
@@ -32,7 +32,7 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class MissingChunk:
-    """Rows ``start`` to ``stop`` (exclusive) of a part that nobody has answered yet."""
+    """The asks ``start`` to ``stop`` (exclusive) of a part, which have no answer yet."""
 
     part: int
     start: int
@@ -47,11 +47,11 @@ class SessionStep:
         task_id: its task.
         stage: support, infer or judge.
         key: key of the stage's action.
-        asks: digest of who is asked what, but for the rows: the same wherever it is served.
+        asks: digest of the bindings that are asked: the same wherever it is served.
         work_key: key of its work in progress.
-        requests: how its requests are rendered, in the words of the stage.
+        requests: how its requests are rendered, as plain values.
         inputs: artifact ids by input.
-        missing: chunks to answer; a hint of how much there is, as others may be at it.
+        missing: chunks to answer; others may answer some of them meanwhile.
     """
 
     task_id: str
@@ -70,20 +70,15 @@ class ModelSession:
 
     Attributes:
         store: URL of the store.
-        engine: who answers.
-        workers: how many processes share the chunks, so that all cut them alike.
-        steps: in the order in which they are worked.
+        engine: the engine that answers.
+        workers: number of processes that share the chunks; all cut them alike.
+        steps: in the order in which they are answered.
     """
 
     store: str
     engine: EngineSpec
     workers: int
     steps: tuple[SessionStep, ...]
-
-    @property
-    def missing_rows(self) -> int:
-        """Rows of all steps that were unanswered when the session was made."""
-        return sum(chunk.stop - chunk.start for step in self.steps for chunk in step.missing)
 
     def to_json(self) -> str:
         """The session as canonical JSON text."""
@@ -94,7 +89,7 @@ class ModelSession:
         """The session of a text.
 
         Raises:
-            InputError: the text is no session, or one of another version.
+            InputError: the text is not a session, or one of another version.
         """
         try:
             value = decode(text)
@@ -104,7 +99,7 @@ class ModelSession:
                 steps = tuple(_step(step) for step in value.pop("steps"))
                 return cls(engine=engine, steps=steps, **value)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"the text is no model session ({type(error).__name__}: {error}).") from error
+            raise InputError(f"the text is not a model session ({type(error).__name__}: {error}).") from error
         raise InputError(f"the model session has format {found}, and this version reads {FORMAT}: update gage-eval.")
 
 

@@ -32,7 +32,7 @@ _LENGTH = struct.Struct("<I")
 _MAX_PAYLOAD = 2**30
 _OFFSET_BITS = 40
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-# With so many bits, one in a hundred absent keys is looked for in vain when a million are there.
+# With so many bits and a million keys, one in a hundred lookups of an absent key is in vain.
 _SEEN_BITS = 26
 _SEEN_MASK = (1 << _SEEN_BITS) - 1
 
@@ -43,7 +43,7 @@ class LogWriter:
     Args:
         folder: where the segments lie; made when missing.
         writer_id: names the segments; by default unique to this writer.
-        segment_bytes: a segment that has reached this size is closed and the next one begun.
+        segment_bytes: a segment that has reached this size is closed, and the next one is opened.
     """
 
     def __init__(self, folder: Path, writer_id: str | None = None, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -65,7 +65,7 @@ class LogWriter:
 
         Raises:
             StoreError: the record could not be written whole (no space left, …). The log holds no part of it.
-            ValueError: the key is no sha256, or the payload exceeds 1 GiB.
+            ValueError: the key is not a sha256, or the payload exceeds 1 GiB.
         """
         record = _frame(key, payload)
         try:
@@ -134,9 +134,9 @@ class LogWriter:
 
 
 class _Places:
-    """Where the record of each key was written: 16 bytes of memory a record, and a bitmap of 8 MiB.
+    """Where the record of each key was written: 16 bytes of memory per record, and a bitmap of 8 MiB.
 
-    The bitmap answers for most absent keys at once. Looking through all places takes half a millisecond a million: less
+    The bitmap answers for most absent keys at once. A search through a million places takes half a millisecond: less
     than the request that a key found there saves.
     """
 
@@ -160,25 +160,9 @@ class _Places:
         return [self._places[hit] for hit in hits]
 
 
-def read_logs(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """(key, payload) of every whole record of a folder's segments.
-
-    A record torn at the end of a segment is left out; a damaged one ends its segment and is reported in
-    the log. Either way the next segment is read.
-    """
-    for segment in segments(folder):
-        for _, key, payload in _records(segment):
-            yield key.hex(), payload
-
-
 def segments(folder: Path) -> list[Path]:
     """The segments of a folder, by name; none when there is no such folder."""
     return sorted(folder.glob("*.log"))
-
-
-def drop(segment: Path) -> None:
-    """Delete a segment whose answers are committed elsewhere."""
-    segment.unlink(missing_ok=True)
 
 
 def index_logs(folder: Path) -> "LogIndex":
@@ -186,14 +170,14 @@ def index_logs(folder: Path) -> "LogIndex":
     files = segments(folder)
     keys, places = bytearray(), array("q")
     for number, segment in enumerate(files):
-        for offset, key, _ in _records(segment):
+        for offset, key, _ in records(segment):
             keys += key
             places.append(number << _OFFSET_BITS | offset)
     return LogIndex(files, bytes(keys), places)
 
 
 class LogIndex(Mapping[str, bytes]):
-    """Answers by response key, read from disk when asked for, by any thread: 48 bytes of memory a record.
+    """Answers by response key, read from disk when asked for, by any thread: 48 bytes of memory per record.
 
     Where a key was logged twice, the record of the first segment counts.
     """
@@ -252,14 +236,17 @@ def _crc(key: bytes, payload: bytes) -> int:
     return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload)) + key))
 
 
-def _records(segment: Path) -> Iterator[tuple[int, bytes, bytes]]:
-    """(offset, key, payload) of the whole records of one segment."""
+def records(segment: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    """(offset, key, payload) of the whole records of one segment.
+
+    A record torn at the end is left out; a damaged one ends the segment and is reported in the program's log.
+    """
     with segment.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         magic = file.read(len(MAGIC))
         if magic != MAGIC:
             if not MAGIC.startswith(magic):
-                _log.warning("%s is no log of answers and is left out.", segment)
+                _log.warning("%s is not a log of answers and is left out.", segment)
             return
         offset = len(MAGIC)
         while offset < size:

@@ -6,11 +6,11 @@ from gage_eval.planning.forecast import (
     Use,
     action_key,
     asks_a_model,
+    asks_of,
     forecast,
     inputs_of,
     rendered,
     standing,
-    who_is_asked,
 )
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "Use",
     "action_key",
     "asks_a_model",
+    "asks_of",
     "forecast",
     "inputs_of",
     "rendered",
     "standing",
-    "who_is_asked",
 ]

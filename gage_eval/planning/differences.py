@@ -80,7 +80,7 @@ def in_config_words(stage: Stage, path: Path, task: TaskPlan) -> str:
     if section == "version":
         return f"the version of {stage}"
     if section == "files" and stage == "judge":
-        return f"the {path[1]} that samples name" if len(path) > 1 else "what samples set for the judge"
+        return "what samples set for the judge"
     if section == "files":
         return "the version of Pillow" if path[-1] == "pillow" else "the media files"
     if section != "spec":

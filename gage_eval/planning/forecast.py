@@ -4,12 +4,10 @@ Keys (`action_document`) and DAG (`run_dag`) are those the stages run by, and a 
 when `Generate` would take its answer from a chunk, a log or another run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
-
-import pyarrow as pa
 
 from gage_eval.backends.base import is_empty
 from gage_eval.canonical import JsonValue, digest, encode, normalise
@@ -17,11 +15,12 @@ from gage_eval.client.types import Request
 from gage_eval.engine.episodes import as_call, episode_name, response_key
 from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
+from gage_eval.planning.asks import Asks, telemetry_of
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.keys import action_document, input_id, standing_action
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
 
@@ -103,12 +102,12 @@ def forecast(
     return planner.forecasts
 
 
-def rendered(spec: GenerateSpec, source: RoleSource, rows: pa.Table) -> list[Rendered]:
-    """The requests of some rows that ``source.read`` gave, as they are sent."""
+def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[Rendered]:
+    """Requests to a model as they are sent."""
     out = []
-    for request in source.render(rows):
+    for request in requests:
         body = spec.model.body(as_call(request))
-        key = response_key(spec.model_identity, encode(body), request.replicate, episode_name(request))
+        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(request))
         out.append(Rendered(request, body, key))
     return out
 
@@ -143,12 +142,12 @@ def asks_a_model(stage: Stage, task: TaskPlan) -> bool:
     return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
 
 
-def who_is_asked(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> tuple[GenerateSpec, ...]:
-    """Who is asked in a stage with these inputs: nobody in most stages, several where samples name their judge."""
+def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> list[Asks]:
+    """What a stage asks each model with these inputs: nothing in most stages, several where samples name judges."""
     if stage == "judge":
-        return task.judge.asked(store.artifact(inputs["samples"]))
+        return task.judge.asks(task.judge.explicit_asks(store, inputs))
     spec = {"support": task.support, "infer": task.infer}.get(stage)
-    return () if spec is None else (spec,)
+    return [] if spec is None else [Asks.implicit(spec.binding)]
 
 
 def standing(
@@ -207,10 +206,10 @@ class _Planner:
         missing = Forecast(task.task_id, stage, "miss", key)
         if stage == "auto_eval":
             return self._scores(missing, task, inputs, document)
-        specs = who_is_asked(self._store, stage, task, inputs)
-        if not specs:
+        asks = asks_of(self._store, stage, task, inputs)
+        if not asks:
             return replace(missing, why=self._why(missing, task, document))
-        return self._requests(missing, task, specs, inputs, document)
+        return self._requests(missing, task, asks, inputs, document)
 
     # --- requests
 
@@ -218,16 +217,16 @@ class _Planner:
         self,
         missing: Forecast,
         task: TaskPlan,
-        specs: Sequence[GenerateSpec],
+        asks: Sequence[Asks],
         inputs: Mapping[str, str],
         document: JsonValue,
     ) -> Forecast:
         counted = [
-            (spec, *self._count(spec, RoleSource.of(spec, self._store, inputs), spec.work_key(missing.key or "")))
-            for spec in specs
+            (one, *self._count(one.spec, RoleSource.of(one, self._store, inputs), one.work_key(missing.key or "")))
+            for one in asks
         ]
         total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
-        estimates = [self._estimate(missing.stage, spec, open_) for spec, _, open_ in counted if open_]
+        estimates = [self._estimate(missing.stage, one, open_) for one, _, open_ in counted if open_]
         tokens, seconds = _sum([told for told, _ in estimates]), _sum([told for _, told in estimates])
         reusable = total - left
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
@@ -250,14 +249,14 @@ class _Planner:
             if wip.key in self._under_way:
                 logged = index_logs(self._store.scratch(key))
         total = left = 0
-        for part, rows in source.parts:
+        for part, count in source.parts:
             finished: set[str] = set()
             for chunk in wip.chunks(part):
                 with suppress(FileNotFoundError):
                     finished.update(chunk.tables()["responses"]["response_key"].to_pylist())
-            table = source.read(part)
-            for start in range(0, rows, _SLICE):
-                asked = rendered(spec, source, table.slice(start, _SLICE))
+            requests = source.open(part)
+            for start in range(0, count, _SLICE):
+                asked = rendered(spec, requests.render(start, min(start + _SLICE, count)))
                 total += len(asked)
                 unknown = [
                     one.key
@@ -268,15 +267,15 @@ class _Planner:
                 left += sum(one not in known for one in unknown)
         return total, left
 
-    def _estimate(self, stage: Stage, spec: GenerateSpec, left: int) -> tuple[int | None, float | None]:
+    def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None]:
         """Tokens and seconds that ``left`` requests take, by the largest earlier result of the same model."""
-        output = spec.output
-        model = normalise(spec.model_material)
+        model = asks.spec.model_identity
         tables = [
-            (self._store.artifact(action.outputs[output]), self._store.artifact(action.outputs[telemetry]))
+            (self._store.artifact(artifact_id), self._store.artifact(action.outputs[telemetry_of(name)]))
             for action in self._known(stage)
-            if _model_of(action.document, spec) == model
-            and (telemetry := f"{output.removesuffix('s')}_telemetry") in action.outputs
+            for name, artifact_id in action.outputs.items()
+            if telemetry_of(name) in action.outputs
+            and self._store.responses.holds(model, artifact_id)
             and self._store.find_action(stage, action.key) is not None
         ]
         if not tables:
@@ -286,7 +285,7 @@ class _Planner:
         counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
         told = timings.table(columns=["latency_ms", "source"]).to_pylist()
         latencies = [row["latency_ms"] for row in told if row["latency_ms"] is not None and row["source"] == "sent"]
-        width = max(1, min(left, self._concurrency or spec.model.max_concurrency))
+        width = max(1, min(left, self._concurrency or asks.spec.model.max_concurrency))
         return (
             round(left * sum(counted) / len(counted)) if counted else None,
             left / width * sum(latencies) / len(latencies) / 1000 if latencies else None,
@@ -354,14 +353,6 @@ def _comparable(old: JsonValue, new: JsonValue) -> bool:
     if old["inputs"] or new["inputs"]:
         return bool(old["inputs"] == new["inputs"])
     return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
-
-
-def _model_of(document: JsonValue, asked: GenerateSpec) -> JsonValue:
-    """The identity of the model that was asked in the place of ``asked``, by an action's document; None for none."""
-    spec = document.get("spec") or {}
-    if asked.on_demand:
-        spec = ((document.get("files") or {}).get("judges") or {}).get(asked.adapter_id) or {}
-    return (spec.get("generate") or spec).get("model")
 
 
 def _sum(told: Sequence[N | None]) -> N | None:

@@ -1,6 +1,6 @@
 """What support, infer and judge are asked to do: which model, with what prompt and parameters."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,11 +10,7 @@ from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
-from gage_eval.metrics.overrides import eval_configs
-from gage_eval.metrics.verdicts import VerdictParser, read_parser
-from gage_eval.planning.judge_overrides import NamedForJudges
 from gage_eval.planning.keys import RENDER_VERSION
-from gage_eval.store import Artifact, Store
 
 _OUTPUTS = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
 
@@ -58,11 +54,6 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tool_rounds: int = 0
     pool_size: int | None = None
-    # Of a judge: the config's prompts and the ids of its judges, any of which a sample may name for itself.
-    prompts: Mapping[str, PromptBinding] = field(default_factory=dict)
-    judges: tuple[str, ...] = ()
-    # Of a judge: it is asked only about samples that name it.
-    on_demand: bool = False
 
     @cached_property
     def model(self) -> Backend:
@@ -77,19 +68,14 @@ class GenerateSpec:
 
     @property
     def reads_support(self) -> bool:
-        """Whether a judge's prompt, or one that a sample may name, may show the support model's answer."""
+        """Whether the requests may show the support model's answer."""
         hooked = self.hooks is not None and self.hooks.prepares
-        prompts = [*self.prompts.values(), *([self.prompt] if self.prompt else [])]
-        return hooked or any(prompt.reads_support for prompt in prompts)
+        return hooked or (self.prompt is not None and self.prompt.reads_support)
 
     @property
     def output(self) -> str:
         """Name of the output that holds the responses."""
-        return f"judge_{self.adapter_id}_responses" if self.on_demand else _OUTPUTS[self.role]
-
-    def work_key(self, key: str) -> str:
-        """Key of the work in progress: that of the stage's; a judge on demand has one of its own."""
-        return digest([key, self.adapter_id]) if self.on_demand else key
+        return _OUTPUTS[self.role]
 
     @cached_property
     def model_material(self) -> JsonValue:
@@ -103,91 +89,49 @@ class GenerateSpec:
         """Digest of the model's identity, the first component of every response key."""
         return digest(self.model_material)
 
+    @cached_property
+    def binding(self) -> "Binding":
+        """The adapter with its own prompt and parameters."""
+        return Binding(self, self.prompt, self.params)
+
     def material(self) -> JsonValue:
+        return {**self.binding.material(), "model": self.model_material}
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An adapter bound to a prompt and parameters: its own, or those that a sample sets.
+
+    Attributes:
+        spec: the adapter: its model, hooks and limits.
+        prompt: the prompt; None where the samples' own messages are sent.
+        params: sampling parameters, under those of the rows.
+        parser: of a judge, the identity of what reads its verdicts.
+    """
+
+    spec: GenerateSpec
+    prompt: PromptBinding | None
+    params: Mapping[str, Any]
+    parser: JsonValue = None
+
+    @cached_property
+    def digest(self) -> str:
+        """Stands for the model, prompt, parameters and parser. Names do not count."""
+        return digest({**self.material(), "model": self.spec.model_identity, "parser": self.parser})
+
+    def material(self) -> dict[str, JsonValue]:
+        """What determines the requests, but for the model."""
+        spec = self.spec
         material: dict[str, JsonValue] = {
             "render": RENDER_VERSION,
-            "role": self.role,
-            "model": self.model_material,
+            "role": spec.role,
             "prompt": self.prompt.material() if self.prompt else None,
             "params": dict(self.params),
         }
         if self.prompt is not None and self.prompt.reads_extras:
-            material["adapter_id"] = self.adapter_id
-        if self.hooks is not None:
-            material["hooks"] = self.hooks.identity()
-        if self.tool_rounds:
-            material["tool_rounds"] = self.tool_rounds
+            material["adapter_id"] = spec.adapter_id
+        if spec.hooks is not None:
+            material["hooks"] = spec.hooks.identity()
+        if spec.tool_rounds:
+            material["tool_rounds"] = spec.tool_rounds
         return material
-
-
-@dataclass(frozen=True)
-class JudgeSpec:
-    """The judge's render → generate, and the parser of its verdicts; no `generate` means no judge.
-
-    Attributes:
-        others: the config's other judges, each asked about the samples that name it in their ``eval_config``.
-        parsers: what reads each judge's verdicts, by adapter id; the default parser for those not named.
-    """
-
-    task_id: str
-    generate: GenerateSpec | None = None
-    others: tuple[GenerateSpec, ...] = ()
-    parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
-
-    def parser_of(self, judge: GenerateSpec) -> VerdictParser:
-        """What reads a judge's verdicts."""
-        return self.parsers.get(judge.adapter_id) or read_parser()
-
-    @property
-    def every(self) -> tuple[GenerateSpec, ...]:
-        """The judge and the others; none without a judge."""
-        return () if self.generate is None else (self.generate, *self.others)
-
-    @property
-    def reads_support(self) -> bool:
-        """Whether a judge may see the support model's answer."""
-        return any(judge.reads_support for judge in self.every)
-
-    def asked(self, samples: Artifact) -> tuple[GenerateSpec, ...]:
-        """The judge, and of the others those that samples name."""
-        return self._asked(_named_for_judges(samples) if self.others else NamedForJudges())
-
-    def _asked(self, named: NamedForJudges) -> tuple[GenerateSpec, ...]:
-        return tuple(judge for judge in self.every if not judge.on_demand or judge.adapter_id in named.adapters)
-
-    def material(self) -> JsonValue:
-        if self.generate is None:
-            return None
-        return {"generate": self.generate.material(), "parser": self.parser_of(self.generate).identity()}
-
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """The judges and prompts that samples name; None where they name none."""
-        if self.generate is None:
-            return None
-        named = _named_for_judges(store.artifact(inputs["samples"]))
-        prompts = sorted(named.prompts)
-        material: dict[str, JsonValue] = {}
-        if prompts:
-            material["prompts"] = _prompts(self.generate, prompts)
-        others = {
-            judge.adapter_id: {
-                "generate": judge.material(),
-                "prompts": _prompts(judge, prompts),
-                "parser": self.parser_of(judge).identity(),
-            }
-            for judge in self._asked(named)
-            if judge.on_demand
-        }
-        unknown = named.adapters - set(self.generate.judges)
-        if others or unknown:
-            material["judges"] = {**others, **dict.fromkeys(sorted(unknown))}
-        return material or None
-
-
-def _named_for_judges(samples: Artifact) -> NamedForJudges:
-    return NamedForJudges.of(text for texts in eval_configs(samples) for text in texts)
-
-
-def _prompts(judge: GenerateSpec, names: Iterable[str]) -> JsonValue:
-    """What determines some prompts under a judge's parameters; None for one that is not there."""
-    return {name: judge.prompts[name].material() if name in judge.prompts else None for name in names}

@@ -4,26 +4,26 @@
                                "prompt_params": {"scale": 5}, "params": {"temperature": 0}}}}
 
 ``adapter_id`` names another judge of the config and ``prompt_id`` another prompt; ``prompt_params`` and ``params``
-(sampling) go over that judge's own. A sample whose settings cannot be used is not judged, and its judgment says why.
+(sampling) replace single values of that judge's own. A sample whose settings cannot be used is not judged, and its
+judgment says why.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.canonical import JsonValue
 from gage_eval.errors import closest
 
-COLUMN = "eval_config"
 _PLACE = "eval_config.judge"
-# What a setting names, and what that is called.
+# The settings that name something of the config, and the word for it.
 _REFERENCES = {"adapter_id": "judge", "prompt_id": "prompt"}
 _KEYS = (*_REFERENCES, "prompt_params", "params")
 
 
 @dataclass(frozen=True)
 class JudgeOverride:
-    """How a sample's judge is asked otherwise; ``refused`` says why it cannot be asked."""
+    """What a sample changes of its judge; ``refused`` says why the settings cannot be used."""
 
     adapter_id: str | None = None
     prompt_id: str | None = None
@@ -44,31 +44,15 @@ def judge_override(config: JsonValue, prompts: Iterable[str], adapters: Iterable
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        return JudgeOverride(refused=f"{_PLACE} is no mapping")
+        return JudgeOverride(refused=f"{_PLACE} is not a mapping")
     for name, value in given.items():
         if name not in _KEYS:
             return JudgeOverride(refused=f"{_PLACE} has no '{name}': {', '.join(_KEYS)}.{closest(name, _KEYS)}")
         if name not in _REFERENCES and not isinstance(value, Mapping):
-            return JudgeOverride(refused=f"{_PLACE}.{name} is no mapping")
+            return JudgeOverride(refused=f"{_PLACE}.{name} is not a mapping")
     for name, known in (("adapter_id", list(adapters)), ("prompt_id", list(prompts))):
         wanted = given.get(name)
         if wanted is not None and wanted not in known:
             what = f"no {_REFERENCES[name]} '{wanted}' in the config"
             return JudgeOverride(refused=f"{_PLACE}.{name}: {what}.{closest(str(wanted), known)}")
     return JudgeOverride(**given)
-
-
-@dataclass(frozen=True)
-class NamedForJudges:
-    """Ids of the judges and of the prompts that samples name."""
-
-    adapters: frozenset[str] = frozenset()
-    prompts: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, configs: Iterable[str | None]) -> "NamedForJudges":
-        """What these ``eval_config`` (JSON) name."""
-        given = [decode(text).get("judge") for text in configs if text is not None]
-        judges = [judge for judge in given if isinstance(judge, Mapping)]
-        adapters, prompts = (frozenset(str(judge[name]) for judge in judges if judge.get(name)) for name in _REFERENCES)
-        return cls(adapters, prompts)

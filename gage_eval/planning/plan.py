@@ -15,7 +15,8 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import preprocess_spec, standardize_spec
-from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
+from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.metrics import score_spec, task_card
 from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
@@ -132,18 +133,15 @@ def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) 
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
     roles = (task.judge, *task.other_judges)
-    ids = tuple(role.adapter.adapter_id for role in roles)
-    own, *others = (
-        replace(
-            _generate(task, role, "judge_model", context),
-            prompts={prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts},
-            judges=ids,
-            on_demand=role is not task.judge,
-        )
+    own, *others = (_generate(task, role, "judge_model", context) for role in roles)
+    prompts = {
+        role.adapter.adapter_id: {
+            prompt.prompt_id: _prompt(prompt, role.adapter.prompt_params) for prompt in config.prompts
+        }
         for role in roles
-    )
+    }
     parsers = {role.adapter.adapter_id: read_parser(role.adapter.verdict_parser) for role in roles}
-    return JudgeSpec(task.task.task_id, own, tuple(others), parsers)
+    return JudgeSpec(task.task.task_id, own, tuple(others), prompts, parsers)
 
 
 def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:

@@ -18,7 +18,8 @@ from gage_eval.errors import InputError
 from gage_eval.inputs import INPUTS, Input
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
-from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
+from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.keys import scores_document
 from gage_eval.prepare.few_shot import FewShotRules
 from gage_eval.prepare.media import MediaRules, files_identity, media_in

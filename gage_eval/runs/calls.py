@@ -15,11 +15,10 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.marks import STAGES, Stage
-from gage_eval.planning import action_key, asks_a_model, inputs_of, rendered, standing, who_is_asked
-from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, standing
+from gage_eval.planning.asks import Asks
+from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import TaskPlan
-from gage_eval.stages.generation import telemetry_of
 from gage_eval.store import Artifact, Store
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
@@ -98,23 +97,23 @@ class TaskCalls:
         return [
             call
             for stage in STAGES
-            for spec, source in self.asked(stage)
-            for call in self._calls(stage, spec, source, part, sample_id)
+            for asks, source in self.asked(stage)
+            for call in self._calls(stage, asks, source, part, sample_id)
         ]
 
-    def asked(self, stage: Stage) -> Iterator[tuple[GenerateSpec, RoleSource]]:
-        """Who is asked in a stage, and with what; nobody while the answers its requests are made of are missing."""
+    def asked(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
+        """What a stage asks each model; nothing while the answers its requests are made of are missing."""
         inputs = self._inputs(stage)
         if inputs is not None:
-            for spec in who_is_asked(self._store, stage, self._task, inputs):
-                yield spec, RoleSource.of(spec, self._store, inputs)
+            for asks in asks_of(self._store, stage, self._task, inputs):
+                yield asks, RoleSource.of(asks, self._store, inputs)
 
-    def responses(self, stage: Stage, spec: GenerateSpec, source: RoleSource) -> "Artifact | PendingResponses":
-        """The responses to a role's requests: committed, or as many as there are so far."""
+    def responses(self, stage: Stage, asks: Asks, source: RoleSource) -> "Artifact | PendingResponses":
+        """The responses to some asks: committed, or as many as there are so far."""
         ids = self._of(stage)
-        if spec.output in ids:
-            return self._store.artifact(ids[spec.output])
-        return PendingResponses(self._store, spec, source, spec.work_key(self._work_key(stage)))
+        if asks.output in ids:
+            return self._store.artifact(ids[asks.output])
+        return PendingResponses(self._store, asks, source, asks.work_key(self._work_key(stage)))
 
     def _inputs(self, stage: Stage) -> dict[str, str] | None:
         """Artifact ids of what a stage reads; None where it asks nobody, or waits for another's answers."""
@@ -145,23 +144,20 @@ class TaskCalls:
         key = action_key(self._store, stage, self._task, inputs)
         return digest([key, self._run_id]) if stage in self._refreshed else key
 
-    def _calls(
-        self, stage: Stage, spec: GenerateSpec, source: RoleSource, part: int, sample_id: str
-    ) -> Iterator[ModelCall]:
-        responses = self.responses(stage, spec, source)
+    def _calls(self, stage: Stage, asks: Asks, source: RoleSource, part: int, sample_id: str) -> Iterator[ModelCall]:
+        responses = self.responses(stage, asks, source)
         answers = _by_replicate(responses.read(part), sample_id)
         if isinstance(responses, PendingResponses):
             timings = _by_replicate(responses.telemetry(part), sample_id)
         else:
-            telemetry = self._store.artifact(self._of(stage)[telemetry_of(spec.output)])
+            telemetry = self._store.artifact(self._of(stage)[asks.telemetry])
             timings = _by_replicate(telemetry.read(part), sample_id)
-        rows = source.read(part)
-        for one in rendered(spec, source, rows.filter(pc.equal(rows["sample_id"], sample_id))):
+        for one in rendered(asks.spec, source.open(part).of_sample(sample_id)):
             replicate = one.request.replicate
             response = answers.get(replicate)
             yield ModelCall(
                 stage,
-                spec.adapter_id,
+                asks.spec.adapter_id,
                 replicate,
                 one.body,
                 # An answer's key is made of the body it was given to: equal keys, equal bodies.
@@ -177,9 +173,9 @@ class PendingResponses:
     The logs are those of this machine. An episode of several calls counts once its chunk is finished.
     """
 
-    def __init__(self, store: Store, spec: GenerateSpec, source: RoleSource, work_key: str) -> None:
+    def __init__(self, store: Store, asks: Asks, source: RoleSource, work_key: str) -> None:
         self._wip = store.wip(work_key)
-        self._spec = spec
+        self._asks = asks
         self._source = source
 
     @property
@@ -212,9 +208,10 @@ class PendingResponses:
         """Answers in the logs to requests that no finished chunk has, as tables."""
         if not len(self._log):
             return
-        rows = self._source.read(part)
-        for start in range(0, rows.num_rows, _SLICE):
-            asked = rendered(self._spec, self._source, rows.slice(start, _SLICE))
+        count = dict(self._source.parts)[part]
+        requests = self._source.open(part)
+        for start in range(0, count, _SLICE):
+            asked = rendered(self._asks.spec, requests.render(start, min(start + _SLICE, count)))
             new = [one for one in asked if one.key not in done and one.key in self._log]
             outcomes = [Outcome(Response.from_bytes(self._log[one.key]), source="log") for one in new]
             yield chunk_tables([one.request for one in new], [one.key for one in new], outcomes)

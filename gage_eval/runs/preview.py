@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 from gage_eval import stages
+from gage_eval.client.types import Request
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import STAGES, Stage
 from gage_eval.observability.observer import Observers
-from gage_eval.planning import Rendered, asks_a_model, inputs_of, rendered, standing, who_is_asked
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, standing
+from gage_eval.planning.source import RoleSource
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.stages import Env, TaskPlan
@@ -90,17 +91,19 @@ def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
                 f"task '{task.task_id}': the requests of {stage} are made of {lacking}, which are not there yet."
             )
             continue
-        for spec in who_is_asked(env.store, stage, task, inputs):
-            source = RoleSource.of(spec, env.store, inputs)
-            for row in islice(_rows(source), count):
-                preview.requests += [PreviewedRequest(task.task_id, stage, one) for one in rendered(spec, source, row)]
-            preview.total += sum(rows for _, rows in source.parts) * source.replicates
+        for asks in asks_of(env.store, stage, task, inputs):
+            source = RoleSource.of(asks, env.store, inputs)
+            for _, requests in islice(groupby(_requests(source), lambda request: request.row_index), count):
+                preview.requests += [
+                    PreviewedRequest(task.task_id, stage, one) for one in rendered(asks.spec, requests)
+                ]
+            preview.total += sum(number for _, number in source.parts)
         outputs[stage] = standing(env.store, stage, task, inputs) or {}
 
 
-def _rows(source: RoleSource) -> Iterator[Any]:
-    """The prepared rows, one at a time as tables of one row."""
-    for part, rows in source.parts:
-        table = source.read(part)
-        for index in range(rows):
-            yield table.slice(index, 1)
+def _requests(source: RoleSource) -> Iterator[Request]:
+    """The requests of a source, rendered one at a time."""
+    for part, count in source.parts:
+        opened = source.open(part)
+        for index in range(count):
+            yield from opened.render(index, index + 1)

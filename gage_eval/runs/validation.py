@@ -57,7 +57,7 @@ def _not_there(plan: Plan) -> list[Problem]:
     """What a plan names and is not there: files of data, and backends that cannot be built."""
     problems = []
     for task in plan.tasks:
-        roles = [spec for spec in (task.infer, *task.judge.every, task.support) if spec is not None]
+        roles = [spec for spec in (task.infer, *task.judge.judges, task.support) if spec is not None]
         checks: list[tuple[str, Callable[[], Any]]] = [
             (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
             *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),

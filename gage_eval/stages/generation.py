@@ -4,12 +4,14 @@ from collections import Counter
 
 from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
-from gage_eval.engine.generate import Generate, index_answers
+from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally
+from gage_eval.engine.rows import index_answers
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.observability.results import StageResult
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.source import RoleSource
 from gage_eval.stages.base import Env, StageRun
 from gage_eval.statuses import RESPONSE_STATUSES
 from gage_eval.store import Artifact
@@ -19,34 +21,33 @@ from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 _CAUSES_SHOWN = 3
 
 
-def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress: Progress | None = None) -> Artifact:
-    """Answer every request of the source and commit responses and telemetry.
+def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> Artifact:
+    """Answer all asks of one model and commit responses and telemetry.
 
     Args:
-        run: the stage's computation; gets the output of the spec's name and ``<output minus s>_telemetry``.
-        spec: who answers.
-        source: the requests.
+        run: the stage's computation; gets the outputs that the asks name.
+        asks: which model is asked what.
         progress: is told instead of the run how far it is.
 
     Raises:
         EndpointFailed: the endpoint cannot go on; the message says how much is kept.
         BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
     """
-    env = run.env
-    # A later model step has another key once the rows before it are mended; the answers it keeps are found by theirs.
+    env, spec = run.env, asks.spec
+    # A later model step has another key once its input rows are repaired; the answers it keeps are found by theirs.
     first_step = not (run.has_input("responses") or run.has_input("support_responses"))
     if env.only_errors and first_step and run.previous is None:
         raise InputError(
-            f"{run.stage} of task '{spec.task_id}' never came to its end, so there are no rows to ask again; "
-            f"go on with the whole run: {env.again}"
+            f"{run.stage} of task '{spec.task_id}' never finished, so there are no failed rows to ask again. "
+            f"Resume the whole run: {env.again}"
         )
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
-    work_key = spec.work_key(run.work_key)
+    work_key = asks.work_key(run.work_key)
     wip = env.store.wip(work_key)
     wip.begun_by(env.run_id)
     engine = Generate(
         Job(
-            source=source,
+            source=RoleSource.of(asks, env.store, run.inputs),
             backend=backend,
             model_identity=spec.model_identity,
             store=env.store,
@@ -61,7 +62,7 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress:
             budget=env.runtime.budget,
             price=price_of(spec),
             reuse=not run.refreshing,
-            mended=mended(run, spec),
+            earlier=earlier(run, asks),
             progress=progress or run.progress,
         )
     )
@@ -71,60 +72,51 @@ def generate(run: StageRun, spec: GenerateSpec, source: RoleSource, *, progress:
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(
-            f"{run.stage} stopped: {error}. {kept(engine.tally)} To go on with as much again: {env.again}"
+            f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
         ) from error
     statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
-    is_last = received(spec) == spec.output
+    is_last = asks.received == asks.output
     responses = run.commit(
-        RESPONSES, name=received(spec), complete=statuses["error"] == 0, counts=statuses if is_last else {}
+        RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
     )
-    run.commit(RESPONSE_TELEMETRY, name=telemetry_of(spec.output))
+    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
     index_answers(env.store, spec.model_identity, responses)
     run.after_commit(wip.discard)
     if not is_last:
-        responses = parsed(run, spec, responses)
+        responses = parsed(run, asks, responses)
     run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
     return responses
 
 
-def received(spec: GenerateSpec) -> str:
-    """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
-    return f"received_{spec.output}" if spec.hooks is not None and spec.hooks.parses else spec.output
-
-
-def parsed(run: StageRun, spec: GenerateSpec, responses: Artifact) -> Artifact:
+def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
     """The responses as the adapter's own class reads them."""
-    assert spec.hooks is not None
+    hooks = asks.spec.hooks
+    assert hooks is not None
     writer = run.writer(RESPONSES)
     counts: Counter[str] = Counter()
     for part in responses.parts:
-        table = spec.hooks.parse(responses.read(part.index))
+        table = hooks.parse(responses.read(part.index))
         counts.update(table["status"].to_pylist())
         writer.write(part.index, table)
     return run.commit(
         RESPONSES,
-        name=spec.output,
+        name=asks.output,
         complete=counts["error"] == 0,
         counts={name: counts[name] for name in RESPONSE_STATUSES},
     )
 
 
-def mended(run: StageRun, spec: GenerateSpec) -> tuple[Artifact, Artifact] | None:
-    """Responses and telemetry of the incomplete action this run mends, None where it mends none."""
-    if run.previous is None or run.refreshing:
+def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
+    """Responses and telemetry of the action's incomplete result; None where there is none to complete."""
+    ids = {} if run.previous is None or run.refreshing else run.previous.outputs
+    if asks.received not in ids:
         return None
-    ids = run.previous.outputs
-    return run.env.store.artifact(ids[received(spec)]), run.env.store.artifact(ids[telemetry_of(spec.output)])
-
-
-def telemetry_of(output: str) -> str:
-    """Name of the output that holds the telemetry of some responses."""
-    return f"{output.removesuffix('s')}_telemetry"
+    return run.env.store.artifact(ids[asks.received]), run.env.store.artifact(ids[asks.telemetry])
 
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
-    """The endpoint's sentence, what is kept, and how to go on."""
-    return f"{run.stage} stopped: {error} {kept(tally)} Once that is mended: {run.env.again}"
+    """The endpoint's sentence, what is kept, and how to resume."""
+    return f"{run.stage} stopped: {error} {kept(tally)} When that is fixed: {run.env.again}"
 
 
 def kept(tally: Tally) -> str:

@@ -1,7 +1,7 @@
 """support and infer: prepared rows → responses."""
 
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.render import RoleSource
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 
@@ -14,7 +14,7 @@ def support(run: StageRun, spec: GenerateSpec) -> None:
         run: ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
         spec: the support model, its prompt and parameters.
     """
-    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs))
+    generate(run, Asks.implicit(spec.binding))
 
 
 @stage("infer", check=check_errors)
@@ -30,4 +30,4 @@ def infer(run: StageRun, spec: GenerateSpec) -> None:
         EndpointFailed: the endpoint cannot go on; what was answered is kept.
         RunFailed: more rows than allowed ended in an error.
     """
-    generate(run, spec, RoleSource.of(spec, run.env.store, run.inputs))
+    generate(run, Asks.implicit(spec.binding))

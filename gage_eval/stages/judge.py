@@ -1,24 +1,24 @@
 """judge: responses → judgments, through a judge model's prompt and a parser of its verdict."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.canonical import canonical_text
 from gage_eval.errors import InputError
 from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec
-from gage_eval.planning.judge_overrides import COLUMN, judge_override
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.asks import Asks, AskTable, write_asks
+from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
-from gage_eval.tables import JUDGMENTS
+from gage_eval.tables import ASKS, JUDGMENTS
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +34,9 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
 
     Args:
         run: ``prepared``, ``samples``, ``responses``, and ``support_responses`` where the prompt shows them; writes
-            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``; each other judge that
-            samples name has two such outputs of its own, ``judge_ID_responses`` and so on.
+            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. Where samples set
+            something for their judge, it also writes ``asks``; each other judge that they name has two outputs of its
+            own, ``judge_ID_responses`` and ``judge_ID_response_telemetry``.
         spec: the judge; without one the judgments are empty.
     """
     writer = run.writer(JUDGMENTS)
@@ -43,71 +44,80 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
         writer.write(0, JUDGMENTS.empty())
         run.commit(JUDGMENTS)
         return
-    verdicts = _ask(run, spec)
-    samples = run.input("samples")
+    prepared = run.input("prepared")
+    table = spec.explicit_asks(run.env.store, run.inputs)
+    if table is not None:
+        write_asks(table, prepared, run.writer(ASKS))
+        run.commit(ASKS)
+    answered = _ask(run, spec.asks(table))
+    statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
     failed: str | None = None
-    for part in run.input("prepared").parts:
-        refused = {}
-        if samples.counts.get(COLUMN):
-            refused = _refused(samples.read(part.index, columns=["row_index", COLUMN]), spec.generate)
-        rows = [
-            _judged(row, parser, refused)
-            for answers, parser in verdicts
-            for row in answers.read(part.index).to_pylist()
-        ]
+    for part in prepared.parts:
+        if table is None:
+            ((asks, responses),) = answered
+            (binding,), parser = asks.bindings, spec.parser_of(asks.spec)
+            rows = [judgment(row, parser, binding) for row in responses.read(part.index).to_pylist()]
+        else:
+            rows = _of_table(table, answered, spec, prepared, part.index)
+            statuses["skipped"] += sum(row["binding"] is None for row in rows)
         failed = failed or next((row["explanation"] for row in rows if row["reason"] == "parser_failed"), None)
-        if len(verdicts) > 1:
-            rows.sort(key=lambda row: (row["row_index"], row["replicate"]))
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
     if failed is not None:
         _log.warning("%s; such rows have no verdict", failed.rstrip("."))
-    statuses = {name: sum(answers.counts[name] for answers, _ in verdicts) for name in RESPONSE_STATUSES}
-    run.commit(JUDGMENTS, complete=all(answers.complete for answers, _ in verdicts), counts=statuses)
+    run.commit(JUDGMENTS, complete=all(responses.complete for _, responses in answered), counts=statuses)
 
 
-def _ask(run: StageRun, spec: JudgeSpec) -> list[tuple[Artifact, VerdictParser]]:
-    """The answers of the task's judge and of each that samples name, each with the parser of its verdicts."""
-    verdicts: list[tuple[Artifact, VerdictParser]] = []
-    answered, whole = 0, run.input("responses").rows
-    for judge in spec.asked(run.input("samples")):
-        source = RoleSource.of(judge, run.env.store, run.inputs)
-        if judge.on_demand and not any(rows for _, rows in source.parts):
-            # Whoever names it sets something else that cannot be used; no engine is started for that.
-            continue
+def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
+    """What each judge was asked and what it answered, one judge after the other."""
+    prepared = run.input("prepared")
+    whole = sum(count for asks in jobs for _, count in asks.counts(prepared))
+    answered: list[tuple[Asks, Artifact]] = []
+    done_before = 0
+    for asks in jobs:
 
-        def progress(done: int, total: int | None, before: int = answered, **figures: int | float) -> None:
+        def progress(done: int, total: int | None, before: int = done_before, **figures: int | float) -> None:
             run.progress(before + done, whole, **figures)
 
-        answers = generate(run, judge, source, progress=progress)
-        verdicts.append((answers, spec.parser_of(judge)))
-        answered += answers.rows
-    return verdicts
+        responses = generate(run, asks, progress=progress)
+        answered.append((asks, responses))
+        done_before += responses.rows
+    return answered
 
 
-def _refused(samples: pa.Table, spec: GenerateSpec) -> dict[int, str]:
-    """Why the samples of some rows are not judged: their own settings cannot be used."""
-    read: dict[str, str | None] = {}
-    found = {}
-    for row, text in zip(samples["row_index"].to_pylist(), samples[COLUMN].to_pylist(), strict=True):
-        if text is None:
-            continue
-        if text not in read:
-            override = judge_override(decode(text), spec.prompts, spec.judges)
-            read[text] = None if override is None else override.refused
-        if (reason := read[text]) is not None:
-            found[row] = reason
-    return found
+def _of_table(
+    table: AskTable, answered: list[tuple[Asks, Artifact]], spec: JudgeSpec, prepared: Artifact, part: int
+) -> list[dict[str, Any]]:
+    """The judgments of a part in the order of its explicit asks; the responses of a judge are in that order too."""
+    ids = dict(zip(*prepared.read(part, columns=["row_index", "sample_id"]).to_pydict().values(), strict=True))
+    by_binding = {}
+    for asks, responses in answered:
+        rows = iter(responses.read(part).to_pylist())
+        by_binding.update(dict.fromkeys(asks.bindings, (rows, spec.parser_of(asks.spec))))
+    judgments = []
+    for ask in table.read(part).to_pylist():
+        if ask["binding"] is None:
+            judgments.append(_not_asked(ask, ids[ask["row_index"]]))
+        else:
+            rows, parser = by_binding[ask["binding"]]
+            judgments.append(judgment(next(rows), parser, ask["binding"]))
+    return judgments
 
 
-def _judged(response: dict[str, Any], parser: VerdictParser, refused: Mapping[int, str]) -> dict[str, Any]:
-    row = judgment(response, parser)
-    if response["row_index"] in refused:
-        row |= {"reason": "invalid_override", "explanation": refused[response["row_index"]]}
-    return row
+def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
+    """The judgment of an ask that cannot be asked: the sample's own settings are wrong."""
+    return {
+        **dict.fromkeys(JUDGMENTS.arrow.names),
+        "row_index": ask["row_index"],
+        "sample_id": sample_id,
+        "replicate": ask["replicate"],
+        "status": "skipped",
+        "reason": "invalid_override",
+        "explanation": ask["why"],
+    }
 
 
-def judgment(response: Mapping[str, Any], parser: VerdictParser) -> dict[str, Any]:
-    """A row of `tables.JUDGMENTS` from a judge's response row and the parser of its verdict.
+def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -> dict[str, Any]:
+    """A row of `tables.JUDGMENTS` from a judge's response row, the parser of its verdict and the judge's binding.
 
     Status ``unparsed``: the judge answered and the parser found no verdict, or raised an error.
     """
@@ -133,6 +143,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser) -> dict[str, An
         "parsed": canonical_text(dict(said.fields)) if said.fields else None,
         "reason": reason,
         "explanation": explanation,
+        "binding": binding,
         "response_key": response["response_key"],
     }
 

@@ -11,17 +11,21 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import digest
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, WorkGone, chunk_rows
+from gage_eval.engine.job import Job, WorkGone, chunks_of
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
 from gage_eval.errors import InputError
 from gage_eval.foreign import beside, seen_from
 from gage_eval.marks import Stage
-from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.planning.asks import Asks
+from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.source import RoleSource
 from gage_eval.stages.generation import price_of
-from gage_eval.store import Store
+from gage_eval.store import Artifact, Store
+
+# The input of a step that holds explicit asks.
+_ASKS = "asks"
 
 
 def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
@@ -33,7 +37,7 @@ def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep],
 
 def step_of(
     store: Store,
-    spec: GenerateSpec,
+    asks: Asks,
     *,
     stage: Stage,
     key: str,
@@ -45,26 +49,26 @@ def step_of(
 
     Args:
         store: where its inputs and finished chunks are.
-        spec: who is asked what.
+        asks: which model is asked what; explicit asks are read from an artifact.
         stage: its name.
         key: key of its action.
         work_key: key of its work in progress.
         inputs: artifact ids by input.
         workers: processes that will share it.
     """
-    source = RoleSource.of(spec, store, inputs)
-    rows = sum(count for _, count in source.parts)
     wip = store.wip(work_key)
     missing = []
-    for part, count in source.parts:
+    for part, chunks in chunks_of(RoleSource.of(asks, store, inputs).parts, workers).items():
         done = {(chunk.start, chunk.stop) for chunk in wip.chunks(part)}
-        size = chunk_rows(count, rows, workers)
-        for start in range(0, count, size):
-            chunk = MissingChunk(part, start, min(start + size, count))
-            if (chunk.start, chunk.stop) not in done:
-                missing.append(chunk)
+        missing += [
+            MissingChunk(part, chunk.start, chunk.stop) for chunk in chunks if (chunk.start, chunk.stop) not in done
+        ]
+    read = dict(inputs)
+    if asks.table is not None:
+        assert isinstance(asks.table, Artifact), "other processes read explicit asks from the store"
+        read[_ASKS] = asks.table.id
     return SessionStep(
-        spec.task_id, stage, key, _asks(stage, spec), work_key, _requests(spec), dict(inputs), tuple(missing)
+        asks.spec.task_id, stage, key, _digest(stage, asks), work_key, _requests(asks), read, tuple(missing)
     )
 
 
@@ -87,20 +91,22 @@ def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | 
     here = replace(around, base_dir=Path(session.engine.base_dir))
     sent = 0
     for step in session.steps:
-        spec = _spec(session, step, here)
-        sent += _serve_step(store, session, step, spec, runtime)
+        asks = _asks(session, step, here, store)
+        sent += _serve_step(store, session, step, asks, runtime)
     return sent
 
 
-def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: GenerateSpec, runtime: Runtime) -> int:
+def _serve_step(store: Store, session: ModelSession, step: SessionStep, asks: Asks, runtime: Runtime) -> int:
+    spec = asks.spec
+
     def is_over() -> bool:
         action = store.find_action(step.stage, step.key)
         return action is not None and action.complete
 
     if is_over():
         return 0
-    if _asks(step.stage, spec) != step.asks:
-        # Its chunks are taken as they are.
+    if _digest(step.stage, asks) != step.asks:
+        # The chunks that this machine would commit are taken as they are.
         raise InputError(
             f"step {step.stage} of task '{step.task_id}' would ask something else on this machine: use the same "
             "gage-eval, plug-ins, libraries and model files as where the session was made."
@@ -108,7 +114,7 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
-            source=RoleSource.of(spec, store, step.inputs),
+            source=RoleSource.of(asks, store, {name: id_ for name, id_ in step.inputs.items() if name != _ASKS}),
             backend=backend,
             model_identity=spec.model_identity,
             store=store,
@@ -129,46 +135,53 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, spec: Ge
     return engine.tally.sent
 
 
-def _asks(stage: Stage, spec: GenerateSpec) -> str:
-    """Digest of who is asked what, as this machine's software, plug-ins and model files have it."""
-    return digest([stage, VERSIONS[stage], spec.material()])
+def _digest(stage: Stage, asks: Asks) -> str:
+    """Digest of the bindings, as this machine's software, plug-ins and model files have them."""
+    return digest([stage, VERSIONS[stage], sorted(asks.bindings)])
 
 
-def _requests(spec: GenerateSpec) -> dict[str, Any]:
-    """What renders the requests of a spec, as plain values."""
+def _requests(asks: Asks) -> dict[str, Any]:
+    """What renders the requests of some asks, as plain values."""
+    spec = asks.spec
     hooks = spec.hooks
     return {
         "role": spec.role,
         "adapter_id": spec.adapter_id,
-        "params": dict(spec.params),
         "tool_rounds": spec.tool_rounds,
         "class_path": seen_from(hooks.path, spec.context.base_dir) if hooks else None,
-        "prompt": _plain(spec.prompt) if spec.prompt else None,
-        "prompts": {name: _plain(prompt) for name, prompt in spec.prompts.items()},
-        "judges": list(spec.judges),
-        "on_demand": spec.on_demand,
+        "bindings": [
+            {"prompt": _plain(binding.prompt), "params": dict(binding.params), "parser": binding.parser}
+            for binding in asks.bindings.values()
+        ],
     }
 
 
-def _plain(prompt: PromptBinding) -> dict[str, Any]:
-    return {**asdict(prompt), "params": dict(prompt.params)}
+def _plain(prompt: PromptBinding | None) -> dict[str, Any] | None:
+    return None if prompt is None else {**asdict(prompt), "params": dict(prompt.params)}
 
 
-def _spec(session: ModelSession, step: SessionStep, context: BackendContext) -> GenerateSpec:
+def _prompt(given: Mapping[str, Any] | None) -> PromptBinding | None:
+    return PromptBinding(**given) if given else None
+
+
+def _asks(session: ModelSession, step: SessionStep, context: BackendContext, store: Store) -> Asks:
     given = dict(step.requests)
     try:
-        prompt, class_path, prompts = given.pop("prompt"), given.pop("class_path"), given.pop("prompts")
-        judges = tuple(given.pop("judges"))
-        return GenerateSpec(
+        class_path, bound = given.pop("class_path"), given.pop("bindings")
+        spec = GenerateSpec(
             task_id=step.task_id,
             backend_type=beside(session.engine.type, context.base_dir),
             backend_config=session.engine.config,
             context=context,
-            prompt=PromptBinding(**prompt) if prompt else None,
-            prompts={name: PromptBinding(**other) for name, other in prompts.items()},
-            judges=judges,
             hooks=RoleHooks(beside(class_path, context.base_dir)) if class_path else None,
             **given,
         )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"step {step.stage} of task '{step.task_id}' is none of a session's: {error}.") from error
+        bindings = [Binding(spec, _prompt(one["prompt"]), one["params"], one["parser"]) for one in bound]
+        if _ASKS not in step.inputs:
+            return Asks.implicit(bindings[0])
+        table = store.artifact(step.inputs[_ASKS])
+        return Asks(spec, {binding.digest: binding for binding in bindings}, spec.output, table)
+    except (KeyError, TypeError, IndexError) as error:
+        raise InputError(
+            f"step {step.stage} of task '{step.task_id}' cannot be read ({error}); make the session again."
+        ) from error

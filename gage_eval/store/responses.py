@@ -76,8 +76,7 @@ class Responses:
         for column in columns:
             body.update(column)
         head = canonical_json({"artifact": artifact_id, "keys": len(keys), "sha256": body.hexdigest()})
-        path = f"{_folder(model_identity)}/{artifact_id}{_SUFFIX}"
-        self._objects.create(path, b"".join((_MAGIC, head, b"\n", *columns)))
+        self._objects.create(_path(model_identity, artifact_id), b"".join((_MAGIC, head, b"\n", *columns)))
 
     def find(self, model_identity: str, keys: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
@@ -104,6 +103,10 @@ class Responses:
                 found[keys[index]] = (file.artifact, part, row)
             open_ = open_[~hit]
         return found
+
+    def holds(self, model_identity: str, artifact_id: str) -> bool:
+        """Whether an artifact's answers are this model's."""
+        return self._objects.exists(_path(model_identity, artifact_id))
 
     def _files(self, model_identity: str) -> list[IndexFile]:
         # The newest first: after a refresh its answers count, not those it was to replace.
@@ -140,6 +143,10 @@ def parse_index(data: bytes, path: str) -> IndexFile:
     split = count * _KEY.itemsize
     numbers: npt.NDArray[Any] = np.frombuffer(body, _NUMBER, 2 * count, split)
     return IndexFile(artifact, np.frombuffer(body, _KEY, count), numbers[:count], numbers[count:])
+
+
+def _path(model_identity: str, artifact_id: str) -> str:
+    return f"{_folder(model_identity)}/{artifact_id}{_SUFFIX}"
 
 
 def _folder(model_identity: str) -> str:

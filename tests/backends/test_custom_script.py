@@ -19,7 +19,7 @@ class Model:
         self.greeting = greeting
         self.rest = rest
     def generate(self, request):
-        return {"answer": f"{self.greeting} {request['messages'][-1]['content']} {request['replicate']}",
+        return {"answer": f"{self.greeting} {request['messages'][-1]['content']} {request['draw']}",
                 "prompt_tokens": 3, "tool_calls": [{"id": "1"}], "reasoning": str(request.get("temperature"))}
 
 class Seer:

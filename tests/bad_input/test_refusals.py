@@ -239,7 +239,7 @@ def test_an_endpoint_that_is_not_there_ends_the_run_and_says_how_to_go_on(tmp_pa
     assert ended.code == 1
     last = ended.sentence.splitlines()[-1]
     assert last.startswith(f"infer stopped: {url} cannot be reached (")
-    assert last.endswith("0 of 5 responses are kept. Once that is mended: gage resume lost")
+    assert last.endswith("0 of 5 responses are kept. When that is fixed: gage resume lost")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_an_endpoint_that_refuses_ends_the_run_at_once_and_the_mended_one_goes_o
         config = write_config(tmp_path, endpoint.url, rows=50, backend={"max_concurrency": 4, **changes})
         ended = gage("run", "sums.yaml", "--run-id", "refused")
         assert ended.sentence == (
-            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. Once that is mended: gage resume refused"
+            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. When that is fixed: gage resume refused"
         )
         assert ended.code == 1
         assert endpoint.stats()["requests"] <= 4
@@ -282,7 +282,7 @@ def test_an_endpoint_that_changes_its_mind_keeps_what_it_answered(
         write_sums(tmp_path / "sums.jsonl", 40)
         monkeypatch.setenv("MY_KEY", "sk-revoked")
         ended = gage("run", "sums.yaml", "--run-id", "revoked")
-        assert "30 of 40 responses are kept. Once that is mended: gage resume revoked" in ended.sentence
+        assert "30 of 40 responses are kept. When that is fixed: gage resume revoked" in ended.sentence
         monkeypatch.setenv("MY_KEY", "sk-right")
         assert gage("resume", "revoked").code == 0
         assert endpoint.stats()["answered"] == 40

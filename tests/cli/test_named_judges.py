@@ -84,7 +84,7 @@ def test_another_prompt_of_a_named_judge_is_what_the_plan_names(gage: Gage, judg
     prompts = [JUDGES["prompts"][0], {"prompt_id": "weigh", "template": "{{ sample.id }} RATING: [[3]]"}]
     write_config(judged, **{**JUDGES, "prompts": prompts})
     (judge,) = (one for one in gage("plan", "mine.yaml", "--json").json["stages"] if one["stage"] == "judge")
-    assert (judge["state"], judge["responses"], judge["to_send"]) == ("partial", 6, 2)
+    assert (judge["state"], judge["responses"], judge["to_send"]) == ("partial", 5, 2)
     gage("run", "mine.yaml", "--inline", "--run-id", "again")
     assert rating(gage, "again")["raw_values"] == pytest.approx({"rating": (1 + 3 + 1 + 3 + 1) / 5})
 

@@ -69,7 +69,7 @@ def test_a_run_stops_at_its_limit_keeps_all_it_paid_for_and_goes_on_when_told(
         first = endpoint.stats()
         assert stopped.code == 1
         assert stopped.sentence.startswith(f"infer stopped: {said}")
-        assert stopped.sentence.endswith("To go on with as much again: gage resume thrifty")
+        assert stopped.sentence.endswith("To resume with the same limits again: gage resume thrifty")
         # Seven tokens a row: 1,000 are 143 rows, and what was under way.
         assert 143 <= first["answered"] <= 143 + 8
         assert f"{first['answered']} of {ROWS} responses are kept" in stopped.sentence

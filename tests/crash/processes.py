@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from support.logs import read_logs
 
 from gage_eval.canonical import encode
 from gage_eval.engine.episodes import response_key
-from gage_eval.engine.wal import read_logs
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
 from gage_eval.store import Store

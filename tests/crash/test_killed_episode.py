@@ -10,8 +10,8 @@ import pytest
 from crash.processes import PATIENCE_S, until
 from crash.turns import KEY, ask
 from support.endpoint import mock_endpoint
+from support.logs import read_logs
 
-from gage_eval.engine.wal import read_logs
 from gage_eval.store import Store
 
 ROWS = 12

@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-
 from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import canonical_text, digest
 from gage_eval.client.types import Request
@@ -20,17 +18,15 @@ KEY = digest("turns")
 class Conversations:
     """Rows of two calls each: two questions (``turns``), or one whose tool call is answered (``tools``)."""
 
-    replicates = 1
-
     def __init__(self, rows: int, kind: str) -> None:
         self.parts = [(0, rows)]
         self._kind = kind
 
-    def read(self, part: int) -> pa.Table:
-        return pa.table({"row_index": list(range(self.parts[part][1]))})
+    def open(self, part: int) -> "Conversations":
+        return self
 
-    def render(self, rows: pa.Table) -> list[Request]:
-        return [self._request(row) for row in rows["row_index"].to_pylist()]
+    def render(self, start: int, stop: int) -> list[Request]:
+        return [self._request(row) for row in range(start, stop)]
 
     def _request(self, row: int) -> Request:
         question = {"role": "user", "content": f"What is {row} + 1?"}
@@ -49,7 +45,7 @@ class Conversations:
 
 
 def ask(store: Store, url: str, rows: int, kind: str) -> tuple[Artifact, Tally]:
-    """Make both calls of every row; an earlier, killed process of the same store is gone on with."""
+    """Make both calls of every row; the work of an earlier, killed process of the same store is resumed."""
     with Runtime() as runtime:
         backend = runtime.backend(
             "openai_http", {"base_url": url, "model": "mock", "max_concurrency": 4}, BackendContext(Path())

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from gage_eval.backends.base import BackendContext, BaseBackend
 from gage_eval.backends.dummy import DummyConfig
 from gage_eval.canonical import JsonValue, digest
@@ -54,33 +52,42 @@ async def echo(request: Request) -> Response:
 
 
 class Prompts:
-    """Rows of prompts, cut into parts."""
+    """Rows of prompts, cut into parts: `gage_eval.engine.job.Source`."""
 
     def __init__(self, *parts: Sequence[str], replicates: int = 1, kind: str = "chat", turns: int = 1) -> None:
         self._prompts = parts
-        self.parts = [(index, len(part)) for index, part in enumerate(parts)]
-        self.replicates = replicates
+        self.parts = [(index, len(part) * replicates) for index, part in enumerate(parts)]
+        self._replicates = replicates
         self._kind = kind
         self._turns = turns
 
-    def read(self, part: int) -> pa.Table:
-        first = sum(len(earlier) for earlier in self._prompts[:part])
-        rows = list(range(first, first + len(self._prompts[part])))
-        return pa.table({"row_index": pa.array(rows, pa.int64()), "prompt": pa.array(self._prompts[part], pa.string())})
+    def open(self, part: int) -> "PromptsPart":
+        return PromptsPart(self, part)
 
-    def render(self, rows: pa.Table) -> list[Request]:
-        pairs = zip(rows["row_index"].to_pylist(), rows["prompt"].to_pylist(), strict=True)
-        return [
-            Request(
-                self._kind,
-                messages=[{"role": "user", "content": f"{prompt}{'?' * turn}"} for turn in range(self._turns)],
-                sample_id=f"s{row}",
-                row_index=row,
-                replicate=replicate,
-            )
-            for row, prompt in pairs
-            for replicate in range(self.replicates)
-        ]
+    def request(self, part: int, ask: int) -> Request:
+        """The request of an ask of a part."""
+        place, replicate = divmod(ask, self._replicates)
+        row = sum(len(earlier) for earlier in self._prompts[:part]) + place
+        prompt = self._prompts[part][place]
+        return Request(
+            self._kind,
+            messages=[{"role": "user", "content": f"{prompt}{'?' * turn}"} for turn in range(self._turns)],
+            sample_id=f"s{row}",
+            row_index=row,
+            replicate=replicate,
+            draw=replicate,
+        )
+
+
+@dataclass
+class PromptsPart:
+    """One part of some prompts."""
+
+    prompts: Prompts
+    part: int
+
+    def render(self, start: int, stop: int) -> list[Request]:
+        return [self.prompts.request(self.part, ask) for ask in range(start, stop)]
 
 
 @dataclass
@@ -102,7 +109,7 @@ def step_of(store: Store, source: Prompts, backend: Scripted, key: str = KEY, **
 
 
 def generate(store: Store, source: Prompts, backend: Scripted, key: str = KEY, **job: Any) -> "Done":
-    """Run a generate step to its end and commit what came out."""
+    """Run a generate step and commit its results."""
     step = step_of(store, source, backend, key, **job)
     with Runtime() as runtime:
         runtime.call(step.engine.run())
@@ -110,7 +117,7 @@ def generate(store: Store, source: Prompts, backend: Scripted, key: str = KEY, *
 
 
 class Done(NamedTuple):
-    """A generate step that came to its end."""
+    """A generate step that finished."""
 
     engine: Generate
     responses: Artifact

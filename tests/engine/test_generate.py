@@ -6,15 +6,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-from engine.asking import KEY, MODEL, Prompts, Scripted, echo, generate, step_of
+from engine.asking import KEY, MODEL, Prompts, PromptsPart, Scripted, echo, generate, step_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.logs import read_logs
 
 from gage_eval.canonical import digest
 from gage_eval.client.types import Request, Response
-from gage_eval.engine.generate import MAX_OPEN_CHUNKS, index_answers
-from gage_eval.engine.job import MIN_CHUNK_ROWS, WorkGone, chunk_rows
-from gage_eval.engine.wal import LogWriter, read_logs
+from gage_eval.engine.job import MIN_CHUNK_ASKS, WorkGone, chunk_size
+from gage_eval.engine.ready import MAX_OPEN_CHUNKS
+from gage_eval.engine.rows import index_answers
+from gage_eval.engine.wal import LogWriter
 from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
 from gage_eval.store import Store
 
@@ -82,9 +84,9 @@ def test_neither_chunks_nor_concurrency_change_the_artifact(
 
 @given(part=st.integers(1, 4096), total=st.integers(1, 10**6), workers=st.integers(1, 64))
 def test_a_chunk_is_within_its_part_and_every_worker_has_several(part: int, total: int, workers: int) -> None:
-    rows = chunk_rows(part, max(part, total), workers)
+    rows = chunk_size(part, max(part, total), workers)
     assert 1 <= rows <= part
-    assert rows <= MIN_CHUNK_ROWS or (rows - 1) * 4 * workers < max(part, total)
+    assert rows <= MIN_CHUNK_ASKS or (rows - 1) * 4 * workers < max(part, total)
 
 
 def test_an_answer_is_in_the_log_before_its_slot_is_freed(store: Store) -> None:
@@ -182,7 +184,7 @@ def test_chunks_cleared_away_by_a_faster_process_give_no_short_artifact(store: S
     wip = store.wip(KEY)
 
     async def answer(request: Request) -> Response:
-        if request.row_index == chunks * MIN_CHUNK_ROWS + 1:
+        if request.row_index == chunks * MIN_CHUNK_ASKS + 1:
             while len(wip.chunks(0)) < chunks:  # noqa: ASYNC110 - committed by another thread
                 await asyncio.sleep(0.001)
             wip.discard()
@@ -234,7 +236,7 @@ def test_mending_asks_for_the_error_rows_alone_and_takes_no_older_answer_for_the
 
     backend = Scripted(later)
     incomplete = (refreshed.responses, refreshed.telemetry)
-    done = generate(store, Prompts(PROMPTS), backend, key=digest("mend"), mended=incomplete)
+    done = generate(store, Prompts(PROMPTS), backend, key=digest("mend"), earlier=incomplete)
     assert asked(backend) == PROMPTS[3:5]
     assert (done.engine.tally.sent, done.engine.tally.replayed) == (2, 38)
     answers = done.column("answer")
@@ -284,12 +286,12 @@ def test_an_interrupted_step_with_repeated_rows_asks_only_what_is_missing(store:
 
 
 def test_a_row_repeats_the_error_of_its_chunk_and_both_are_mended_by_one_request(store: Store) -> None:
-    prompts = [*PROMPTS[: MIN_CHUNK_ROWS - 1], PROMPTS[3]]
+    prompts = [*PROMPTS[: MIN_CHUNK_ASKS - 1], PROMPTS[3]]
     ill = generate(store, Prompts(prompts), backend := failing(PROMPTS[3]))
     assert len(backend.asked) == len(prompts) - 1
     assert (ill.engine.statuses["error"], ill.engine.tally.errors) == (2, 2)
     incomplete = (ill.responses, ill.telemetry)
-    done = generate(store, Prompts(prompts), backend := Scripted(echo), key=digest("mend"), mended=incomplete)
+    done = generate(store, Prompts(prompts), backend := Scripted(echo), key=digest("mend"), earlier=incomplete)
     assert asked(backend) == [PROMPTS[3]]
     assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
 
@@ -304,12 +306,15 @@ def test_rows_are_rendered_when_they_are_due(store: Store) -> None:
     rendered = 0
     most = 0
 
-    class Counting(Prompts):
-        def render(self, rows):  # type: ignore[no-untyped-def]
+    class Counting(PromptsPart):
+        def render(self, start: int, stop: int) -> list[Request]:
             nonlocal rendered
-            requests = super().render(rows)
-            rendered += len(requests)
-            return requests
+            rendered += stop - start
+            return super().render(start, stop)
+
+    class CountingPrompts(Prompts):
+        def open(self, part: int) -> PromptsPart:
+            return Counting(self, part)
 
     async def answer(request: Request) -> Response:
         nonlocal most
@@ -317,15 +322,15 @@ def test_rows_are_rendered_when_they_are_due(store: Store) -> None:
         return await echo(request)
 
     backend = Scripted(answer, width=4)
-    source = Counting(*[[f"{part} {row}" for row in range(100)] for part in range(20)])
+    source = CountingPrompts(*[[f"{part} {row}" for row in range(100)] for part in range(20)])
     generate(store, source, backend, workers=20)
     assert rendered == 2000
-    assert most <= MAX_OPEN_CHUNKS * chunk_rows(100, 2000, 20)
+    assert most <= MAX_OPEN_CHUNKS * chunk_size(100, 2000, 20)
 
 
 def test_a_row_that_cannot_be_rendered_ends_the_step_with_its_sentence(store: Store) -> None:
     class Refusing(Prompts):
-        def render(self, rows):  # type: ignore[no-untyped-def]
+        def open(self, part: int) -> PromptsPart:
             raise InputError("sample 's7' has no messages.")
 
     with pytest.raises(InputError, match="sample 's7' has no messages"):

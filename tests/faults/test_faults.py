@@ -174,7 +174,7 @@ def test_only_errors_of_a_run_that_never_asked_to_the_end_is_refused(tmp_path: P
         refused = gage("resume", "ill", "--only-errors")
     assert refused.code == 2
     assert refused.sentence == (
-        "infer of task 'sums' never came to its end, so there are no rows to ask again; go on with the whole run: "
+        "infer of task 'sums' never finished, so there are no failed rows to ask again. Resume the whole run: "
         "gage resume ill"
     )
 

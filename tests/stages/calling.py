@@ -12,7 +12,8 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.generate_spec import GenerateSpec, JudgeSpec, PromptBinding
+from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
+from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.specs import LoadSpec, PreprocessSpec, ScoreSpec, StandardizeSpec
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Artifact, Store
@@ -55,22 +56,19 @@ class Bench:
         binding = None if prompt is None and system is None else PromptBinding("p", prompt, system, {})
         params = config.pop("params", {})
         share = config.pop("max_error_share", 0.01)
+        name = config.pop("adapter_id", "a")
         return GenerateSpec(
-            "t", role, "a", "dummy", config, BackendContext(self.folder), binding, params, max_error_share=share
+            "t", role, name, "dummy", config, BackendContext(self.folder), binding, params, max_error_share=share
         )
 
     def infer(self, prepared: StageResult, spec: GenerateSpec, samples: StageResult | None = None) -> StageResult:
         return stages.infer(self.env, spec, prepared=prepared, samples=samples)
 
     def judge(
-        self,
-        spec: GenerateSpec | None,
-        others: Sequence[GenerateSpec] = (),
-        parsers: Mapping[str, JsonValue] | None = None,
-        **inputs: StageResult,
+        self, spec: GenerateSpec | None, parsers: Mapping[str, JsonValue] | None = None, **inputs: StageResult
     ) -> StageResult:
         read = {name: read_parser(entry) for name, entry in (parsers or {}).items()}
-        return stages.judge(self.env, JudgeSpec("t", spec, tuple(others), read), **inputs)
+        return stages.judge(self.env, JudgeSpec("t", spec, parsers=read), **inputs)
 
     def auto_eval(self, metrics: Sequence[BoundMetric], **inputs: StageResult) -> StageResult:
         return stages.auto_eval(self.env, ScoreSpec("t", tuple(metrics)), **inputs)

@@ -16,6 +16,7 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observers
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.keys import action_document
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
@@ -47,7 +48,13 @@ class Shared:
         inputs = {"prepared": self.prepared.outputs["prepared"]}
         key = digest(action_document("infer", self.task.infer, inputs, self.store))
         step = step_of(
-            self.store, self.task.infer, stage="infer", key=key, work_key=key, inputs=inputs, workers=WORKERS
+            self.store,
+            Asks.implicit(self.task.infer.binding),
+            stage="infer",
+            key=key,
+            work_key=key,
+            inputs=inputs,
+            workers=WORKERS,
         )
         return session_of(self.store, self.task.infer, [step], WORKERS)
 
@@ -114,7 +121,7 @@ def test_whoever_comes_when_all_is_done_sends_nothing(tmp_path: Path) -> None:
     with mock_endpoint() as endpoint:
         shared = Shared(tmp_path, endpoint)
         session = shared.session()
-        assert session.missing_rows == ROWS
+        assert sum(chunk.stop - chunk.start for chunk in session.steps[0].missing) == ROWS
         shared.infer()
         with Runtime() as runtime:
             assert serve(session, runtime) == 0
@@ -125,7 +132,8 @@ def test_a_machine_that_would_ask_something_else_answers_nothing(tmp_path: Path)
     with mock_endpoint() as endpoint:
         session = Shared(tmp_path, endpoint).session()
         (step,) = session.steps
-        other = replace(step, requests={**step.requests, "params": {"temperature": 0.5}})
+        binding = {**step.requests["bindings"][0], "params": {"temperature": 0.5}}
+        other = replace(step, requests={**step.requests, "bindings": [binding]})
         with Runtime() as runtime, pytest.raises(InputError, match=r"step infer of task .* would ask something else"):
             serve(replace(session, steps=(other,)), runtime)
         assert endpoint.stats()["requests"] == 0
@@ -151,12 +159,12 @@ def test_a_session_is_the_same_after_its_way_as_a_text(tmp_path: Path) -> None:
         session = shared.session()
         prompted = Shared(tmp_path, endpoint, name="prompted.yaml", prompts=[prompt], role_adapters=[adapter])
     assert ModelSession.from_json(session.to_json()) == session
-    requests = prompted.session().steps[0].requests
-    assert requests["params"] == {"top_p": 0.5}
-    assert requests["prompt"]["template"] == prompt["template"]
+    (binding,) = prompted.session().steps[0].requests["bindings"]
+    assert binding["params"] == {"top_p": 0.5}
+    assert binding["prompt"]["template"] == prompt["template"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 1}', '{"format": 9}', '{"format": 1, "engine": {}}'])
-def test_a_text_that_is_no_session_is_refused_in_one_sentence(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 9}', '{"format": 2, "engine": {}}'])
+def test_a_text_that_is_not_a_session_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(InputError, match="model session"):
         ModelSession.from_json(text)

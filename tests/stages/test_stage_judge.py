@@ -16,14 +16,17 @@ from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
 from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
+from gage_eval.planning.asks import write_asks
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.judge_spec import JudgeSpec
+from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.registry import Plugin
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import serve, session_of, step_of
+from gage_eval.tables import ASKS
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 REASONS = {"error": "judge_failed", "skipped": "not_asked"}
@@ -31,7 +34,7 @@ RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row
 
 
 def read(text: str | None, status: str = "ok") -> dict[str, Any]:
-    return judgment({**ROW, "status": status, "answer": text, "error_kind": None}, read_parser())
+    return judgment({**ROW, "status": status, "answer": text, "error_kind": None}, read_parser(), "b")
 
 
 @pytest.mark.parametrize(
@@ -136,15 +139,15 @@ def test_a_parser_that_raises_costs_its_rows_and_says_why(bench: Bench) -> None:
 
     parser = VerdictParser(Plugin("verdict_parsers", "broken", broken, 1, "", "sha256:0"), {})
     response = {**ROW, "status": "ok", "error_kind": None}
-    assert judgment({**response, "answer": "0.5"}, parser)["score"] == 0.5
-    row = judgment({**response, "answer": "half"}, parser)
+    assert judgment({**response, "answer": "0.5"}, parser, "b")["score"] == 0.5
+    row = judgment({**response, "answer": "half"}, parser, "b")
     assert (row["status"], row["reason"], row["text"]) == ("unparsed", "parser_failed", "half")
     assert row["explanation"] == (
         "verdict parser broken failed: test_stage_judge.py:test_a_parser_that_raises_costs_its_rows_and_says_why."
         "<locals>.broken() raised ValueError: could not convert string to float: 'half' (test_stage_judge.py, "
-        "line 135)."
+        "line 138)."
     )
-    assert judgment({**response, "answer": "nan"}, parser)["reason"] == "parser_failed"
+    assert judgment({**response, "answer": "nan"}, parser, "b")["reason"] == "parser_failed"
 
 
 OWN_RULES = [
@@ -167,7 +170,8 @@ def judged_by_own_rules(bench: Bench, **given: Any) -> tuple[StageResult, dict[s
     plain = bench.model("judge_model", prompt="RATING: {{ prompt_params.scale | default(1) }}", mode="echo")
     strict = PromptBinding("strict", given.get("strict", "RATING: 0"), None, {})
     inputs = {"samples": samples, "responses": responses}
-    return bench.judge(replace(plain, prompts={"strict": strict}), prepared=prepared, **inputs), inputs
+    spec = JudgeSpec("t", plain, prompts={"a": {"strict": strict}})
+    return stages.judge(bench.env, spec, prepared=prepared, **inputs), inputs
 
 
 def test_a_sample_sets_its_judges_prompt_and_parameters(bench: Bench) -> None:
@@ -203,17 +207,12 @@ def test_the_parameters_of_a_sample_are_the_models_and_not_the_judges(bench: Ben
     _, inputs = judged_by_own_rules(bench)
     model = replace(bench.model("judge_model", prompt="{{ model_answer }}"), params={"temperature": 0})
     prepared = bench.preprocess(inputs["samples"], params={"max_new_tokens": 3})
-    artifacts = {name: bench.artifact(result, name) for name, result in inputs.items()}
-    source = RoleSource(
-        replace(model, prompts={"strict": PromptBinding("strict", "x", None, {})}),
-        bench.artifact(prepared, "prepared"),
-        **artifacts,
-    )
-    requests = source.render(source.read(0))
-    assert [request.params for request in requests] == [{"temperature": 0}] * 2 + [
-        {"temperature": 0.5},
-        {"temperature": 0},
-    ]
+    given = {**inputs, "prepared": prepared}
+    ids = {name: result.outputs[name] for name, result in given.items()}
+    spec = JudgeSpec("t", model, prompts={"a": {"strict": PromptBinding("strict", "x", None, {})}})
+    (asks,) = spec.asks(spec.explicit_asks(bench.store, ids))
+    requests = RoleSource.of(asks, bench.store, ids).open(0).render(0, 3)
+    assert [request.params for request in requests] == [{"temperature": 0}] * 2 + [{"temperature": 0.5}]
 
 
 OWN_JUDGES: list[dict[str, Any]] = [
@@ -239,23 +238,26 @@ class Judges:
         self.samples = bench.samples(records)
         self.prepared = bench.preprocess(self.samples, replicates=2)
         self.responses = bench.infer(self.prepared, bench.model(mode="echo"))
-        self.expert = self._judge("expert", expert.pop("template", "RATING: 2"), on_demand=True, **expert)
+        self.expert = self._judge("expert", expert.pop("template", "RATING: 2"), **expert)
 
-    def _judge(self, name: str, template: str, *, on_demand: bool = False, **config: Any) -> GenerateSpec:
-        wide = PromptBinding("wide", "RATING: {{ prompt_params.scale }}", None, {"scale": 1})
+    def _judge(self, name: str, template: str, **config: Any) -> GenerateSpec:
         model = self.bench.model("judge_model", prompt=template, mode="echo", max_error_share=self.share, **config)
-        return replace(
-            model,
-            adapter_id=name,
-            prompts={"wide": wide},
-            judges=("a", "expert", "idle"),
-            on_demand=on_demand,
-        )
+        return replace(model, adapter_id=name)
+
+    @property
+    def spec(self) -> JudgeSpec:
+        own, idle = self._judge("a", "RATING: 1"), self._judge("idle", "RATING: 9")
+        wide = PromptBinding("wide", "RATING: {{ prompt_params.scale }}", None, {"scale": 1})
+        prompts = {name: {"wide": wide} for name in ("a", self.expert.adapter_id, "idle")}
+        return JudgeSpec("t", own, (self.expert, idle), prompts)
+
+    @property
+    def inputs(self) -> dict[str, StageResult]:
+        return {"prepared": self.prepared, "samples": self.samples, "responses": self.responses}
 
     def ask(self, **parsers: Any) -> StageResult:
-        own, idle = self._judge("a", "RATING: 1"), self._judge("idle", "RATING: 9", on_demand=True)
-        inputs = {"prepared": self.prepared, "samples": self.samples, "responses": self.responses}
-        return self.bench.judge(own, [self.expert, idle], parsers, **inputs)
+        read = {name: read_parser(entry) for name, entry in parsers.items()}
+        return stages.judge(self.bench.env, replace(self.spec, parsers=read), **self.inputs)
 
 
 def test_a_sample_names_another_judge(bench: Bench) -> None:
@@ -274,7 +276,13 @@ def test_a_sample_names_another_judge(bench: Bench) -> None:
         "eval_config.judge.adapter_id: no judge 'exprt' in the config. Did you mean 'expert'?",
         "eval_config.judge.prompt_id: no prompt 'gone' in the config.",
     ]
-    assert result.counts["sent"] == 6, "two rows ask the task's judge the same"
+    own, wide, strict = rows[0]["binding"], rows[6]["binding"], rows[2]["binding"]
+    assert len({own, wide, strict}) == 3, "a judgment says which judge gave it, and under which prompt"
+    assert [row["binding"] for row in rows[::2]] == [own, strict, own, wide, None, None]
+    asked = bench.rows(result, "asks")
+    assert [row["binding"] for row in asked] == [row["binding"] for row in rows]
+    assert [row["why"] for row in asked[:8:2]] == [None, *["eval_config.judge"] * 3]
+    assert result.counts["sent"] == 3, "two rows ask the task's judge the same, and so do the replicates of each row"
     assert (result.counts["ok"], result.counts["skipped"]) == (8, 4)
 
 
@@ -283,7 +291,7 @@ def test_a_judge_that_samples_name_counts_in_the_key_and_one_that_nobody_names_d
     assert Judges(bench).ask().cached
     again = Judges(bench, template="RATING: 3").ask()
     assert not again.cached
-    assert again.counts["sent"] == 2, "the row under the prompt that it names is asked the same as before"
+    assert again.counts["sent"] == 1, "the row under the prompt that it names is asked the same as before"
     assert [row["score"] for row in bench.rows(again, "judgments")[::2]] == [1.0, 3.0, 1.0, 7.0, None, None]
     judges = Judges(bench)
     judges.expert = replace(judges.expert, adapter_id="renamed")
@@ -313,7 +321,7 @@ def test_an_error_of_a_named_judge_leaves_the_judgments_incomplete_and_only_its_
     ]  # fmt: skip
     again = judges.ask()
     assert again.key == result.key
-    assert again.counts["sent"] == 2
+    assert again.counts["sent"] == 1, "both replicates ask the same"
 
 
 def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench: Bench) -> None:
@@ -324,29 +332,34 @@ def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench
 
 def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
     judges = Judges(bench)
-    given = {"prepared": judges.prepared, "samples": judges.samples, "responses": judges.responses}
-    inputs = {name: result.outputs[name] for name, result in given.items()}
+    inputs = {name: result.outputs[name] for name, result in judges.inputs.items()}
+    table = judges.spec.explicit_asks(bench.store, inputs)
+    assert table is not None
+    writer = bench.store.writer(ASKS)
+    write_asks(table, bench.artifact(judges.prepared, "prepared"), writer)
+    stored = writer.commit()
+    _, asks = judges.spec.asks(table)
     key = digest("the stage's")
     step = step_of(
         bench.store,
-        judges.expert,
+        replace(asks, table=stored),
         stage="judge",
         key=key,
-        work_key=judges.expert.work_key(key),
+        work_key=asks.work_key(key),
         inputs=inputs,
         workers=2,
     )
     session = ModelSession.from_json(session_of(bench.store, judges.expert, [step], 2).to_json())
-    assert session.missing_rows == 2
-    assert serve(session, bench.env.runtime) == 4
+    assert sum(chunk.stop - chunk.start for chunk in step.missing) == 4, "two rows, two replicates each"
+    assert serve(session, bench.env.runtime) == 2, "the replicates of a row ask the same"
 
 
 @pytest.mark.parametrize(
     ("judge", "refused"),
     [
-        ("x", "is no mapping"),
+        ("x", "is not a mapping"),
         ({"prompt": "x"}, "has no 'prompt'.*Did you mean 'prompt_id'"),
-        ({"params": 3}, "params is no mapping"),
+        ({"params": 3}, "params is not a mapping"),
         ({"prompt_id": 3}, "no prompt '3'"),
         ({"adapter_id": ["x"]}, "no judge"),
     ],

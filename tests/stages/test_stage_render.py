@@ -8,8 +8,9 @@ from stages.calling import Bench
 from gage_eval.backends.dummy import Dummy
 from gage_eval.client.types import Request
 from gage_eval.errors import InputError
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.render import RoleSource
+from gage_eval.planning.source import RoleSource
 from gage_eval.prompts.render import PromptError
 from gage_eval.stages import StageResult
 
@@ -18,8 +19,8 @@ RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row
 
 def requests(bench: Bench, spec: GenerateSpec, prepared: StageResult, **inputs: Any) -> list[Request]:
     artifacts = {name: bench.artifact(result, output) for name, (result, output) in inputs.items()}
-    source = RoleSource(spec, bench.artifact(prepared, "prepared"), **artifacts)
-    return [request for part, _ in source.parts for request in source.render(source.read(part))]
+    source = RoleSource(Asks.implicit(spec.binding), {"prepared": bench.artifact(prepared, "prepared"), **artifacts})
+    return [request for part, asks in source.parts for request in source.open(part).render(0, asks)]
 
 
 def said(request: Request) -> list[tuple[str, str]]:

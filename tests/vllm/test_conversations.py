@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 from real_engines import config_of
+from support.logs import read_logs
 from support.runs import gage, stage_outputs, summary
 
-from gage_eval.engine.wal import read_logs
 from gage_eval.store import Store
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]

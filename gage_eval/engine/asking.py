@@ -1,0 +1,96 @@
+"""Asking: one call to the model for each different request of a step, logged before its slot is freed."""
+
+import asyncio
+
+from gage_eval.canonical import encode
+from gage_eval.client.limiter import CombinedLimiter
+from gage_eval.client.types import Request, RequestRefused, Response
+from gage_eval.engine.episodes import EPISODES, Outcome, response_key
+from gage_eval.engine.job import Item, Job, Tally
+from gage_eval.engine.known import KnownAnswers
+from gage_eval.engine.refusals import Refusals
+from gage_eval.engine.wal import LogWriter
+from gage_eval.errors import BudgetSpent
+from gage_eval.statuses import UNANSWERED
+
+
+class Asker:
+    """Answers items. It is the `Calls` of their episodes."""
+
+    def __init__(self, job: Job, log: LogWriter, known: KnownAnswers, refusals: Refusals, tally: Tally) -> None:
+        self._job = job
+        self._refusals = refusals
+        self._log = log
+        self._known = known
+        self._tally = tally
+        limiter = job.backend.limiter
+        self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
+        # Calls under way by response key: an equal one waits for the answer instead of asking for it.
+        self._under_way: dict[str, asyncio.Future[None]] = {}
+
+    async def answer(self, item: Item) -> Outcome:
+        """The outcome of one item.
+
+        Raises:
+            BudgetSpent: a limit of the run is reached, and the request was not sent.
+            EndpointFailed: the endpoint cannot go on.
+        """
+        episode = EPISODES.get(item.request.kind)
+        if episode is not None:
+            return await episode(self, item.request)
+        return await self._shared(item.request, item.body, item.key)
+
+    async def generate(self, request: Request) -> Response:
+        """One call of an episode: from the log, or asked and logged."""
+        body = encode(self._job.backend.body(request))
+        key = response_key(self._job.model_identity, body, request.draw)
+        response = self._known.logged(key)
+        if response is not None:
+            self._tally.replayed += 1
+            return response
+        return (await self._shared(request, body, key)).response
+
+    async def _shared(self, request: Request, body: bytes, key: str) -> Outcome:
+        """The answer to an equal call of this step if there is one, else the model's."""
+        while (same := self._under_way.get(key)) is not None:
+            await asyncio.wait((same,))
+        payload = self._log.get(key)
+        if payload is not None:
+            self._tally.reused += 1
+            return Outcome(Response.from_bytes(payload), source="repeated")
+        settled = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            return Outcome(await self._send(request, body, key))
+        finally:
+            del self._under_way[key]
+            settled.set_result(None)
+
+    async def _send(self, request: Request, body: bytes, key: str) -> Response:
+        """The model's answer, in the log before its slot is freed."""
+        job, tally = self._job, self._tally
+        async with self._slot:
+            spent = job.budget.spent()
+            if spent is not None:
+                raise BudgetSpent(spent)
+            tally.in_flight += 1
+            try:
+                response = await self._call(request, body)
+                if response.status not in UNANSWERED:
+                    self._log.append(key, response.to_bytes())
+            finally:
+                tally.in_flight -= 1
+            job.budget.spend(response, job.price)
+        tally.sent += response.attempts
+        tally.retried += max(0, response.attempts - 1)
+        return response
+
+    async def _call(self, request: Request, body: bytes) -> Response:
+        """The backend's response; a refusal that is the row's own is an error of the row."""
+        with self._refusals.call():
+            try:
+                response = await self._job.backend.call(request, body)
+            except RequestRefused as refusal:
+                return await self._refusals.judge(refusal)
+            if response.status not in UNANSWERED:
+                self._refusals.answered()
+            return response

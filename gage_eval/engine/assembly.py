@@ -1,0 +1,110 @@
+"""Assembly: finished chunks go to the store, and a part is written once all of its chunks are there."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.engine.job import Chunk, Job, WorkGone
+from gage_eval.engine.rows import chunk_tables
+
+Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
+
+
+class Assembly:
+    """Commits chunks in threads and writes parts in the order of their asks.
+
+    Attributes:
+        statuses: responses written, by status.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.statuses: Counter[str] = Counter()
+        self._job = job
+        self._asks = dict(job.source.parts)
+        self._chunks_left: dict[int, int] = {}
+        self._lock = asyncio.Lock()
+        self._commits: set[asyncio.Future[None]] = set()
+        # Chunks with errors stay here: one in the store would prevent the next try.
+        self._held: dict[tuple[int, int], Tables] = {}
+
+    def expect(self, part: int, chunks: int) -> None:
+        """Say how many chunks a part has; none of them counts before that."""
+        self._chunks_left[part] = chunks
+
+    def commit(self, chunk: Chunk, *, when_stored: Callable[[], None] = lambda: None) -> Coroutine[None, None, None]:
+        """Start the commit of an answered chunk at once; the coroutine waits for it, then counts the chunk.
+
+        `finish` waits for the commit even where a failed step never awaits the coroutine.
+
+        Args:
+            chunk: with all outcomes; they leave memory.
+            when_stored: called as soon as the chunk is in the store.
+        """
+        commit = asyncio.get_running_loop().run_in_executor(None, self._put, chunk)
+        self._commits.add(commit)
+        commit.add_done_callback(self._committed)
+        return self._counted(chunk, commit, when_stored)
+
+    async def count(self, chunk: Chunk) -> None:
+        """One chunk less to wait for, whoever committed it; the last one of a part has the part written."""
+        async with self._lock:
+            self._chunks_left[chunk.part] -= 1
+            if self._chunks_left[chunk.part] == 0 and self._job.responses is not None:
+                await asyncio.to_thread(self._write, chunk.part)
+
+    async def finish(self) -> None:
+        """Wait for the commits under way: their threads outlive a cancelled task."""
+        if self._commits:
+            await asyncio.wait(self._commits)
+
+    def _committed(self, commit: asyncio.Future[None]) -> None:
+        self._commits.discard(commit)
+        if not commit.cancelled():
+            # Raised where the commit is awaited. A failed step awaits it nowhere: fetch it, so that nothing warns.
+            commit.exception()
+
+    async def _counted(self, chunk: Chunk, commit: asyncio.Future[None], when_stored: Callable[[], None]) -> None:
+        await asyncio.shield(commit)
+        when_stored()
+        await self.count(chunk)
+
+    def _put(self, chunk: Chunk) -> None:
+        outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
+        assert len(outcomes) == len(chunk.requests), "a chunk was finished with answers missing"
+        tables = chunk_tables(chunk.requests, chunk.keys, outcomes)
+        if any(outcome.response.status == "error" for outcome in outcomes):
+            self._held[chunk.part, chunk.start] = (chunk.stop, tables)
+        else:
+            self._job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables)
+            if self._job.claims is not None:
+                self._job.claims.release(chunk.name)
+        chunk.requests, chunk.keys, chunk.outcomes = [], [], []
+
+    def _write(self, part: int) -> None:
+        """Write a part from its chunks: those in the store, whoever committed them, and those held here."""
+        pieces = list(self._job.finished_chunks(part))
+        pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
+        stop, responses, telemetry = -1, [], []
+        # Workers that were told another number of workers cut other chunks: ranges may overlap.
+        for start, end, tables in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
+            if end <= stop:
+                continue
+            if start > max(stop, 0):
+                raise WorkGone
+            skip = max(0, stop - start)
+            responses.append(tables["responses"].slice(skip))
+            telemetry.append(tables["response_telemetry"].slice(skip))
+            stop = end
+        if stop < self._asks[part]:
+            raise WorkGone
+        table = pa.concat_tables(responses)
+        counted = pc.value_counts(table["status"]).to_pylist()
+        self.statuses.update({entry["values"]: entry["counts"] for entry in counted})
+        assert self._job.responses is not None
+        assert self._job.telemetry is not None
+        self._job.responses.write(part, table)
+        self._job.telemetry.write(part, pa.concat_tables(telemetry))

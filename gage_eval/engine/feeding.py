@@ -1,0 +1,113 @@
+"""Feeding: the asks of every part, cut into chunks and rendered when they are due."""
+
+import asyncio
+
+from gage_eval.canonical import encode
+from gage_eval.engine.assembly import Assembly
+from gage_eval.engine.episodes import Outcome, as_call, episode_name, response_key
+from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
+from gage_eval.engine.known import KnownAnswers
+from gage_eval.engine.ready import ReadyQueue
+from gage_eval.engine.refusals import Refusals
+
+# How often a chunk that another process works on is looked at.
+POLL_S = 0.2
+
+
+class Feeder:
+    """Fills the queue with the requests that have no answer yet, chunk by chunk."""
+
+    def __init__(
+        self,
+        job: Job,
+        known: KnownAnswers,
+        queue: ReadyQueue,
+        assembly: Assembly,
+        refusals: Refusals,
+        tally: Tally,
+    ) -> None:
+        self._job = job
+        self._known = known
+        self._refusals = refusals
+        self._queue = queue
+        self._assembly = assembly
+        self._tally = tally
+
+    async def run(self) -> None:
+        """Feed every chunk that no other process works on, then wait for those of others and take over what they drop.
+
+        Raises:
+            WorkGone: another process finished the whole action.
+        """
+        left: list[Chunk] = []
+        for part, chunks in chunks_of(self._job.source.parts, self._job.workers).items():
+            self._assembly.expect(part, max(1, len(chunks)))
+            if not chunks:
+                await self._assembly.commit(Chunk(part, 0, 0))
+            left += await self._feed(chunks)
+        # Only the process that writes the parts needs the chunks of the others.
+        while left and self._queue.stopped is None and self._job.responses is not None:
+            await asyncio.sleep(POLL_S)
+            left = await self._feed(left, again=True)
+        self._queue.close()
+
+    async def _feed(self, chunks: list[Chunk], *, again: bool = False) -> list[Chunk]:
+        """Prepare chunks, in order of their parts; returns those that another process works on."""
+        claims = self._job.claims
+        taken: list[Chunk] = []
+        opened = -1
+        for chunk in chunks:
+            if claims is not None:
+                if not await asyncio.to_thread(claims.take, chunk.name):
+                    taken.append(chunk)
+                    continue
+                if await asyncio.to_thread(self._is_committed, chunk):
+                    claims.release(chunk.name)
+                    await self._assembly.count(chunk)
+                    continue
+                if again:
+                    # The process that had it is gone; the answers it got are in its log.
+                    await asyncio.to_thread(self._known.read_logs)
+            await self._queue.until_room()
+            if self._queue.stopped is not None:
+                return taken
+            if opened != chunk.part:
+                opened = chunk.part
+                source, finished = await asyncio.to_thread(self._open, opened)
+            items = await asyncio.to_thread(self._prepare, chunk, source, finished)
+            self._tally.count_known(chunk.outcomes)
+            if any(outcome is not None for outcome in chunk.outcomes):
+                self._refusals.answered()
+            if items:
+                self._queue.put_chunk(items)
+            else:
+                await self._assembly.commit(chunk)
+        return taken
+
+    def _is_committed(self, chunk: Chunk) -> bool:
+        """Whether another process finished this very chunk.
+
+        Raises:
+            WorkGone: the whole action is finished, and its chunks may have been cleared away.
+        """
+        done = any((found.start, found.stop) == (chunk.start, chunk.stop) for found in self._job.wip.chunks(chunk.part))
+        if not done and self._job.is_over():
+            raise WorkGone
+        return done
+
+    def _open(self, part: int) -> tuple[PartSource, dict[str, Outcome]]:
+        """What the requests of a part are made of, and its outcomes that are there already."""
+        return self._job.source.open(part), self._known.finished(part)
+
+    def _prepare(self, chunk: Chunk, source: PartSource, finished: dict[str, Outcome]) -> list[Item]:
+        """Render a chunk and take what is answered already; the items are what is left to ask."""
+        job = self._job
+        chunk.requests = source.render(chunk.start, chunk.stop)
+        bodies = [encode(job.backend.body(as_call(request))) for request in chunk.requests]
+        chunk.keys = [
+            response_key(job.model_identity, body, request.draw, episode_name(request))
+            for request, body in zip(chunk.requests, bodies, strict=True)
+        ]
+        chunk.outcomes = self._known.find(chunk.keys, finished)
+        firsts = chunk.find_repeats()
+        return [Item(chunk, i, chunk.requests[i], bodies[i], key) for key, i in firsts.items()]

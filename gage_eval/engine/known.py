@@ -1,0 +1,62 @@
+"""Answers that need no request: those of finished chunks, of the logs, of an earlier result and of other runs."""
+
+from gage_eval.client.types import Response
+from gage_eval.engine.episodes import Outcome
+from gage_eval.engine.job import Job
+from gage_eval.engine.rows import outcomes_in, outcomes_of
+from gage_eval.engine.wal import index_logs
+
+
+class KnownAnswers:
+    """Looks up what is answered already. Every method reads files; call them in a thread."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.read_logs()
+
+    def read_logs(self) -> None:
+        """Index what this action's processes have logged so far."""
+        self._logged = index_logs(self._job.log_folder)
+
+    @property
+    def any_answer(self) -> bool:
+        """Whether this action has answers already."""
+        return bool(len(self._logged)) or self._job.earlier is not None
+
+    def logged(self, key: str) -> Response | None:
+        """The logged answer to a single call."""
+        payload = self._logged.get(key)
+        return None if payload is None else Response.from_bytes(payload)
+
+    def finished(self, part: int) -> dict[str, Outcome]:
+        """Outcomes by key that the action's earlier result and its finished chunks hold for a part."""
+        found: dict[str, Outcome] = {}
+        if self._job.earlier is not None:
+            responses, telemetry = (artifact.read(part) for artifact in self._job.earlier)
+            kept = outcomes_in({"responses": responses, "response_telemetry": telemetry})
+            found = {key: outcome for key, outcome in kept.items() if outcome.response.status != "error"}
+        for _, _, tables in self._job.finished_chunks(part):
+            found.update(outcomes_in(tables))
+        return found
+
+    def find(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:
+        """The outcome of each key, None where it has to be asked for.
+
+        Args:
+            keys: response keys of a chunk.
+            finished: what `finished` gave for its part.
+        """
+        outcomes = [finished.get(key) for key in keys]
+        if len(self._logged):
+            for i, key in enumerate(keys):
+                if outcomes[i] is None and (response := self.logged(key)) is not None:
+                    outcomes[i] = Outcome(response, source="log")
+        if self._job.reuse and self._job.earlier is None:
+            unknown = [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is None]
+            elsewhere = outcomes_of(self._job.store, self._job.model_identity, unknown)
+            if elsewhere:
+                outcomes = [
+                    elsewhere.get(key) if outcome is None else outcome
+                    for key, outcome in zip(keys, outcomes, strict=True)
+                ]
+        return outcomes

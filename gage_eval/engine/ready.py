@@ -1,0 +1,70 @@
+"""The requests that are ready to be sent: between the feeder, which renders them, and the workers, which send them."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from gage_eval.engine.job import Item
+
+MAX_OPEN_CHUNKS = 8
+
+
+class ReadyQueue:
+    """Holds rendered requests. The feeder waits for room in it, workers wait for items.
+
+    Attributes:
+        stopped: why nothing more is to be sent; None while there is no such reason.
+    """
+
+    def __init__(self, low: int) -> None:
+        """Args:
+        low: with more items than this ready, the next chunk is not rendered yet.
+        """
+        self.stopped: str | None = None
+        self._low = low
+        self._items: deque[Item] = deque()
+        self._open_chunks = 0
+        self._closed = False
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def until_room(self) -> None:
+        """Wait until another chunk is due, or until the queue is stopped."""
+        while self.stopped is None and (len(self._items) > self._low or self._open_chunks >= MAX_OPEN_CHUNKS):
+            self._room.clear()
+            await self._room.wait()
+
+    def put_chunk(self, items: Iterable[Item]) -> None:
+        """Add the items of one chunk, which is open until `chunk_done`."""
+        self._open_chunks += 1
+        self._items.extend(items)
+        self._more.set()
+
+    def chunk_done(self) -> None:
+        """One open chunk is committed and has left memory."""
+        self._open_chunks -= 1
+        self._room.set()
+
+    async def next(self) -> Item | None:
+        """The next item; None when there will be no more, or when the queue is stopped."""
+        while not self._items:
+            if self._closed or self.stopped is not None:
+                return None
+            self._more.clear()
+            self._room.set()
+            await self._more.wait()
+        item = self._items.popleft()
+        if len(self._items) <= self._low:
+            self._room.set()
+        return item
+
+    def close(self) -> None:
+        """No more items will come."""
+        self._closed = True
+        self._more.set()
+
+    def stop(self, reason: str) -> None:
+        """Nothing more is to be rendered."""
+        self.stopped = reason
+        self._room.set()
+        self._more.set()

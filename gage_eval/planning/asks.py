@@ -1,0 +1,158 @@
+"""Asks: what a stage asks its models, one row per question.
+
+In the implicit form, which every ordinary run has, ask ``i`` of a part is about prepared row ``i // r``, replicate
+``i % r``, and all asks have one binding. Nothing is stored for it.
+
+The explicit form is a table (`tables.ASKS`) in part order. It says for each ask the row, the replicate of the answer it
+is about, the draw, the slot, the binding (digest of model, prompt and parameters) and why it is asked. An ask without
+a binding is not asked. A stage has one job per model; a job answers the asks of all its bindings, and its responses
+stand in the order of its asks. Another slot (a seat of a panel, a swapped position), another draw (an unparsed verdict
+asked again) or a further round is more rows of the table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import digest
+from gage_eval.planning.generate_spec import Binding, GenerateSpec
+from gage_eval.store import Artifact, ArtifactWriter
+
+_RECEIVED = "received_"
+
+# (position of the prepared row, binding, [(replicate, draw), …]) of neighbouring asks about one row.
+RowAsks: TypeAlias = tuple[int, Binding, Sequence[tuple[int, int]]]
+
+
+class AskTable(Protocol):
+    """Explicit asks, part by part: an artifact of them, or what computes them."""
+
+    def read(self, part: int) -> pa.Table:
+        """`tables.ASKS` rows of a part."""
+
+
+def write_asks(table: AskTable, prepared: Artifact, writer: ArtifactWriter) -> None:
+    """Write explicit asks as a table with the parts of the prepared rows."""
+    for part in prepared.parts:
+        writer.write(part.index, table.read(part.index))
+
+
+class PartAsks(Protocol):
+    """The asks of one job in one part."""
+
+    def between(self, start: int, stop: int) -> Iterator[RowAsks]:
+        """The asks ``start`` to ``stop`` (exclusive)."""
+
+    def of_row(self, position: int) -> range:
+        """The asks about the prepared row at a position."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """What one model is asked in a stage: the work of one job.
+
+    Attributes:
+        spec: the model.
+        bindings: by digest, all with this model.
+        output: name of the output that holds the responses.
+        table: the explicit asks of the whole stage; None for the implicit form.
+    """
+
+    spec: GenerateSpec
+    bindings: Mapping[str, Binding]
+    output: str
+    table: AskTable | None = None
+
+    @classmethod
+    def implicit(cls, binding: Binding) -> "Asks":
+        """Every prepared row, each replicate, with one binding."""
+        return cls(binding.spec, {binding.digest: binding}, binding.spec.output)
+
+    @property
+    def received(self) -> str:
+        """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
+        hooks = self.spec.hooks
+        return f"{_RECEIVED}{self.output}" if hooks is not None and hooks.parses else self.output
+
+    @property
+    def telemetry(self) -> str:
+        """Name of the output that holds the telemetry of the responses."""
+        return telemetry_of(self.output)
+
+    def work_key(self, key: str) -> str:
+        """Key of the job's work in progress, of the action's: the main job has the same."""
+        return key if self.output == self.spec.output else digest([key, self.output])
+
+    def counts(self, prepared: Artifact) -> list[tuple[int, int]]:
+        """(part index, asks) in order."""
+        if self.table is None:
+            replicates = _replicates(prepared)
+            return [(part.index, part.rows * replicates) for part in prepared.parts]
+        return [(part.index, self._mine(part.index).num_rows) for part in prepared.parts]
+
+    def open(self, part: int, prepared: Artifact) -> tuple[pa.Table, PartAsks]:
+        """The prepared rows of a part that are asked about, and the asks about them."""
+        rows = prepared.read(part)
+        if self.table is None:
+            (binding,) = self.bindings.values()
+            return rows, _ImplicitPart(binding, rows["replicates"][0].as_py() if rows.num_rows else 1)
+        table = self._mine(part)
+        rows = rows.filter(pc.is_in(rows["row_index"], pc.unique(table["row_index"])))
+        positions = pc.index_in(table["row_index"], rows["row_index"]).to_pylist()
+        return rows, _ExplicitPart(self.bindings, positions, table)
+
+    def _mine(self, part: int) -> pa.Table:
+        assert self.table is not None
+        table = self.table.read(part)
+        return table.filter(pc.is_in(table["binding"], pa.array(sorted(self.bindings))))
+
+
+def telemetry_of(output: str) -> str:
+    """Name of the output that holds the telemetry of some responses."""
+    return f"{output.removeprefix(_RECEIVED).removesuffix('s')}_telemetry"
+
+
+def _replicates(prepared: Artifact) -> int:
+    """Replicates of each row: the same for all rows of a task."""
+    for part in prepared.parts:
+        if part.rows:
+            return int(prepared.read(part.index, columns=["replicates"])["replicates"][0].as_py())
+    return 1
+
+
+class _ImplicitPart:
+    def __init__(self, binding: Binding, replicates: int) -> None:
+        self._binding = binding
+        self._replicates = replicates
+        # Only what a judge is asked may be equal in two replicates: then one verdict serves both.
+        draws = [0] * replicates if binding.spec.role == "judge_model" else range(replicates)
+        self._pairs = list(zip(range(replicates), draws, strict=True))
+
+    def between(self, start: int, stop: int) -> Iterator[RowAsks]:
+        count = self._replicates
+        for row in range(start // count, -(-stop // count)):
+            first, last = max(start - row * count, 0), min(stop - row * count, count)
+            yield row, self._binding, self._pairs if last - first == count else self._pairs[first:last]
+
+    def of_row(self, position: int) -> range:
+        return range(position * self._replicates, (position + 1) * self._replicates)
+
+
+class _ExplicitPart:
+    def __init__(self, bindings: Mapping[str, Binding], positions: list[int], table: pa.Table) -> None:
+        self._bindings = bindings
+        self._positions = positions
+        self._columns = [table[name].to_pylist() for name in ("binding", "replicate", "draw")]
+
+    def between(self, start: int, stop: int) -> Iterator[RowAsks]:
+        asks = zip(self._positions[start:stop], *(column[start:stop] for column in self._columns), strict=True)
+        for (position, binding), same in groupby(asks, lambda ask: ask[:2]):
+            yield position, self._bindings[binding], [(replicate, draw) for _, _, replicate, draw in same]
+
+    def of_row(self, position: int) -> range:
+        first = self._positions.index(position)
+        return range(first, first + self._positions.count(position))

@@ -1,0 +1,115 @@
+"""Asks: what a job asks does not depend on how it is cut into chunks, and equal questions are asked once."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from stages.calling import Bench
+
+from gage_eval import stages
+from gage_eval.client.types import Request
+from gage_eval.planning.asks import Asks
+from gage_eval.planning.generate_spec import PromptBinding
+from gage_eval.planning.judge_spec import JudgeSpec
+from gage_eval.planning.source import RolePart, RoleSource
+from gage_eval.stages import StageResult
+
+ROWS, REPLICATES = 7, 3
+OWN = {"eval_config": {"judge": {"prompt_params": {"scale": 5}}}}
+UNUSABLE = {"eval_config": {"judge": {"prompt_id": "gone"}}}
+
+
+def inputs(bench: Bench, own: dict[int, dict[str, Any]] | None = None) -> dict[str, StageResult]:
+    """Responses to seven samples, three each; some samples set something for their judge."""
+    samples = bench.samples(
+        [
+            {"id": f"s{row}", "messages": [{"role": "user", "content": f"Q{row}"}], **(own or {}).get(row, {})}
+            for row in range(ROWS)
+        ]
+    )
+    prepared = bench.preprocess(samples, replicates=REPLICATES)
+    return {"prepared": prepared, "samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo"))}
+
+
+def judge(bench: Bench) -> JudgeSpec:
+    return JudgeSpec("t", bench.model("judge_model", prompt="{{ sample.id }} {{ prompt_params.scale | default(1) }}"))
+
+
+def opened(bench: Bench, given_: dict[str, StageResult], asks: Asks) -> tuple[RolePart, int]:
+    source = RoleSource.of(asks, bench.store, {name: result.outputs[name] for name, result in given_.items()})
+    ((_, count),) = source.parts
+    return source.open(0), count
+
+
+def of_judge(bench: Bench, given_: dict[str, StageResult]) -> Asks:
+    spec = judge(bench)
+    ids = {name: result.outputs[name] for name, result in given_.items()}
+    (asks,) = spec.asks(spec.explicit_asks(bench.store, ids))
+    return asks
+
+
+@pytest.mark.parametrize("own", [{}, {2: OWN, 3: UNUSABLE, 6: OWN}])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.sets(st.integers(0, ROWS * REPLICATES)))
+def test_a_chunk_may_begin_and_end_anywhere(bench: Bench, own: dict[int, Any], cuts: set[int]) -> None:
+    given_ = inputs(bench, own)
+    asks = of_judge(bench, given_)
+    assert (asks.table is None) is (not own)
+    part, count = opened(bench, given_, asks)
+    whole = part.render(0, count)
+    assert [(one.row_index, one.replicate) for one in whole] == [
+        (row, replicate) for row in range(ROWS) if own.get(row) != UNUSABLE for replicate in range(REPLICATES)
+    ]
+    edges = sorted({0, count, *(cut for cut in cuts if cut < count)})
+    pieces: list[Request] = []
+    for start, stop in itertools.pairwise(edges):
+        pieces += part.render(start, stop)
+    assert pieces == whole
+
+
+def test_the_requests_of_one_sample_are_found_without_the_others(bench: Bench) -> None:
+    given_ = inputs(bench, {2: OWN, 3: UNUSABLE})
+    part, count = opened(bench, given_, of_judge(bench, given_))
+    whole = part.render(0, count)
+    for row in range(ROWS):
+        assert part.of_sample(f"s{row}") == [one for one in whole if one.row_index == row]
+    assert part.of_sample("s3") == part.of_sample("nobody") == []
+
+
+def test_repetitions_of_a_sample_are_draws_and_equal_verdicts_are_one(bench: Bench) -> None:
+    given_ = inputs(bench)
+    part, count = opened(bench, {"prepared": given_["prepared"]}, Asks.implicit(bench.model().binding))
+    assert [one.draw for one in part.render(0, count)] == [*range(REPLICATES)] * ROWS
+    part, count = opened(bench, given_, of_judge(bench, given_))
+    assert {one.draw for one in part.render(0, count)} == {0}
+    result = stages.judge(bench.env, judge(bench), **given_)
+    assert result.counts["sent"] == ROWS
+    assert bench.artifact(result, "judgments").rows == ROWS * REPLICATES
+
+
+def test_an_ordinary_judge_stage_has_no_table_of_asks_and_no_key_of_one(bench: Bench) -> None:
+    given_ = inputs(bench)
+    spec = judge(bench)
+    ids = {name: result.outputs[name] for name, result in given_.items()}
+    assert spec.explicit_asks(bench.store, ids) is None
+    assert spec.files(bench.store, ids) is None
+    assert "asks" not in stages.judge(bench.env, spec, **given_).outputs
+
+
+def test_two_names_of_one_judge_are_one_binding_and_one_job(bench: Bench) -> None:
+    named = {2: {"eval_config": {"judge": {"adapter_id": "twin"}}}}
+    given_ = inputs(bench, named)
+    plain = judge(bench)
+    assert plain.generate is not None
+    wide = PromptBinding("wide", "x", None, {})
+    twin = bench.model(
+        "judge_model", prompt="{{ sample.id }} {{ prompt_params.scale | default(1) }}", adapter_id="twin"
+    )
+    spec = JudgeSpec("t", plain.generate, (twin,), {name: {"wide": wide} for name in ("a", "twin")})
+    ids = {name: result.outputs[name] for name, result in given_.items()}
+    (asks,) = spec.asks(spec.explicit_asks(bench.store, ids))
+    assert (asks.output, len(asks.bindings)) == ("judge_responses", 1)
+    judgments = bench.rows(stages.judge(bench.env, spec, **given_), "judgments")
+    assert len({row["binding"] for row in judgments}) == 1
