@@ -294,10 +294,10 @@ def test_a_metric_that_breaks_on_a_row_leaves_that_row_unscored(caplog: pytest.L
     table = bound.score_table({"samples": samples([sample(0), sample(1)]), "responses": answers(["", "ab"])})
     rows = table.to_pylist()
     assert [row["status"] for row in rows] == ["unscored", "scored"]
-    assert (rows[0]["reason"], rows[0]["explanation"]) == (
-        "metric_failed",
+    assert rows[0]["reason"] == "metric_failed"
+    assert rows[0]["explanation"].startswith(
         "test_metric_bind.py:test_a_metric_that_breaks_on_a_row_leaves_that_row_unscored.<locals>.fragile() raised "
-        "ZeroDivisionError: division by zero (test_metric_bind.py, line 261)",
+        "ZeroDivisionError: division by zero (test_metric_bind.py, line "
     )
     (number,) = bound.aggregate([table], {"ok": 2})
     assert (number["value"], number["n"], number["unscored"]) == (0.5, 1, 1)

@@ -142,10 +142,10 @@ def test_a_parser_that_raises_costs_its_rows_and_says_why(bench: Bench) -> None:
     assert judgment({**response, "answer": "0.5"}, parser, "b")["score"] == 0.5
     row = judgment({**response, "answer": "half"}, parser, "b")
     assert (row["status"], row["reason"], row["text"]) == ("unparsed", "parser_failed", "half")
-    assert row["explanation"] == (
+    assert row["explanation"].startswith(
         "verdict parser broken failed: test_stage_judge.py:test_a_parser_that_raises_costs_its_rows_and_says_why."
         "<locals>.broken() raised ValueError: could not convert string to float: 'half' (test_stage_judge.py, "
-        "line 138)."
+        "line "
     )
     assert judgment({**response, "answer": "nan"}, parser, "b")["reason"] == "parser_failed"
 
