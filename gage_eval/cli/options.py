@@ -1,11 +1,10 @@
-"""Options and arguments that several commands take; those of a run are made from `RunOptions`."""
+"""Options and arguments that several commands take; those of a run have the texts of `RunOptions`."""
 
 from typing import Annotated, Any
 
 import typer
-from annotated_types import Ge
 
-from gage_eval.runs.options import RunOptions
+from gage_eval.runs.option_texts import OPTIONS
 
 # Where an option is not called as its field.
 _NAMES = {"sample_ids": "--sample-id", "overrides": "--set"}
@@ -13,19 +12,18 @@ _NAMES = {"sample_ids": "--sample-id", "overrides": "--set"}
 
 def _of_run(field: str, metavar: str | None = None) -> Any:
     """The option of a field of `RunOptions`."""
-    info = RunOptions.model_fields[field]
-    if info.annotation is bool:
-        return typer.Option(_name(field), help=info.description)
-    least = next((limit.ge for limit in info.metadata if isinstance(limit, Ge)), None)
-    many = " May be repeated." if isinstance(info.default, tuple) else ""
-    return typer.Option(_name(field), metavar=metavar, min=least, help=f"{info.description}{many}")  # type: ignore[arg-type]
+    option = OPTIONS[field]
+    if option.flag:
+        return typer.Option(_name(field), help=option.description)
+    many = " May be repeated." if option.many else ""
+    return typer.Option(_name(field), metavar=metavar, min=option.least, help=f"{option.description}{many}")
 
 
 def _name(field: str) -> str:
     return _NAMES.get(field, f"--{field.replace('_', '-')}")
 
 
-Config = Annotated[str, typer.Argument(metavar="CONFIG", help=RunOptions.model_fields["config"].description)]
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help=OPTIONS["config"].description)]
 Store = Annotated[str | None, _of_run("store", "URL")]
 OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
 RunId = Annotated[str | None, _of_run("run_id", "NAME")]

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.runs.option_texts import OPTIONS
 
 if TYPE_CHECKING:
     from gage_eval.backends.base import BackendContext
@@ -20,70 +21,53 @@ if TYPE_CHECKING:
 SUITE_PREFIX = "suite:"
 
 
+def _texts(field: str) -> dict[str, Any]:
+    """What a field of an option says of itself."""
+    option = OPTIONS[field]
+    texts: dict[str, Any] = {"title": option.title, "description": option.description}
+    return texts if option.least is None else {**texts, "ge": option.least}
+
+
 class _Options(BaseModel):
-    # The command line reads the fields' texts at its start: validators are built when they are first needed.
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
 class SourceOptions(_Options, title="Config"):
     """The config to run."""
 
-    config: str = identity(
-        "load", title="Config", description="Path of a config file, or suite:NAME for a built-in suite."
-    )
-    text: str | None = identity(
-        "load",
-        None,
-        title="Config text",
-        description="The config itself as YAML; its relative paths start from the folder given as config.",
-    )
+    config: str = identity("load", **_texts("config"))
+    text: str | None = identity("load", None, **_texts("text"))
 
 
 class OutputOptions(_Options, title="Output"):
     """What the run is called and where its results go."""
 
-    run_id: str | None = scheduling(None, title="Run id", description="Name of the run; a fresh one by default.")
-    store: str | None = scheduling(
-        None, title="Store", description="Where artifacts live: a folder or s3://bucket/prefix."
-    )
-    output_dir: str | None = scheduling(
-        None, title="Folder of runs", description="Where run folders live; <store>/runs by default."
-    )
+    run_id: str | None = scheduling(None, **_texts("run_id"))
+    store: str | None = scheduling(None, **_texts("store"))
+    output_dir: str | None = scheduling(None, **_texts("output_dir"))
 
 
 class DataOptions(_Options, title="Data"):
     """Which samples are asked."""
 
-    max_samples: int | None = semantic(
-        "load", None, ge=1, title="Most samples", description="At most this many rows of each dataset."
-    )
-    sample_ids: tuple[str, ...] = semantic("preprocess", (), title="Sample ids", description="Only these samples.")
+    max_samples: int | None = semantic("load", None, **_texts("max_samples"))
+    sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
 
 
 class ChangeOptions(_Options, title="Changes"):
     """What differs from the config."""
 
-    model_path: str | None = identity(
-        "infer", None, title="Model path", description="Path of the checkpoint, for engines that load one."
-    )
-    overrides: tuple[str, ...] = semantic(
-        "load", (), title="Overrides", description="Change the config, each as path=value."
-    )
+    model_path: str | None = identity("infer", None, **_texts("model_path"))
+    overrides: tuple[str, ...] = semantic("load", (), **_texts("overrides"))
 
 
 class ExecutionOptions(_Options, title="Execution"):
     """How the run is carried out."""
 
-    concurrency: int | None = scheduling(
-        None, ge=1, title="Concurrency", description="Requests in flight, for every endpoint."
-    )
-    refresh: tuple[Stage, ...] = scheduling(
-        (), title="Refresh", description="Stages to compute again although they are stored."
-    )
-    resume: bool = scheduling(default=False, title="Resume", description="Resume the run of that id.")
-    only_errors: bool = scheduling(
-        default=False, title="Only errors", description="Ask again only for rows that ended in an error."
-    )
+    concurrency: int | None = scheduling(None, **_texts("concurrency"))
+    refresh: tuple[Stage, ...] = scheduling((), **_texts("refresh"))
+    resume: bool = scheduling(default=False, **_texts("resume"))
+    only_errors: bool = scheduling(default=False, **_texts("only_errors"))
 
     @field_validator("refresh", mode="before")
     @classmethod

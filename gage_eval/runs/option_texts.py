@@ -1,0 +1,45 @@
+"""The texts of a run's options, for the command line, the Python API and the forms of the flows.
+
+They stand apart from `RunOptions`, whose library takes longer to load than ``gage --help`` may take.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a run.
+
+    Attributes:
+        title: its name in a form.
+        description: what it does, one sentence.
+        least: the smallest number it takes.
+        many: whether it may be given several times.
+        flag: whether it is on or off.
+    """
+
+    title: str
+    description: str
+    least: int | None = None
+    many: bool = False
+    flag: bool = False
+
+
+OPTIONS: Mapping[str, Option] = {
+    "config": Option("Config", "Path of a config file, or suite:NAME for a built-in suite."),
+    "text": Option(
+        "Config text", "The config itself as YAML; its relative paths start from the folder given as config."
+    ),
+    "run_id": Option("Run id", "Name of the run; a fresh one by default."),
+    "store": Option("Store", "Where artifacts live: a folder or s3://bucket/prefix."),
+    "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
+    "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),
+    "sample_ids": Option("Sample ids", "Only these samples.", many=True),
+    "model_path": Option("Model path", "Path of the checkpoint, for engines that load one."),
+    "overrides": Option("Overrides", "Change the config, each as path=value.", many=True),
+    "concurrency": Option("Concurrency", "Requests in flight, for every endpoint.", least=1),
+    "refresh": Option("Refresh", "Stages to compute again although they are stored.", many=True),
+    "resume": Option("Resume", "Resume the run of that id.", flag=True),
+    "only_errors": Option("Only errors", "Ask again only for rows that ended in an error.", flag=True),
+}
