@@ -4,6 +4,8 @@ The command line prints ``str(error)`` and exits with ``error.exit_code``; a tra
 ``--debug`` only. Anything that is not a `GageError` is a defect of ours.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,6 +13,12 @@ from itertools import islice
 
 _MOST_KNOWN = 10_000
 _LONGEST_WORD = 200
+_CANDIDATES = 5
+# Among names of fewer letters than this, many differ by one letter.
+_SHORT = 4
+_NUMBERS = re.compile(r"\d+")
+_NO_LETTER = re.compile(r"[\W\d_]+")
+_WORDS = re.compile(r"[^\W_]+")
 
 
 class GageError(Exception):
@@ -96,11 +104,61 @@ def visible(text: str) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the nearest known word, or an empty string.
+    """`` Did you mean 'x'?`` for the name that a word was most likely meant as, or an empty string.
 
     >>> closest("treshold", ["threshold", "lengths"])
     " Did you mean 'threshold'?"
     """
+    found = nearest(word, known)
+    return f" Did you mean '{found}'?" if found is not None else ""
+
+
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that a word was most likely meant as; None when none is near enough.
+
+    A name is near with one slip in every three letters, or when it begins with the word or has its words. Names that
+    differ in their numbers are different things, not slips.
+
+    >>> nearest("MMLU", ["mmlu", "mmmu"])
+    'mmlu'
+    >>> nearest("v3", ["v1", "v2"])
+    """
     # Bounded: a folder or a dataset may hold millions of names, and each is compared letter by letter.
-    found = get_close_matches(word[:_LONGEST_WORD], islice(known, _MOST_KNOWN), n=1, cutoff=0.6)
-    return f" Did you mean '{found[0]}'?" if found else ""
+    plain = word[:_LONGEST_WORD].casefold()
+    names: dict[str, str] = {}
+    for name in islice(known, _MOST_KNOWN):
+        names.setdefault(name.casefold(), name)
+    if word in names.values():
+        return word
+    found = get_close_matches(plain, names, n=_CANDIDATES, cutoff=cutoff)
+    return next((names[name] for name in found if _may_mean(plain, name)), None)
+
+
+def _may_mean(word: str, name: str) -> bool:
+    if _NUMBERS.findall(word) != _NUMBERS.findall(name):
+        return False
+    letters, others = _NO_LETTER.sub("", word), _NO_LETTER.sub("", name)
+    if not letters or not others:
+        return False
+    words, parts = set(_WORDS.findall(word)), set(_WORDS.findall(name))
+    length = min(len(letters), len(others))
+    if length < _SHORT:
+        # Of so few letters one more, one less or two swapped is a slip; another letter makes another name.
+        same = Counter(letters) <= Counter(others) or Counter(others) <= Counter(letters)
+        return length > 1 and same and _slips(letters, others) == 1
+    return words <= parts or parts <= words or name.startswith(word) or _slips(letters, others) <= length // 3
+
+
+def _slips(word: str, other: str) -> int:
+    """How many letters are missing, too many, wrong, or in the place of their neighbour (optimal string alignment)."""
+    before: list[int] = []
+    last: list[int] = [*range(len(other) + 1)]
+    for row, letter in enumerate(word, 1):
+        this: list[int] = [row]
+        for column, there in enumerate(other, 1):
+            cost: int = min(last[column] + 1, this[-1] + 1, last[column - 1] + (letter != there))
+            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == there:
+                cost = min(cost, before[column - 2] + 1)
+            this.append(cost)
+        before, last = last, this
+    return last[-1]

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
+from gage_eval.backends.base import BackendConfig
 from gage_eval.config import yaml_lines
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import local_model
 from gage_eval.config.interpolate import fill
-from gage_eval.config.models import ROLE_SPELLINGS
+from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
+from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.errors import ConfigError, InputError, closest
@@ -99,7 +101,7 @@ def _apply(document: Document, text: str) -> Loc:
 def _step(document: Document, here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | int, int]:
     """The next key or index, and how many segments it took."""
     if isinstance(here, dict):
-        return segments[0], 1
+        return _as_in_file(here, segments[0], loc), 1
     if not isinstance(here, list):
         raise InputError(f"--set {text}: '{path_text(loc)}' holds a single value, nothing below it.")
     if _NUMBER.fullmatch(segments[0]) and int(segments[0]) < len(here):
@@ -111,6 +113,13 @@ def _step(document: Document, here: Any, segments: list[str], text: str, loc: Lo
             return ids[name], used
     name, known = segments[0], ", ".join(ids) or "nothing"
     raise InputError(f"--set {text}: no '{name}' in '{path_text(loc)}'. It holds: {known}.{closest(name, ids)}")
+
+
+def _as_in_file(here: dict[str, Any], key: str, loc: Loc) -> str:
+    """A key in the spelling that the file uses for it: what is set replaces what is there."""
+    model = model_at(PipelineConfig, loc) or (BackendConfig if loc[-1:] == ("config",) else None)
+    spellings = next((names for names in spellings_of(model) if key in names), ()) if model is not None else ()
+    return next((name for name in spellings if name in here), key)
 
 
 def _ids(document: Document, items: list[Any], loc: Loc) -> dict[str, int]:

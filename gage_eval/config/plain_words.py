@@ -53,9 +53,21 @@ def model_at(model: type[BaseModel] | None, loc: Loc) -> type[BaseModel] | None:
             return None
         if isinstance(part, int) or part in _UNION_TAGS:
             continue
-        field = model.model_fields.get(part)
+        field = model.model_fields.get(getattr(model, "ALIASES", {}).get(part, part))
         model = None if field is None else _model_in(field.annotation)
     return model
+
+
+def spellings_of(model: type[BaseModel]) -> list[tuple[str, ...]]:
+    """The names of each field of a model: its own, and others that mean the same."""
+    aliases: dict[str, str] = getattr(model, "ALIASES", {})
+    out = []
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        choices = getattr(alias, "choices", [alias] if isinstance(alias, str) else [])
+        others = [*(other for other, meant in aliases.items() if meant == name), *choices]
+        out.append(tuple(dict.fromkeys([name, *(other for other in others if isinstance(other, str))])))
+    return out
 
 
 def allowed_words(context: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -18,9 +17,9 @@ from gage_eval.config.models import (
     InlineBackend,
     PipelineConfig,
 )
-from gage_eval.config.plain_words import plain_words
+from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError, closest, nearest
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 
@@ -91,11 +90,11 @@ class _Checker:
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
         for key in backend.config:
             # Undeclared keys pass through to the model, so a slip is no error; it is rarely meant either.
-            near = () if key in _names_of(model) else get_close_matches(key, _names_of(model), n=1, cutoff=0.85)
-            if near:
+            near = None if key in _names_of(model) else nearest(key, _names_of(model), cutoff=0.85)
+            if near is not None:
                 self.warnings.append(
                     f"{path_text((*loc, 'config', key))}: '{name}' passes '{key}' on to the model as it is. "
-                    f"Did you mean '{near[0]}'?"
+                    f"Did you mean '{near}'?"
                 )
 
     def verdict_parser(self, loc: Loc, entry: JsonValue) -> None:
@@ -132,8 +131,8 @@ class _Checker:
                         f"loader '{without_folders(dataset.loader)}' has no parameter '{key}'.{closest(key, known)}",
                     )
                 )
-            elif own is None and (near := get_close_matches(key, declared, n=1, cutoff=0.85)):
-                self.found.append(ConfigProblem((*loc, key), f"unknown key '{key}'. Did you mean '{near[0]}'?"))
+            elif own is None and (near := nearest(key, declared, cutoff=0.85)) is not None:
+                self.found.append(ConfigProblem((*loc, key), f"unknown key '{key}'. Did you mean '{near}'?"))
 
     def _hub(self, loc: Loc, dataset: DatasetConfig, known: Sequence[str]) -> None:
         if dataset.hub is not None and "hub" not in known:
@@ -195,12 +194,7 @@ def _check_callable(path: str, kwargs: Mapping[str, Any], inherited: Mapping[str
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:
-    names = list(model.model_fields)
-    for field in model.model_fields.values():
-        alias = field.validation_alias
-        choices = getattr(alias, "choices", [alias] if isinstance(alias, str) else [])
-        names += [choice for choice in choices if isinstance(choice, str)]
-    return names
+    return [name for names in spellings_of(model) for name in names]
 
 
 def _no_parameter(plugin: str, key: str, named: Mapping[str, inspect.Parameter]) -> str:

@@ -1,7 +1,6 @@
 """The pass that checks the values: secrets, types and keys. What is right about a wrong config is kept, to be checked
 further: a mistake at one place does not hide those at others."""
 
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +12,7 @@ from gage_eval.config.models import PipelineConfig
 from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
 from gage_eval.config.problems import Loc
 from gage_eval.config.rules import apply_rules
+from gage_eval.errors import nearest
 
 
 def validate(document: Document) -> PipelineConfig | None:
@@ -35,8 +35,8 @@ def _without_mistakes(document: Document, error: ValidationError) -> PipelineCon
     for item in error.errors(include_url=False):
         loc = tuple(item["loc"])
         needed = item["type"] != "extra_forbidden" and not _optional(loc)
-        meant = get_close_matches(str(item["input"]), allowed_words(item.get("ctx", {})), n=1) if needed else []
-        if needed and not meant:
+        meant = nearest(str(item["input"]), allowed_words(item.get("ctx", {}))) if needed else None
+        if needed and meant is None:
             return None
         written = as_written(loc, document.data)
         parent: Any = data
@@ -44,8 +44,8 @@ def _without_mistakes(document: Document, error: ValidationError) -> PipelineCon
             parent = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
         if not isinstance(parent, dict) or written[-1] not in parent:
             return None
-        if meant:
-            parent[written[-1]] = meant[0]
+        if meant is not None:
+            parent[written[-1]] = meant
         else:
             del parent[written[-1]]
     rest = Document(Filled(value=data), document.source)

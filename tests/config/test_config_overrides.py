@@ -2,10 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gage_eval.config import LoadedConfig, load_config, parse_config
+from gage_eval.config import LoadedConfig, load_config, parse_config, yaml_lines
+from gage_eval.config.document import Document
+from gage_eval.config.interpolate import fill
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.overrides import apply_overrides
 from gage_eval.errors import ConfigError, InputError
 
 Load = Callable[..., LoadedConfig]
@@ -31,6 +36,37 @@ def test_values_are_set_by_id_index_and_name(load: Load, small: Small) -> None:
     assert config.tasks[1].sampling_params == {"temperature": 0.5, "stop": ["\\n"], "seed": 1}
     assert config.metadata.name == "5"
     assert config.metrics[0].params == {"case_sensitive": True}
+
+
+@pytest.mark.parametrize(
+    ("written", "override", "place"),
+    [
+        ({"datasets": [{"dataset_id": "mine", "params": {"path": "a.jsonl", "max_samples": 9}}]},
+         "datasets.mine.params.limit=3", ("datasets", 0, "params", "limit")),
+        ({"datasets": [{"dataset_id": "mine", "params": {"path": "a.jsonl", "limit": 9}}]},
+         "datasets.mine.params.max_samples=3", ("datasets", 0, "params", "limit")),
+        ({"tasks": [{"task_id": "t", "dataset_id": "mine", "epochs": 9}]},
+         "tasks.t.replicates=3", ("tasks", 0, "replicates")),
+        ({"tasks": [{"task_id": "t", "dataset_id": "mine", "generation_params": {"n": 9, "seed": 1}}]},
+         "tasks.t.sampling_params.n=3", ("tasks", 0, "sampling_params", "n")),
+        ({"tasks": [{"task_id": "t", "dataset_id": "mine", "metrics": [{"regex_match": {"n": 9, "pattern": "a"}}]}]},
+         "tasks.t.metric_overrides.regex_match.params.n=3", ("tasks", 0, "metric_overrides", 0, "params", "n")),
+        ({"tasks": [{"task_id": "t", "dataset_id": "mine", "few_shot": {"k": 1, "as": "text"}}]},
+         "tasks.t.few_shot.form=chat", ("tasks", 0, "few_shot", "form")),
+        ({"backends": [{"backend_id": "m", "type": "dummy", "config": {"async_max_concurrency": 9}}]},
+         "backends.m.config.max_concurrency=3", ("backends", 0, "config", "async_max_concurrency")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_a_value_replaces_the_one_that_the_file_gives_in_another_spelling(
+    small: Small, written: dict[str, Any], override: str, place: tuple[str | int, ...]
+) -> None:
+    document = Document(fill(yaml_lines.parse(small(**written), "mine.yaml"), {}), "mine.yaml")
+    apply_overrides(document, [override])
+    given = PipelineConfig.model_validate(document.data).model_dump()
+    for part in place:
+        given = given[part]
+    assert str(given) == override.partition("=")[2]
 
 
 def test_an_id_may_hold_dots(load: Load, small: Small) -> None:
