@@ -4,7 +4,6 @@ import asyncio
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from glob import glob
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +14,9 @@ from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.client.types import Request, Response, without_surrogates
-from gage_eval.datasets.base import BoundedLines, document_of, lines_of, open_bytes
+from gage_eval.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
 from gage_eval.errors import InputError, closest
+from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
 
@@ -125,9 +125,8 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _files(self) -> list[Path]:
         """The files that ``path`` names, sorted."""
-        path = self.context.base_dir / self.config.path
-        found = [path] if path.is_file() else [Path(name) for name in sorted(glob(str(path), recursive=True))]
-        files = [file for file in found if file.is_file()]
+        path = local_path(self.config.path, self.context.base_dir)
+        files = [path] if path.is_file() else [*map(Path, matching_files(self.config.path, self.context.base_dir))]
         if not files:
             raise InputError(f"replay: no file '{self.config.path}' in {self.context.base_dir}. Set config.path.")
         return files

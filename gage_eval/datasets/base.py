@@ -142,16 +142,16 @@ def find_files(path: str, base_dir: Path) -> list[str]:
         return _find_remote(path)
     full = local_path(path, base_dir)
     try:
-        return _find_local(path, full)
+        return _find_local(path, full, base_dir)
     except OSError as error:
         raise InputError(f"'{path}' cannot be looked for: {error.strerror}.") from error
 
 
-def _find_local(path: str, full: Path) -> list[str]:
+def _find_local(path: str, full: Path, base_dir: Path) -> list[str]:
     if full.is_file():
         return [str(full)]
     if glob.has_magic(path):
-        found = sorted(name for name in glob.glob(str(full), recursive=True) if Path(name).is_file())
+        found = matching_files(path, base_dir)
         if not found:
             raise InputError(f"no file matches '{path}'.")
         return found
@@ -159,6 +159,35 @@ def _find_local(path: str, full: Path) -> list[str]:
         raise InputError(f"'{path}' is a folder; name its files, as '{path.rstrip('/')}/*.jsonl'.")
     names = [entry.name for entry in full.parent.iterdir()] if full.parent.is_dir() else []
     raise InputError(f"no file '{path}'.{closest(full.name, names)}")
+
+
+def matching_files(pattern: str, base_dir: Path) -> list[str]:
+    """The files on this machine that a glob pattern matches, sorted.
+
+    A file that is named by itself may be a link. What a pattern matches was put there by whoever made the folder, and
+    may lead anywhere.
+
+    Raises:
+        InputError: a match is a link out of the folder that the pattern names.
+    """
+    steps = local_path(pattern, Path()).parts
+    plain = next(place for place, step in enumerate([*steps, "*"]) if glob.has_magic(step))
+    folder = base_dir.joinpath(*steps[:plain]).resolve()
+    inside: dict[Path, bool] = {}
+    found = []
+    for name in sorted(glob.glob(str(Path(*steps)), root_dir=base_dir, recursive=True)):
+        file = base_dir / name
+        if not file.is_file():
+            continue
+        parent = file.parent
+        if parent not in inside:
+            inside[parent] = parent.resolve().is_relative_to(folder)
+        if not inside[parent] or (file.is_symlink() and not file.resolve().is_relative_to(folder)):
+            raise InputError(
+                f"'{pattern}' matches '{name}', a link out of its folder. Name that file itself, or put a copy there."
+            )
+        found.append(str(file))
+    return found
 
 
 def _find_remote(path: str) -> list[str]:

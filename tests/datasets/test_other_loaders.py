@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from gage_eval import registry
-from gage_eval.datasets.base import stem
+from gage_eval.datasets.base import matching_files, stem
 from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected, parse_record
 
@@ -51,6 +51,34 @@ def test_a_record_a_file_has_the_files_name_as_id_and_its_image(tmp_path: Path) 
         {"id": "b", "total": "2", "image": "img/b.jpg"},
         {"id": "own", "total": "3", "image": "img/c.jpg"},
     ]
+
+
+@pytest.mark.parametrize("loader", ["files", "jsonl", "json", "csv", "parquet"])
+def test_a_pattern_follows_no_link_out_of_its_folder(tmp_path: Path, loader: str) -> None:
+    secret, data, kept = tmp_path / "secret", tmp_path / "data", tmp_path / "data" / "kept"
+    for folder in (secret, kept):
+        folder.mkdir(parents=True)
+    (secret / "key.json").write_text('{"key": "do not send"}')
+    (kept / "a.json").write_text('{"q": 1}')
+    (data / "b.json").symlink_to("kept/a.json")
+    assert matching_files("data/**/*.json", tmp_path) == [str(data / "b.json"), str(kept / "a.json")]
+    for link, target in (("key.json", secret / "key.json"), ("folder", secret)):
+        (data / link).symlink_to(target)
+        assert "a link out of its folder" in refusal(tmp_path, loader, path="data/**/*.json")
+        (data / link).unlink()
+
+
+def test_a_file_that_is_named_by_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("hello")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "link.txt").symlink_to(tmp_path / "real.txt")
+    assert rows(tmp_path, "files", path="data/link.txt") == [{"id": "link", "text": "hello"}]
+
+
+def test_a_pattern_works_below_a_folder_whose_name_looks_like_one(tmp_path: Path) -> None:
+    (tmp_path / "run [1]").mkdir()
+    (tmp_path / "run [1]" / "a.txt").write_text("hello")
+    assert rows(tmp_path / "run [1]", "files", path="*.txt") == [{"id": "a", "text": "hello"}]
 
 
 def test_a_text_file_is_a_record_with_its_text(tmp_path: Path) -> None:
