@@ -9,12 +9,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from gage_eval.canonical import digest, sha256_hex
 from gage_eval.errors import GageError, InputError, closest
@@ -23,11 +23,15 @@ from gage_eval.files import local_path
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
 
+T = TypeVar("T")
+
 _LONGEST = 300
 _FILE_MODULE = "gage_eval_plugin_"
 _lock = RLock()
 # Plug-in files by path: the hash of the text that was run, and its module.
 _files: dict[Path, tuple[str, ModuleType]] = {}
+# What code raised when it was loaded, by module or file: it is not run again for each thing that a config names in it.
+_failed: dict[str, BaseException] = {}
 
 
 class PluginError(InputError):
@@ -135,6 +139,31 @@ def load_object(path: str) -> tuple[Any, str]:
             raise PluginError(f"'{shown}' has no '{attribute}'.{closest(attribute, names)}") from None
 
 
+def once(name: str, load: Callable[[], T]) -> T:
+    """What ``load`` gives; where it failed before, that failure again, and nothing is run.
+
+    Args:
+        name: of the code, as a config names it.
+        load: imports or runs it.
+    """
+    with _lock:
+        if name in _failed:
+            raise _failed[name]
+        try:
+            return load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            _failed[name] = error
+            raise
+
+
+def forget_failures() -> None:
+    """Have code that failed tried again: another config is read, or the same one was changed."""
+    with _lock:
+        _failed.clear()
+
+
 def about_to_import() -> None:
     """Call what waits for the first code of others."""
     while before_foreign_code:
@@ -143,7 +172,7 @@ def about_to_import() -> None:
 
 def _import(name: str, path: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        return once(name, partial(importlib.import_module, name))
     except ModuleNotFoundError as error:
         raise PluginError(f"cannot import '{name}' for plug-in '{path}': {error}.") from error
 
@@ -157,6 +186,12 @@ def _run_file(file: Path, path: str) -> ModuleType:
     known = _files.get(where)
     if known is not None and known[0] == text_hash:
         return known[1]
+    module = once(str(where), partial(_module_of, code, where))
+    _files[where] = (text_hash, module)
+    return module
+
+
+def _module_of(code: bytes, where: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{_FILE_MODULE}{digest(str(where))[:12]}", where)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -168,7 +203,6 @@ def _run_file(file: Path, path: str) -> ModuleType:
     except BaseException:
         del sys.modules[module.__name__]
         raise
-    _files[where] = (text_hash, module)
     return module
 
 

@@ -1,6 +1,8 @@
 """What a plug-in of each kind has to be, checked before anything of it is called."""
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,7 @@ class PluginProtocol:
         page: the page of the documentation that has an example.
         arguments: what it is called with by position; None when the config's own arguments are all.
         is_class: whether it may be a class.
+        is_factory: whether it is called while a config is checked, to make what does the work.
         methods: of what it gives when it is called.
         attributes: likewise.
         base: the class that has all of them already.
@@ -34,6 +37,7 @@ class PluginProtocol:
     page: str
     arguments: tuple[str, ...] | None = None
     is_class: bool = True
+    is_factory: bool = False
     methods: Mapping[str, Method] | None = None
     attributes: tuple[str, ...] = ()
     base: str | None = None
@@ -51,6 +55,8 @@ class PluginProtocol:
         if not callable(obj) or (inspect.isclass(obj) and not self.is_class):
             found = "a class" if inspect.isclass(obj) else f"of type {type(obj).__name__}"
             raise self._error(f"{place} is {found}, not {self.words}")
+        if self.is_factory and _is_of_python(obj):
+            raise self._error(f"{place} belongs to Python's standard library and is not a {kind}")
         if inspect.isclass(obj):
             self._check_methods(kind, place, obj, bound=False)
             if missing := sorted(getattr(obj, "__abstractmethods__", ())):
@@ -90,6 +96,14 @@ class PluginProtocol:
         return PluginError(f"{sentence}{derive} (docs/plugins/{self.page}).")
 
 
+def _is_of_python(obj: Any) -> bool:
+    """Whether something is of the standard library, where no plug-in is, and much that harms when it is called."""
+    while isinstance(obj, functools.partial):
+        obj = obj.func
+    module = getattr(obj, "__module__", None) or type(obj).__module__
+    return str(module).partition(".")[0] in sys.stdlib_module_names
+
+
 def _refuses(function: Callable[..., Any], count: int) -> str | None:
     """Why a function cannot be called with so many positional arguments; None when it can, or does not say."""
     try:
@@ -113,15 +127,19 @@ LOADER = PluginProtocol(
     "a class with the methods identity() and records()",
     "loader.md",
     ("params", "base_dir"),
+    is_factory=True,
     methods={"identity": Method(), "records": Method()},
 )
 PREPROCESSOR = PluginProtocol(
-    "a function that gives a function of a record, or a class with to_sample(record)", "preprocessor.md"
+    "a function that gives a function of a record, or a class with to_sample(record)",
+    "preprocessor.md",
+    is_factory=True,
 )
 BACKEND = PluginProtocol(
     "a class with the coroutine call(request, body)",
     "backend.md",
     ("config", "context"),
+    is_factory=True,
     methods={
         "identity": Method(),
         "body": Method(1),

@@ -21,6 +21,7 @@ from gage_eval.foreign import (
     is_in_file,
     is_path,
     load_object,
+    once,
     origin_of_module,
     place_of,
     told,
@@ -197,7 +198,7 @@ class Registry(Generic[T]):
     def _installed(self, name: str, point: metadata.EntryPoint) -> Plugin[T]:
         about_to_import()
         with told(f"cannot load {self.singular} '{name}': {point.value}"):
-            loaded = point.load()
+            loaded = once(point.value, point.load)
             if name not in self._plugins:
                 self.register(name)(loaded)
         return self._plugins[name]

@@ -28,6 +28,7 @@ from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_implied_tasks
 from gage_eval.config.validate import validate
 from gage_eval.errors import InputError, closest
+from gage_eval.foreign import forget_failures
 from gage_eval.metrics import BoundMetric
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -116,6 +117,7 @@ def parse_config(
 ) -> LoadedConfig:
     """`load_config` for a text that is in memory; the arguments and errors are the same."""
     folder = base_dir or Path()
+    forget_failures()
     document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
     merge_template(document)
     name_implied_tasks(document)

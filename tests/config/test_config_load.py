@@ -289,7 +289,11 @@ class TestPlugins:
             "datasets[0].params.preprocess_kwargs: answer_split: it is empty; name the text before the final answer."
         ]
 
-    @pytest.mark.parametrize("code", [FORWARD, "make = dict\n"], ids=["a type for type checkers", "no signature"])
+    @pytest.mark.parametrize(
+        "code",
+        [FORWARD, "class make:\n    __signature__ = 0\n"],
+        ids=["a type for type checkers", "no signature"],
+    )
     def test_what_a_preprocessor_does_not_say_of_its_arguments_is_not_checked(
         self, small: Small, load: Load, tmp_path: Path, code: str
     ) -> None:
