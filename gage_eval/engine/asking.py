@@ -25,8 +25,7 @@ class Asker:
         self._tally = tally
         limiter = job.backend.limiter
         self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
-        # Calls under way by response key: an equal one waits for the answer instead of asking for it.
-        self._under_way: dict[str, asyncio.Future[None]] = {}
+        self._answers = job.answers
 
     async def answer(self, item: Item) -> Outcome:
         """The outcome of one item.
@@ -38,7 +37,7 @@ class Asker:
         episode = EPISODES.get(item.request.kind)
         if episode is not None:
             return await episode(self, item.request)
-        return await self._shared(item.request, item.body, item.key)
+        return await self._shared(item.request, item.body, item.key, item.steps_ended)
 
     async def generate(self, request: Request) -> Response:
         """One call of an episode: from the log, or asked and logged."""
@@ -50,19 +49,31 @@ class Asker:
             return response
         return (await self._shared(request, body, key)).response
 
-    async def _shared(self, request: Request, body: bytes, key: str) -> Outcome:
-        """The answer to an equal call of this step if there is one, else the model's."""
-        while (same := self._under_way.get(key)) is not None:
+    async def _shared(self, request: Request, body: bytes, key: str, steps_ended: int | None = None) -> Outcome:
+        """The answer to an equal call of this run if there is one, else the model's.
+
+        Args:
+            request, body, key: the call.
+            steps_ended: how many steps of the run had ended when the store was last looked through for the key.
+        """
+        run = self._answers.run
+        while (same := run.under_way.get(key)) is not None:
             await asyncio.wait((same,))
-        payload = self._log.get(key)
-        if payload is not None:
+        response = self._answers.get(key)
+        if response is not None:
             self._tally.reused += 1
-            return Outcome(Response.from_bytes(payload), source="repeated")
-        settled = self._under_way[key] = asyncio.get_running_loop().create_future()
+            return Outcome(response, source="repeated")
+        settled = run.under_way[key] = asyncio.get_running_loop().create_future()
         try:
+            if steps_ended is not None and steps_ended != run.steps_ended:
+                # A step that ended meanwhile has put its answers into the store.
+                stored = await asyncio.to_thread(self._known.elsewhere, [key])
+                if stored:
+                    self._tally.reused += 1
+                    return stored[key]
             return Outcome(await self._send(request, body, key))
         finally:
-            del self._under_way[key]
+            del run.under_way[key]
             settled.set_result(None)
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:

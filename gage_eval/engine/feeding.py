@@ -108,6 +108,7 @@ class Feeder:
             response_key(job.model_identity, body, request.draw, episode_name(request))
             for request, body in zip(chunk.requests, bodies, strict=True)
         ]
+        ended = job.answers.run.steps_ended
         chunk.outcomes = self._known.find(chunk.keys, finished)
         firsts = chunk.find_repeats()
-        return [Item(chunk, i, chunk.requests[i], bodies[i], key) for key, i in firsts.items()]
+        return [Item(chunk, i, chunk.requests[i], bodies[i], key, ended) for key, i in firsts.items()]

@@ -68,7 +68,7 @@ class Generate:
         """
         job = self._job
         known = await asyncio.to_thread(KnownAnswers, job)
-        log = LogWriter(job.log_folder)
+        log = job.answers.log = LogWriter(job.log_folder)
         refusals = Refusals(answered=known.any_answer)
         feeder = Feeder(job, known, self._queue, self._assembly, refusals, self.tally)
         asker = Asker(job, log, known, refusals, self.tally)

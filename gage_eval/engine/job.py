@@ -12,6 +12,7 @@ from gage_eval.backends.base import Backend
 from gage_eval.client.budget import Budget, Price
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.types import Request
+from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
 from gage_eval.store.wip import Wip
@@ -62,6 +63,7 @@ class Job:
         max_inflight: most requests of this step under way.
         pool: a limit shared with other steps, beside that of the backend.
         reuse: take answers from other runs (a refresh does not).
+        answers: those that other steps of this run get meanwhile.
         earlier: responses and telemetry of this action's incomplete result: only its errors are asked again, and no
             answer is taken from other runs, as theirs may be older than those kept here.
         budget: what the run's answers may take.
@@ -83,6 +85,7 @@ class Job:
     max_inflight: int | None = None
     pool: Limiter | None = None
     reuse: bool = True
+    answers: StepAnswers = field(default_factory=StepAnswers)
     earlier: tuple[Artifact, Artifact] | None = None
     budget: Budget = field(default_factory=Budget)
     price: Price = field(default_factory=Price)
@@ -103,13 +106,18 @@ class Job:
 
 @dataclass(slots=True)
 class Item:
-    """One request on its way: where its outcome belongs, and what is sent."""
+    """One request on its way: where its outcome belongs, and what is sent.
+
+    Attributes:
+        steps_ended: how many steps of the run had ended when its answer was looked for in the store.
+    """
 
     chunk: "Chunk"
     position: int
     request: Request
     body: bytes
     key: str
+    steps_ended: int
 
 
 @dataclass(slots=True, eq=False)

@@ -3,6 +3,7 @@
 from gage_eval.client.types import Response
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.job import Job
+from gage_eval.engine.neighbours import NeighbourLogs
 from gage_eval.engine.rows import outcomes_in, outcomes_of
 from gage_eval.engine.wal import index_logs
 
@@ -12,6 +13,7 @@ class KnownAnswers:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._neighbours = NeighbourLogs(job.log_folder)
         self.read_logs()
 
     def read_logs(self) -> None:
@@ -51,12 +53,18 @@ class KnownAnswers:
             for i, key in enumerate(keys):
                 if outcomes[i] is None and (response := self.logged(key)) is not None:
                     outcomes[i] = Outcome(response, source="log")
-        if self._job.reuse and self._job.earlier is None:
-            unknown = [key for key, outcome in zip(keys, outcomes, strict=True) if outcome is None]
-            elsewhere = outcomes_of(self._job.store, self._job.model_identity, unknown)
-            if elsewhere:
-                outcomes = [
-                    elsewhere.get(key) if outcome is None else outcome
-                    for key, outcome in zip(keys, outcomes, strict=True)
-                ]
+        elsewhere = self.elsewhere([key for key, outcome in zip(keys, outcomes, strict=True) if outcome is None])
+        if elsewhere:
+            outcomes = [
+                elsewhere.get(key) if outcome is None else outcome for key, outcome in zip(keys, outcomes, strict=True)
+            ]
         return outcomes
+
+    def elsewhere(self, keys: list[str]) -> dict[str, Outcome]:
+        """Outcomes by key that other runs committed, or log right now on this machine."""
+        job = self._job
+        if not job.reuse or job.earlier is not None:
+            return {}
+        found = outcomes_of(job.store, job.model_identity, keys)
+        logged = self._neighbours.find([key for key in keys if key not in found])
+        return found | {key: Outcome(response, source="reused") for key, response in logged.items()}

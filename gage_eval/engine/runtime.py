@@ -12,6 +12,7 @@ from gage_eval.backends.build import build_backend, forget_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
+from gage_eval.engine.answers import RunAnswers
 from gage_eval.errors import GageError
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class Runtime:
     ) -> None:
         self._concurrency = concurrency
         self.budget = budget or Budget()
+        self.answers = RunAnswers()
         self._pools: dict[str, Limiter] = {}
         self.log_folder = log_folder
         self._lock = threading.Lock()

@@ -26,6 +26,7 @@ from gage_eval.errors import StoreError
 _log = logging.getLogger(__name__)
 
 MAGIC = b"GAGEWAL1"
+FIRST_RECORD = len(MAGIC)
 SEGMENT_BYTES = 64 * 2**20
 _HEADER = struct.Struct("<II32s")
 _LENGTH = struct.Struct("<I")
@@ -170,10 +171,22 @@ def index_logs(folder: Path) -> "LogIndex":
     files = segments(folder)
     keys, places = bytearray(), array("q")
     for number, segment in enumerate(files):
-        for offset, key, _ in records(segment):
+        for key, place, _ in places_of(segment, number):
             keys += key
-            places.append(number << _OFFSET_BITS | offset)
+            places.append(place)
     return LogIndex(files, bytes(keys), places)
+
+
+def places_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Iterator[tuple[bytes, int, int]]:
+    """(key, place in a `LogIndex`, offset of the next record) of the records of a segment.
+
+    Args:
+        segment: the file.
+        number: its index among the files of the `LogIndex`.
+        start: offset of the record to begin with.
+    """
+    for offset, key, payload in records(segment, start):
+        yield key, number << _OFFSET_BITS | offset, offset + _HEADER.size + len(payload)
 
 
 class LogIndex(Mapping[str, bytes]):
@@ -236,8 +249,8 @@ def _crc(key: bytes, payload: bytes) -> int:
     return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload)) + key))
 
 
-def records(segment: Path) -> Iterator[tuple[int, bytes, bytes]]:
-    """(offset, key, payload) of the whole records of one segment.
+def records(segment: Path, start: int = FIRST_RECORD) -> Iterator[tuple[int, bytes, bytes]]:
+    """(offset, key, payload) of the whole records of one segment, from the record at offset ``start`` on.
 
     A record torn at the end is left out; a damaged one ends the segment and is reported in the program's log.
     """
@@ -248,7 +261,8 @@ def records(segment: Path) -> Iterator[tuple[int, bytes, bytes]]:
             if not MAGIC.startswith(magic):
                 _log.warning("%s is not a log of answers and is left out.", segment)
             return
-        offset = len(MAGIC)
+        offset = start
+        file.seek(offset)
         while offset < size:
             record = _next_record(file)
             if record is None:

@@ -45,42 +45,44 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
     work_key = asks.work_key(run.work_key)
     wip = env.store.wip(work_key)
     wip.begun_by(env.run_id)
-    engine = Generate(
-        Job(
-            source=RoleSource.of(asks, env.store, run.inputs),
-            backend=backend,
-            model_identity=spec.model_identity,
-            store=env.store,
-            wip=wip,
-            log_folder=env.store.scratch(work_key),
-            responses=run.writer(RESPONSES),
-            telemetry=run.writer(RESPONSE_TELEMETRY),
-            workers=env.workers,
-            claims=env.store.claims(work_key) if env.workers > 1 else None,
-            max_inflight=env.max_inflight,
-            pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
-            budget=env.runtime.budget,
-            price=price_of(spec),
-            reuse=not run.refreshing,
-            earlier=earlier(run, asks),
-            progress=progress or run.progress,
+    with env.runtime.answers.step() as answers:
+        engine = Generate(
+            Job(
+                source=RoleSource.of(asks, env.store, run.inputs),
+                backend=backend,
+                model_identity=spec.model_identity,
+                store=env.store,
+                wip=wip,
+                log_folder=env.store.scratch(work_key),
+                responses=run.writer(RESPONSES),
+                telemetry=run.writer(RESPONSE_TELEMETRY),
+                workers=env.workers,
+                claims=env.store.claims(work_key) if env.workers > 1 else None,
+                max_inflight=env.max_inflight,
+                pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
+                budget=env.runtime.budget,
+                price=price_of(spec),
+                reuse=not run.refreshing,
+                answers=answers,
+                earlier=earlier(run, asks),
+                progress=progress or run.progress,
+            )
         )
-    )
-    try:
-        tally = env.runtime.call(engine.run())
-    except EndpointFailed as error:
-        raise EndpointFailed(stopped(run, engine.tally, error)) from error
-    except BudgetSpent as error:
-        raise BudgetSpent(
-            f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
-        ) from error
-    statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
-    is_last = asks.received == asks.output
-    responses = run.commit(
-        RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
-    )
-    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
-    index_answers(env.store, spec.model_identity, responses)
+        try:
+            tally = env.runtime.call(engine.run())
+        except EndpointFailed as error:
+            raise EndpointFailed(stopped(run, engine.tally, error)) from error
+        except BudgetSpent as error:
+            raise BudgetSpent(
+                f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
+            ) from error
+        statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
+        is_last = asks.received == asks.output
+        responses = run.commit(
+            RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
+        )
+        run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+        index_answers(env.store, spec.model_identity, responses)
     run.after_commit(wip.discard)
     if not is_last:
         responses = parsed(run, asks, responses)

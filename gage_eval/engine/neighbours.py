@@ -1,0 +1,84 @@
+"""Answers in the logs of other actions on this machine: of runs that go on beside this one, or that were killed."""
+
+import time
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+
+from gage_eval.client.types import Response
+from gage_eval.engine.wal import FIRST_RECORD, LogIndex, places_of
+
+# A look costs a scan of what was logged since the last one: it may take this share of the time, and no more.
+_SHARE = 0.1
+_SHORTEST_S = 2.0
+# Logs beyond this are not looked at: their runs are so large that the scan would cost more than it saves.
+_MOST_BYTES = 2 * 2**30
+
+
+class NeighbourLogs:
+    """Looks up keys in the logs beside an action's own. It reads files: call it in a thread.
+
+    Args:
+        own: the folder of the action's own logs; those of other actions stand beside it.
+    """
+
+    def __init__(self, own: Path) -> None:
+        self._own = own
+        self._root = own.parent.parent
+        self._name = own.name
+        self._scanned: dict[Path, int] = {}
+        self._files: list[Path] = []
+        self._keys, self._places = bytearray(), array("q")
+        self._bytes = 0
+        self._index = LogIndex([], b"", array("q"))
+        self._next_scan = 0.0
+        self._lock = Lock()
+
+    def find(self, keys: Iterable[str]) -> dict[str, Response]:
+        """The answers to some keys that other actions have logged."""
+        with self._lock:
+            self._scan_when_due()
+            index = self._index
+        found = {}
+        for key in keys if len(index) else ():
+            try:
+                payload = index.get(key)
+            except FileNotFoundError:
+                continue  # its action was committed since
+            if payload is not None:
+                found[key] = Response.from_bytes(payload)
+        return found
+
+    def _scan_when_due(self) -> None:
+        began = time.monotonic()
+        if began < self._next_scan:
+            return
+        if self._scan():
+            self._index = LogIndex(self._files, bytes(self._keys), self._places)
+        took = time.monotonic() - began
+        self._next_scan = began + took + max(_SHORTEST_S, took / _SHARE)
+
+    def _scan(self) -> bool:
+        """Note what was logged since the last scan; whether that was anything."""
+        before = len(self._places)
+        for segment in sorted(self._root.glob(f"*/{self._name}/*.log")):
+            if segment.parent == self._own or self._bytes > _MOST_BYTES:
+                continue
+            try:
+                self._scan_segment(segment)
+            except OSError:
+                continue  # cleared away since it was listed
+        return len(self._places) > before
+
+    def _scan_segment(self, segment: Path) -> None:
+        start = self._scanned.get(segment)
+        if start is None:
+            self._files.append(segment)
+            start = self._scanned[segment] = FIRST_RECORD
+        number = self._files.index(segment)
+        for key, place, end in places_of(segment, number, start):
+            self._keys += key
+            self._places.append(place)
+            self._bytes += end - self._scanned[segment]
+            self._scanned[segment] = end
