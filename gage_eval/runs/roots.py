@@ -3,6 +3,7 @@
 A store records every runs root whose runs use it, below ``runs_roots/``. Its own ``runs`` folder needs no record.
 """
 
+import logging
 import re
 import shlex
 import socket
@@ -19,6 +20,8 @@ from gage_eval.store import Store, local_folder
 from gage_eval.store.manifest import manifest_path
 
 _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_log = logging.getLogger(__name__)
+
 _FOLDER = "runs_roots"
 # A run that says it is running and has said nothing for a day was killed.
 _ALIVE_S = 86_400.0
@@ -51,8 +54,13 @@ def record_root(store: Store, locations: Locations) -> None:
     if root == _absolute(own_root(locations.store)):
         return
     path = _record_path(root)
-    if not store.objects.exists(path):
+    if store.objects.exists(path):
+        return
+    try:
         store.objects.create(path, canonical_json({"runs": root, "host": socket.gethostname()}))
+    except StoreError as error:
+        # Runs whose results are all there need no store that can be written.
+        _log.info("gage cache gc of this store will not know the runs in %s: %s", root, error)
 
 
 def forget_root(store: Store, root: str) -> None:

@@ -72,7 +72,7 @@ def test_neither_chunks_nor_concurrency_change_the_artifact(
     source = Prompts(*parts, replicates=replicates)
     usual = generate(store, source, Scripted(echo))
     other = generate(
-        store, source, Scripted(echo, width), key=digest([workers, width]), workers=workers, max_inflight=width
+        store, source, Scripted(echo, width), digest([workers, width]), workers=workers, max_inflight=width, reuse=False
     )
     assert other.responses.id == usual.responses.id
     assert [part.rows for part in other.responses.parts] == [size * replicates for size in sizes]
@@ -116,7 +116,7 @@ def test_a_failed_endpoint_ends_the_step_and_what_was_answered_is_not_asked_agai
 def test_a_log_cut_at_any_byte_of_its_last_record_costs_that_record_only(tmp_path: Path) -> None:
     prompts = PROMPTS[:6]
     store = Store.open(str(tmp_path / "store"))
-    whole = generate(store, Prompts(prompts), Scripted(echo), key=digest("undisturbed")).responses.id
+    whole = generate(Store.open(str(tmp_path / "undisturbed")), Prompts(prompts), Scripted(echo)).responses.id
     with pytest.raises(EndpointFailed):
         generate(store, Prompts(prompts), ending_at(4))
     (log,) = store.scratch(KEY).glob("*.log")
