@@ -238,10 +238,11 @@ SCORES = TableSchema(
     ),
 )
 
-# One row per aggregated number. `scores` is the artifact id the row was computed from.
+# One row per aggregated number. `n` counts samples, `rows` the score rows that count, each replicate one. `scores` is
+# the artifact id the row was computed from.
 METRICS = TableSchema(
     "metrics",
-    3,
+    4,
     pa.schema(
         [
             ("metric_id", pa.string()),
@@ -257,7 +258,7 @@ METRICS = TableSchema(
             ("ci_high", pa.float64()),
             ("interval", pa.string()),  # wilson, t, order, bootstrap, or null
             ("n", pa.int64()),
-            ("samples", pa.int64()),
+            ("rows", pa.int64()),
             ("unparsed", pa.int64()),
             ("unscored", pa.int64()),
             ("overridden", pa.int64()),

@@ -29,7 +29,7 @@ def score(
     """Score a stored run with other metrics; no model is asked."""
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_place
-    from gage_eval.errors import InputError
+    from gage_eval.errors import InputError, RunFailed
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore
@@ -52,7 +52,9 @@ def score(
     folder = found.save(run_id) if save else None
     if json:
         print(found.summary.model_dump_json(indent=2))
-        return
-    print_scores(found.summary, report=shown_place(folder.place("report.html")) if folder else None)
-    if folder:
-        print(f"saved as run {folder.run_id}")
+    else:
+        print_scores(found.summary, report=shown_place(folder.place("report.html")) if folder else None)
+        if folder:
+            print(f"saved as run {folder.run_id}")
+    if found.without_score:
+        raise RunFailed("\n".join(found.without_score))

@@ -128,8 +128,8 @@ def aggregate(
         grouping: the fields of clusters, weights and slices.
 
     Returns:
-        ``n``: rows that count, ``samples``: the samples they belong to (fewer with replicates). A slice whose
-        ``slice_value`` is None holds the rows without the field. ``overridden``: rows scored under parameters of
+        ``n``: the samples a number is made of; ``rows``: the score rows that count (more with replicates). A slice
+        whose ``slice_value`` is None holds the rows without the field. ``overridden``: rows scored under parameters of
         their sample's own.
 
     Raises:
@@ -229,8 +229,8 @@ class _Series:
                         "value_key": key + suffix,
                         "aggregation": how.name,
                         **_plain(number),
-                        "n": len(rows.values),
-                        "samples": samples if number.samples is None else number.samples,
+                        "n": samples if number.samples is None else number.samples,
+                        "rows": len(rows.values),
                         "unparsed": unparsed,
                         "unscored": unscored,
                         "overridden": int(np.count_nonzero(overridden)),

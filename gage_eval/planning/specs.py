@@ -162,14 +162,15 @@ class ScoreSpec:
     """Which metrics; each has a scores artifact of its own.
 
     Attributes:
-        max_unscored_share: of the rows with an answer, how many a metric may leave without a score.
+        max_unscored_share: of the rows with an answer, how many a metric may leave without a score; None where
+            nothing is refused.
         known: ids and implementations of the config's metrics, those of other tasks too: samples may name them in
             their ``eval_config``.
     """
 
     task_id: str
     metrics: tuple[BoundMetric, ...]
-    max_unscored_share: float = 0.05
+    max_unscored_share: float | None = 0.05
     known: frozenset[str] = frozenset()
 
     @property

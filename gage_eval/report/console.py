@@ -31,8 +31,8 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
             clean(metric.name),
             score_text(metric),
             f"{metric.n:,}",
-            share_text(metric.truncated, metric.rows),
-            share_text(metric.unparsed, metric.rows),
+            share_text(metric.truncated, metric.all_rows),
+            share_text(metric.unparsed, metric.all_rows),
             f"{metric.error:,}",
         )
         for metric in summary.metrics
@@ -43,7 +43,7 @@ def group_lines(summary: Summary) -> list[str]:
     """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, a line a number."""
     return [
         f"{clean(group.group_id)}  {clean(metric.name)}  micro {score_text(metric.micro)} · "
-        f"macro {score_text(metric.macro)}  {metric.samples:,} samples of {len(group.tasks)} tasks"
+        f"macro {score_text(metric.macro)}  {metric.n:,} samples of {len(group.tasks)} tasks"
         for group in summary.groups
         for metric in group.metrics
     ]

@@ -61,7 +61,6 @@ def _metrics(tasks: Sequence[TaskSummary], wanted: Sequence[str]) -> Iterator[Gr
                 value_key=first.value_key,
                 aggregation=first.aggregation,
                 n=sum(metric.n for metric in of_tasks),
-                samples=sum(metric.samples for metric in of_tasks),
                 micro=_micro(of_tasks),
                 macro=_macro(of_tasks),
             )
@@ -75,7 +74,7 @@ def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:
     values = [metric.value for metric in metrics if metric.value is not None]
     if len(values) < len(metrics):
         return GroupScore()
-    sizes = [metric.samples for metric in metrics]
+    sizes = [metric.n for metric in metrics]
     stderr = pooled_stderr(sizes, [metric.stderr for metric in metrics])
     return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes))
 
@@ -85,7 +84,7 @@ def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
     if len(values) < len(metrics):
         return GroupScore()
     stderrs = [metric.stderr for metric in metrics]
-    freedom = macro_freedom([metric.samples for metric in metrics], stderrs)
+    freedom = macro_freedom([metric.n for metric in metrics], stderrs)
     return _score(macro_mean(values), macro_stderr(stderrs), freedom)
 
 

@@ -155,13 +155,13 @@ def _group(group: GroupSummary) -> str:
             f"<strong>{escape(score_text(score))}</strong>",
             escape(_interval(score)),
             _bar(score),
-            f"{metric.samples:,}",
+            f"{metric.n:,}",
         ]
         for metric in group.metrics
         for kind, score in (("micro", metric.micro), ("macro", metric.macro))
     ]
     caption = f"Scores of {group.group_id}"
-    heads = ("metric", "score", "95 % interval", "", "samples")
+    heads = ("metric", "score", "95 % interval", "", "n")
     body = _table(caption, heads, rows) if rows else "<p>The tasks have no number in common.</p>"
     return (
         f"<section>\n<h2>{escape(group.group_id)}</h2>\n{description}"
@@ -182,9 +182,9 @@ def _metric_row(metric: MetricSummary) -> list[str]:
         escape(_interval(metric)),
         _bar(metric),
         f"{metric.n:,}",
-        share_text(metric.truncated, metric.rows).replace("<", "&lt;"),
-        share_text(metric.unparsed, metric.rows).replace("<", "&lt;"),
-        share_text(metric.unscored, metric.rows).replace("<", "&lt;"),
+        share_text(metric.truncated, metric.all_rows).replace("<", "&lt;"),
+        share_text(metric.unparsed, metric.all_rows).replace("<", "&lt;"),
+        share_text(metric.unscored, metric.all_rows).replace("<", "&lt;"),
         f"{metric.error:,}",
     ]
 

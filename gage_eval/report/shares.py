@@ -60,19 +60,19 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
 
 
 def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) -> Iterator[str]:
-    if _above(metric.unparsed, metric.rows, limits.unparsed):
+    if _above(metric.unparsed, metric.all_rows, limits.unparsed):
         yield (
-            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.rows)} answers; they "
+            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; they "
             "count as wrong."
         )
     if metric.overridden:
         yield (
-            f"{task.task_id}: {metric.name} has {_of(metric.overridden, metric.rows)} rows scored under parameters of "
-            "their samples (eval_config)."
+            f"{task.task_id}: {metric.name} has {_of(metric.overridden, metric.all_rows)} rows scored under parameters "
+            "of their samples (eval_config)."
         )
-    if _above(metric.unscored, metric.rows, limits.failed):
+    if _above(metric.unscored, metric.all_rows, limits.failed):
         yield (
-            f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.rows)} rows; they are "
+            f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.all_rows)} rows; they are "
             "left out."
         )
 

@@ -41,15 +41,15 @@ class MetricSummary(_Model):
     ci_low: float | None = Field(description="Lower bound of the 95 % interval.")
     ci_high: float | None = Field(description="Upper bound of the 95 % interval.")
     interval: str | None = Field(description="Which interval: wilson, t, order, bootstrap, or null for none.")
-    n: int = Field(description="Score rows that count: scored and unparsed ones, each replicate one.")
-    samples: int = Field(description="Samples those rows belong to.")
-    unparsed: int = Field(description="Rows whose answer could not be read: counted as 0, in n.")
-    unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): out of n.")
+    n: int = Field(description="Samples the number is made of; replicates of a sample count once.")
+    rows: int = Field(description="Score rows that count: scored and unparsed ones, each replicate one.")
+    unparsed: int = Field(description="Rows whose answer could not be read: counted as 0, in rows and n.")
+    unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): not in rows.")
     overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
     truncated: int = Field(description="Responses that ended at the token limit; scored as they stand.")
     refused: int = Field(description="Responses the model or endpoint refused; scored as they stand.")
-    error: int = Field(description="Responses that infrastructure failed to get; out of n.")
-    skipped: int = Field(description="Samples never sent (empty prompt); out of n.")
+    error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
+    skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
 
     @property
@@ -70,9 +70,9 @@ class MetricSummary(_Model):
         return self.raw_values.get(self.value_key)
 
     @property
-    def rows(self) -> int:
+    def all_rows(self) -> int:
         """All score rows, counted or not: the base of every share."""
-        return self.n + self.unscored
+        return self.rows + self.unscored
 
 
 class Tokens(_Model):
@@ -164,8 +164,7 @@ class GroupMetric(_Model):
     filter: str | None = Field(description="The filter the answers went through; null for none.")
     value_key: str = Field(description="Which of the metric's numbers this is.")
     aggregation: str = Field(description="How values of samples became one number.")
-    n: int = Field(description="Score rows that count, of all tasks.")
-    samples: int = Field(description="Samples of all tasks.")
+    n: int = Field(description="Samples of all tasks.")
     micro: GroupScore = Field(description="Every sample counts the same.")
     macro: GroupScore = Field(description="Every task counts the same.")
 

@@ -10,9 +10,8 @@ from gage_eval import __version__, stages
 from gage_eval.canonical import decode
 from gage_eval.config.metrics import bound
 from gage_eval.config.models import MetricConfig
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError, RunFailed, closest
 from gage_eval.marks import Stage
-from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
@@ -21,6 +20,7 @@ from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, place_of, stage_name
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
+from gage_eval.stages.unscored import refuse_without_score
 from gage_eval.store import Store
 
 _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
@@ -35,12 +35,14 @@ class Rescored:
         metrics: the metrics, as they were given.
         summary: as a run's, of the tasks that were scored.
         results: the results of auto_eval and report by (task id, stage).
+        without_score: what to say of metrics that scored no row, a sentence for each task.
     """
 
     stored: StoredRun
     metrics: Sequence[MetricConfig]
     summary: Summary
     results: dict[tuple[str, str], StageResult] = field(default_factory=dict)
+    without_score: Sequence[str] = ()
 
     def save(self, run_id: str | None = None) -> RunFolder:
         """Keep it as a run of its own beside the scored one: run.json, summary.json and report.html.
@@ -123,11 +125,18 @@ def rescore(
     env = Env(store, None, Observers(), stored.run_id, scoring_processes=processes)
     results: dict[tuple[str, str], StageResult] = {}
     summaries = []
+    without_score: list[str] = []
     for name in tasks or names:
-        evaluated, reported = _task(env, stored, name, ready, known)
+        # A metric that fails on many rows is shown in the table; the run itself is no worse for it.
+        spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
+        evaluated, reported = _task(env, stored, spec)
         results[name, "auto_eval"], results[name, "report"] = evaluated, reported
         text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
         summaries.append(TaskSummary.model_validate(decode(text)))
+        try:
+            refuse_without_score(store, spec, evaluated)
+        except RunFailed as error:
+            without_score.append(str(error))
     summary = run_summary(
         run_id=stored.run_id,
         name=stored.record.name,
@@ -135,15 +144,12 @@ def rescore(
         stages=list(results.values()),
         wall_s=time.perf_counter() - began,
     )
-    return Rescored(stored, metrics, summary, results)
+    return Rescored(stored, metrics, summary, results, without_score)
 
 
-def _task(
-    env: Env, stored: StoredRun, task_id: str, metrics: tuple[BoundMetric, ...], known: frozenset[str]
-) -> tuple[StageResult, StageResult]:
+def _task(env: Env, stored: StoredRun, spec: ScoreSpec) -> tuple[StageResult, StageResult]:
+    task_id = spec.task_id
     given = {stage: _stored(stored, task_id, stage) for stage in _NEEDED}
-    # A metric that fails on many rows is told of in the table; what is stored is no worse for it.
-    spec = ScoreSpec(task_id, metrics, max_unscored_share=1.0, known=known)
     inputs = {one.name: _stored(stored, task_id, one.stage) for one in spec.inputs}
     if "judgments" in inputs:
         _check_judged(env.store, stored, task_id, inputs["judgments"])

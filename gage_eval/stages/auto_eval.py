@@ -11,13 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from gage_eval.canonical import JsonValue, digest
-from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric
-from gage_eval.observability.results import StageResult
 from gage_eval.planning.specs import ScoreSpec
-from gage_eval.stages.base import Env, StageRun, stage
+from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
-from gage_eval.statuses import EXCUSED
+from gage_eval.stages.unscored import check_scored
 from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
 
@@ -32,50 +30,7 @@ class _Asked:
     standing: Action | None = None
 
 
-def _check(env: Env, spec: ScoreSpec, result: StageResult) -> None:
-    """Refuse to go on when a metric left too many answers without a score.
-
-    What counts is a metric that fails, cannot use its input, or has no verdict of a judge. ``max_error_share`` watches
-    rows without an answer, ``on_missing_field`` missing fields, and latencies may not have been measured.
-
-    Raises:
-        RunFailed: above ``max_unscored_share``; the scores are kept.
-    """
-    by_id = {metric.metric_id: metric for metric in spec.metrics}
-    for row in env.store.artifact(result.outputs["metrics"]).table().to_pylist():
-        metric, rows = by_id[row["metric_id"]], row["n"] + row["unscored"]
-        if row["slice_field"] is not None or row["unscored"] <= spec.max_unscored_share * rows:
-            continue
-        failed, answered, first = _failed(env.store.artifact(row["scores"]), row["filter"])
-        if failed > spec.max_unscored_share * answered:
-            raise RunFailed(
-                f"auto_eval: metric {metric.metric_id} has no score for {failed:,} of {answered:,} answers of task "
-                f"'{spec.task_id}' ({failed / answered:.1%}, more than max_unscored_share "
-                f"{spec.max_unscored_share:.1%}), the first because: {_ended(first)} The scores are kept; fix the "
-                "metric or its judge, or raise the share."
-            )
-
-
-def _ended(reason: str) -> str:
-    return reason if reason.endswith((".", "?", "!")) else f"{reason}."
-
-
-def _failed(scores: Artifact, filter_name: str | None) -> tuple[int, int, str]:
-    """Rows that the metric failed on, rows with an answer, and why the first of them failed, in words."""
-    failed = answered = 0
-    first = ""
-    for table in scores.tables(columns=["filter", "status", "reason", "explanation"]):
-        for row in table.to_pylist():
-            if row["filter"] != filter_name or row["reason"] == "unanswered":
-                continue
-            answered += 1
-            if row["status"] == "unscored" and row["reason"] not in EXCUSED:
-                failed += 1
-                first = first or row["explanation"] or row["reason"]
-    return failed, answered, first
-
-
-@stage("auto_eval", check=_check)
+@stage("auto_eval", check=check_scored)
 def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 

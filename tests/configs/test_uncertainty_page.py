@@ -50,9 +50,7 @@ def test_the_pages_metrics_and_groups_run_and_are_in_the_summary(tmp_path: Path)
         ("model_output.finish_reason = stop", 0.5, 8),
     }
     (group,) = summary.groups
-    assert [(metric.metric_id, metric.micro.value, metric.samples) for metric in group.metrics] == [
-        ("exact_match", 0.5, 16)
-    ]
+    assert [(metric.metric_id, metric.micro.value, metric.n) for metric in group.metrics] == [("exact_match", 0.5, 16)]
 
 
 def test_the_pages_calls_give_numbers() -> None:

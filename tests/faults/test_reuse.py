@@ -143,7 +143,7 @@ def test_replicates_are_requests_of_their_own_and_more_of_them_ask_for_the_rest_
             rows = answers(tmp_path, f"epochs-{epochs}")
             assert [row["replicate"] for row in rows] == list(range(epochs)) * 100
             assert len({row["response_key"] for row in rows}) == 100 * epochs
-    assert (score(tmp_path, "epochs-5")["n"], score(tmp_path, "epochs-5")["samples"]) == (500, 100)
+    assert (score(tmp_path, "epochs-5")["rows"], score(tmp_path, "epochs-5")["n"]) == (500, 100)
 
 
 def test_two_endpoints_share_no_answer(tmp_path: Path, gage: Command) -> None:

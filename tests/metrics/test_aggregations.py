@@ -96,7 +96,7 @@ def test_nothing_scored_is_null_in_every_aggregation() -> None:
     names = ("median", "p99", "min", "max", "std", "identity", "pass@2", "best", "mode", "majority", "weighted_mean")
     for name in names:
         (row,) = aggregated(bind("exact_match", aggregation=name), [])
-        assert (row["value"], row["stderr"], row["ci_low"], row["n"], row["samples"]) == (None, None, None, 0, 0), name
+        assert (row["value"], row["stderr"], row["ci_low"], row["n"], row["rows"]) == (None, None, None, 0, 0), name
     for name in ("test_counted", "test_nats"):
         assert aggregated(bind(name), [])[0]["value"] is None
 
@@ -114,9 +114,9 @@ def test_pass_at_k_reads_the_replicates_of_a_sample_together() -> None:
 
 def test_samples_with_fewer_replicates_than_k_are_left_out_and_that_is_seen() -> None:
     (row,) = aggregated(bind("exact_match", aggregation="pass@3"), [["1", "0", "0"], ["1"]])
-    assert (row["value"], row["samples"], row["n"]) == (1.0, 1, 4)
+    assert (row["value"], row["n"], row["rows"]) == (1.0, 1, 4)
     (row,) = aggregated(bind("exact_match", aggregation="pass@5"), [["1", "0", "0"], ["1"]])
-    assert (row["value"], row["samples"]) == (None, 0)
+    assert (row["value"], row["n"]) == (None, 0)
 
 
 def test_votes_over_replicates() -> None:
@@ -172,7 +172,7 @@ def test_clusters_widen_the_error_and_set_the_degrees_of_freedom() -> None:
     assert interval is not None
     assert row["stderr"] == pytest.approx(stderr)
     assert (row["ci_low"], row["ci_high"]) == (pytest.approx(interval.low), pytest.approx(interval.high))
-    assert row["samples"] == 4
+    assert row["n"] == 4
 
 
 def test_a_missing_cluster_id_is_an_error_that_names_the_sample() -> None:

@@ -30,7 +30,7 @@ def _one(bound: BoundMetric, tables: list[pa.Table], counts: dict[str, int] | No
 def test_a_zero_one_metric_has_wilsons_interval() -> None:
     bound = bind("exact_match")
     row = _one(bound, [_table(bound, [(0, 0, "1"), (1, 0, "1"), (2, 0, "0"), (3, 0, "1")])])
-    assert (row["value"], row["n"], row["samples"], row["interval"]) == (0.75, 4, 4, "wilson")
+    assert (row["value"], row["n"], row["rows"], row["interval"]) == (0.75, 4, 4, "wilson")
     assert (row["ci_low"], row["ci_high"]) == wilson_interval(3, 4)
     assert row["stderr"] == pytest.approx(0.25)
 
@@ -70,7 +70,7 @@ def test_replicates_are_reduced_to_their_mean_before_anything_else() -> None:
     table = _table(bound, [(0, 0, "1"), (0, 1, "1"), (0, 2, "0"), (0, 3, "0"), (1, 0, "1")])
     row = _one(bound, [table])
     # Samples 0.5 and 1.0: not the mean 3/5 of the rows.
-    assert (row["value"], row["n"], row["samples"], row["interval"]) == (0.75, 5, 2, "t")
+    assert (row["value"], row["rows"], row["n"], row["interval"]) == (0.75, 5, 2, "t")
     assert row["stderr"] == pytest.approx(0.25)
 
 

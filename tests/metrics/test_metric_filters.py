@@ -175,8 +175,8 @@ def test_samples_vote_apart_and_beside_other_pipelines() -> None:
         }
     )
     each, vote = bound.aggregate([table], {"ok": 6})
-    assert (each["filter"], each["n"], each["samples"], each["value"]) == ("last_number", 6, 2, pytest.approx(2 / 3))
-    assert (vote["filter"], vote["n"], vote["samples"], vote["value"]) == ("vote", 2, 2, 1.0)
+    assert (each["filter"], each["rows"], each["n"], each["value"]) == ("last_number", 6, 2, pytest.approx(2 / 3))
+    assert (vote["filter"], vote["rows"], vote["n"], vote["value"]) == ("vote", 2, 2, 1.0)
 
 
 def test_what_a_filter_before_a_vote_raises_is_told_on_each_replicate() -> None:

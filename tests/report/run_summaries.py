@@ -32,7 +32,7 @@ def metric_row(**changes: Any) -> dict[str, Any]:
         "ci_high": 0.862,
         "interval": "wilson",
         "n": 1319,
-        "samples": 1319,
+        "rows": 1319,
         "unparsed": 36,
         "unscored": 0,
         "truncated": 5,

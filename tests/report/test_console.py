@@ -105,7 +105,7 @@ def test_names_from_data_cannot_move_the_cursor_or_style_the_table() -> None:
 
 def test_a_share_above_its_limit_is_said_in_words() -> None:
     run = summary(
-        [metric_row(unparsed=300, n=1300, unscored=19)],
+        [metric_row(unparsed=300, n=1300, rows=1300, unscored=19)],
         statuses={"ok": 1000, "truncated": 200, "refused": 119},
         reject_count=2,
     )

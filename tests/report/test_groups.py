@@ -27,7 +27,7 @@ def task(task_id: str, *rows: dict[str, Any]) -> TaskSummary:
 
 
 def row(value: float | None, samples: int, stderr: float | None = 0.05, **more: Any) -> dict[str, Any]:
-    return metric_row(value=value, stderr=stderr, samples=samples, n=samples, filter=None, **more)
+    return metric_row(value=value, stderr=stderr, rows=samples, n=samples, filter=None, **more)
 
 
 def summary(tasks: list[TaskSummary], groups: list[Group]) -> Summary:
@@ -44,7 +44,7 @@ def summary(tasks: list[TaskSummary], groups: list[Group]) -> Summary:
 def test_micro_weighs_samples_and_macro_weighs_tasks() -> None:
     (group,) = group_summaries([Group()], [task("a", row(0.9, 300, 0.01)), task("b", row(0.5, 100, 0.05))])
     (metric,) = group.metrics
-    assert metric.samples == 400
+    assert metric.n == 400
     assert metric.micro.value == pytest.approx(0.8)
     assert metric.macro.value == pytest.approx(0.7)
     pooled = ((299 * 300 * 0.01**2 + 99 * 100 * 0.05**2) / (400 - 2) / 400) ** 0.5

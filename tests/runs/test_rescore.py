@@ -150,3 +150,16 @@ def _exit(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return int(ended.value.code or 0)
+
+
+def test_a_metric_that_scores_no_row_is_shown_and_fails_the_command(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(here)
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["score", "first", "--store", "store", "--metric", "exact_match(label_field='metadata.nowhere')"])
+    printed = capsys.readouterr()
+    assert ended.value.code == 1
+    assert "exact_match" in printed.out
+    assert "scored none of the" in printed.err

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pytest
@@ -143,10 +144,45 @@ def test_above_the_share_the_run_fails_and_keeps_the_scores(bench: Bench, picky:
 def test_missing_fields_and_answers_are_for_other_limits(bench: Bench) -> None:
     inputs = answered(bench, fail_sample_ids=["s0"], max_error_share=1.0)
     lacking = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="ignore")
-    for metric, unscored in ((lacking, 6), (bind("exact_match"), 1), (bind("latency"), 1)):
-        result = limited(bench, metric, 0.0, {**inputs, "response_telemetry": inputs["responses"]})
-        row = bench.rows(result, "metrics")[0]
-        assert (row["error"], row["unscored"]) == (1, unscored), "a share of 0 is not exceeded"
+    inputs["response_telemetry"] = inputs["responses"]
+    metrics = (replace(lacking, metric_id="lacking"), MATCH, bind("latency"))
+    result = stages.auto_eval(bench.env, ScoreSpec("t", metrics, max_unscored_share=0.0), **inputs)
+    found = {row["metric_id"]: (row["error"], row["unscored"]) for row in bench.rows(result, "metrics")}
+    assert found == {"lacking": (1, 6), "exact_match": (1, 1), "latency": (1, 1)}, "a share of 0 is not exceeded"
+
+
+@pytest.mark.parametrize("policy", ["ignore", "warn"])
+def test_a_metric_that_scores_no_row_fails_the_run_and_says_why(
+    bench: Bench, policy: Literal["ignore", "warn"]
+) -> None:
+    inputs = answered(bench)
+    lacking = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field=policy)
+    for _ in range(2):  # computed, and then from the store
+        with pytest.raises(
+            RunFailed, match=r"exact_match scored none of the 6 answers of task 't', the first because: "
+        ):
+            bench.auto_eval([lacking], **inputs)
+    beside = replace(lacking, metric_id="gold")
+    if policy == "ignore":
+        assert len(bench.rows(bench.auto_eval([beside, LENGTH], **inputs), "metrics")) == 2
+    else:
+        with pytest.raises(RunFailed, match=r"point the metric at a field that the samples have"):
+            bench.auto_eval([beside, LENGTH], **inputs)
+
+
+def test_replayed_answers_have_no_latency_and_that_is_no_failure(bench: Bench) -> None:
+    inputs = answered(bench)
+    unmeasured = bind("latency", {"target_field": "model_output.ttft_ms"})
+    (row,) = bench.rows(bench.auto_eval([unmeasured], **inputs, response_telemetry=inputs["responses"]), "metrics")
+    assert (row["value"], row["n"], row["unscored"]) == (None, 0, 6)
+
+
+def test_replicates_of_a_sample_count_once(bench: Bench) -> None:
+    samples = bench.samples(RECORDS)
+    prepared = bench.preprocess(samples, replicates=3)
+    inputs = {"samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo"))}
+    (row,) = bench.rows(bench.auto_eval([MATCH], **inputs), "metrics")
+    assert (row["n"], row["rows"]) == (6, 18)
 
 
 def test_a_judge_without_verdicts_fails_the_run(bench: Bench) -> None:

@@ -1,0 +1,151 @@
+"""The check of auto_eval: too many answers without a score, or none with one, fail the run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gage_eval.errors import RunFailed
+from gage_eval.observability.results import StageResult
+from gage_eval.planning.specs import ScoreSpec
+from gage_eval.stages.base import Env
+from gage_eval.statuses import EXCUSED, REASONS
+from gage_eval.store import Artifact, Store
+
+
+def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
+    """Refuse to continue when a metric left too many answers, or all of them, without a score.
+
+    Raises:
+        RunFailed: above ``max_unscored_share``, or a metric scored no row; the scores are kept.
+    """
+    share = spec.max_unscored_share
+    if share is None:
+        return
+    numbers = _numbers(env.store.artifact(result.outputs["metrics"]))
+    for row in numbers:
+        if row["unscored"] > share * (row["rows"] + row["unscored"]):
+            _check_share(spec.task_id, row["metric_id"], share, _Unscored.of(env.store, row))
+    refuse_without_score(env.store, spec, result, allowed=share >= 1)
+
+
+def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, allowed: bool = False) -> None:
+    """Refuse a metric that scored no row at all: a dash is no result.
+
+    Rows may be without latencies, as replayed ones are. With ``on_missing_field: ignore`` a metric may find its field
+    nowhere, as long as another metric of the task scores something.
+
+    Args:
+        store: where the scores are.
+        spec: the metrics.
+        result: what auto_eval came to.
+        allowed: the user said that all answers may be without a score.
+
+    Raises:
+        RunFailed: a metric scored no row.
+    """
+    numbers = _numbers(store.artifact(result.outputs["metrics"]))
+    alone = not any(row["rows"] for row in numbers)
+    by_id = {metric.metric_id: metric for metric in spec.metrics}
+    for row in numbers:
+        if row["rows"]:
+            continue
+        found = _Unscored.of(store, row)
+        reasons = found.reasons - {"unanswered"}
+        excused = {"not_measured"}
+        if by_id[row["metric_id"]].on_missing_field == "ignore" and not alone:
+            excused.add("missing_field")
+        if allowed:
+            excused |= set(REASONS) - EXCUSED
+        if not reasons or not reasons <= excused:
+            raise _no_score(spec.task_id, row["metric_id"], found)
+
+
+def _numbers(metrics: Artifact) -> list[dict[str, Any]]:
+    """The first row of each metric and filter over all samples, with the most ``rows`` that any of its keys has."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    for row in metrics.table().to_pylist():
+        if row["slice_field"] is None:
+            first = found.setdefault((row["metric_id"], row["filter"]), row)
+            first["rows"] = max(first["rows"], row["rows"])
+    return list(found.values())
+
+
+@dataclass
+class _Unscored:
+    """The rows of one filter that have no score.
+
+    Attributes:
+        rows: all score rows of the filter.
+        answered: those of responses that have an answer.
+        failed: answered ones whose reason counts against ``max_unscored_share``.
+        reasons: of all rows without a score.
+        first: why the first of them has none, in words.
+        first_failed: why the first of the failed ones has none.
+    """
+
+    rows: int = 0
+    answered: int = 0
+    failed: int = 0
+    reasons: set[str] = field(default_factory=set)
+    first: str = ""
+    first_failed: str = ""
+
+    @classmethod
+    def of(cls, store: Store, number: Mapping[str, Any]) -> "_Unscored":
+        """Read the score rows that a row of the metrics table was computed from."""
+        found, filter_name = cls(), number["filter"]
+        for table in store.artifact(number["scores"]).tables(columns=["filter", "status", "reason", "explanation"]):
+            for row in table.to_pylist():
+                if row["filter"] == filter_name:
+                    found._add(row)
+        return found
+
+    def _add(self, row: Mapping[str, Any]) -> None:
+        reason = row["reason"]
+        self.rows += 1
+        self.answered += reason != "unanswered"
+        if row["status"] != "unscored":
+            return
+        words = _ended(row["explanation"] or reason)
+        if not self.reasons - {"unanswered"}:
+            # Why an answer has no score says more than that another row has no answer.
+            self.first = self.first if reason == "unanswered" and self.first else words
+        self.reasons.add(reason)
+        if reason not in EXCUSED:
+            self.failed += 1
+            self.first_failed = self.first_failed or words
+
+
+def _check_share(task_id: str, metric_id: str, share: float, found: _Unscored) -> None:
+    """Refuse too many answers that the metric failed on, could not use, or has no verdict for.
+
+    ``max_error_share`` watches rows without an answer, ``on_missing_field`` missing fields, and latencies may not have
+    been measured.
+    """
+    if found.failed > share * found.answered:
+        raise RunFailed(
+            f"auto_eval: metric {metric_id} has no score for {found.failed:,} of {found.answered:,} answers of task "
+            f"'{task_id}' ({found.failed / found.answered:.1%}, more than max_unscored_share {share:.1%}), the first "
+            f"because: {found.first_failed} The scores are kept; fix the metric or its judge, or raise the share."
+        )
+
+
+def _no_score(task_id: str, metric_id: str, found: _Unscored) -> RunFailed:
+    because = f", the first because: {found.first}" if found.first else ": it gave no number."
+    if "missing_field" in found.reasons:
+        remedy = (
+            "point the metric at a field that the samples have, or set on_missing_field: ignore where none is meant "
+            "to have it."
+        )
+    elif found.reasons == {"unanswered"}:
+        remedy = "resume the run to ask again."
+    else:
+        remedy = "fix the metric or what it reads."
+    return RunFailed(
+        f"auto_eval: metric {metric_id} scored none of the {found.rows:,} answers of task '{task_id}'{because} "
+        f"The scores are kept; {remedy}"
+    )
+
+
+def _ended(reason: str) -> str:
+    return reason if reason.endswith((".", "?", "!")) else f"{reason}."
