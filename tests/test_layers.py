@@ -98,7 +98,7 @@ def part_of_gage_eval(module: str) -> str | None:
 
 def test_every_part_of_the_domain_has_a_place_in_the_order() -> None:
     parts = {part_of_gage_eval(module_of(path)) for path in python_files("gage_eval")} - {None}
-    assert parts == PLACE_OF.keys(), "name its place in ORDER and in docs/dev/kernel.md"
+    assert parts == PLACE_OF.keys(), "name its place in ORDER and in docs/dev/house.md"
 
 
 def test_inner_parts_never_import_outer_ones() -> None:
@@ -188,3 +188,10 @@ def test_no_tracked_file_names_a_package_index_or_a_folder_of_one_machine() -> N
             continue  # pictures and other binary data
         wrong += [f"{name}: {found.group()}" for found in NOT_FOR_OTHERS.finditer(text)]
     assert wrong == []
+
+
+def test_the_tour_of_the_house_names_files_that_are_there() -> None:
+    page = (ROOT / "docs" / "dev" / "house.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / "gage_eval" / name).exists() | (ROOT / name).exists()] == []
