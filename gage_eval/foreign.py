@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -30,12 +31,37 @@ _FILE_MODULE = "gage_eval_plugin_"
 _lock = RLock()
 # Plug-in files by path: the hash of the text that was run, and its module.
 _files: dict[Path, tuple[str, ModuleType]] = {}
+_leave_alone: ContextVar[bool] = ContextVar("leave_alone", default=False)
 # What code raised when it was loaded, by module or file: it is not run again for each thing that a config names in it.
 _failed: dict[str, BaseException] = {}
 
 
 class PluginError(InputError):
     """A plug-in cannot be used, or failed. The message names it, the method and the line."""
+
+
+class NotImported(PluginError):
+    """Code that a config names was left alone (`nothing_imported`)."""
+
+
+@contextmanager
+def nothing_imported() -> Iterator[None]:
+    """Have every attempt to load code of others raise `NotImported`, also where it was loaded before."""
+    token = _leave_alone.set(True)
+    try:
+        yield
+    finally:
+        _leave_alone.reset(token)
+
+
+def check_allowed(name: str) -> None:
+    """Refuse to load or use code where `nothing_imported` holds.
+
+    Raises:
+        NotImported: it does.
+    """
+    if _leave_alone.get():
+        raise NotImported(f"the code of '{without_folders(name)}' was not imported.")
 
 
 @contextmanager
@@ -122,6 +148,7 @@ def load_object(path: str) -> tuple[Any, str]:
     Raises:
         InputError: the module, file or attribute is not there, or the code raised something.
     """
+    check_allowed(path)
     if path.endswith(".py"):
         raise PluginError(f"'{path}' is a file; say what in it is meant: {path}:NAME.")
     module_name, _, attribute = path.rpartition(":")

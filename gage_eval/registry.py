@@ -18,6 +18,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.foreign import (
     about_to_import,
+    check_allowed,
     is_in_file,
     is_path,
     load_object,
@@ -151,14 +152,30 @@ class Registry(Generic[T]):
         """
         self._fill()
         if name in self._plugins:
+            if not self._plugins[name].is_builtin:
+                check_allowed(name)
             return self._plugins[name]
         if name in self._entry_points:
+            check_allowed(name)
             return self._installed(name, self._entry_points[name])
         if is_path(name):
             return self._by_path(name)
         known = self.names()
         shown = f"Known: {', '.join(known)}" if len(known) <= _FEW else f"gage list {self.kind} shows all {len(known)}"
         raise InputError(f"no {self.singular} '{name}'. {shown}.{closest(name, known)}")
+
+    def origin(self, name: str) -> str | None:
+        """Where the code of that name is, without importing it: ``builtin``, a distribution's, or as the name says.
+
+        None when there is none.
+        """
+        self._fill()
+        if name in self._plugins:
+            return self._plugins[name].origin
+        if name in self._entry_points:
+            point = self._entry_points[name]
+            return point.value if point.dist is None else f"{point.value} of {point.dist.name} {point.dist.version}"
+        return name if is_path(name) else None
 
     def loaded(self, name: str) -> Plugin[T] | None:
         """The plug-in of that name when it is built in, or was used before: nothing installed is searched for it."""

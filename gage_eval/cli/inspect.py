@@ -1,16 +1,33 @@
 """gage validate, preview, list, schema."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, Overrides, SampleIds, Store
 
+if TYPE_CHECKING:
+    from gage_eval.config.document import Origin
+    from gage_eval.runs.options import RunOptions
+
 
 @app.command()
-def validate(config: Config, model_path: ModelPath = None, overrides: Overrides = None, json: AsJson = False) -> None:
+def validate(
+    config: Config,
+    model_path: ModelPath = None,
+    overrides: Overrides = None,
+    no_plugins: Annotated[
+        bool,
+        typer.Option(
+            "--no-plugins",
+            help="Import and start nothing that the config names; list what it would run, read, start and send where.",
+        ),
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Check a config; say all its mistakes at once."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
@@ -18,8 +35,12 @@ def validate(config: Config, model_path: ModelPath = None, overrides: Overrides 
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.validation import validated
 
+    options = RunOptions.of({"config": config, "model_path": model_path, "overrides": overrides})
     try:
-        valid = validated(RunOptions.of({"config": config, "model_path": model_path, "overrides": overrides}))
+        if no_plugins:
+            _examine(options, json=json)
+            return
+        valid = validated(options)
     except InputError as error:
         if not json:
             raise
@@ -27,12 +48,52 @@ def validate(config: Config, model_path: ModelPath = None, overrides: Overrides 
         raise typer.Exit(error.exit_code) from error
     if json:
         found = {"name": valid.name, "digest": valid.digest, "warnings": valid.warnings, **valid.names}
-        print_json({"valid": True, **found})
+        print_json({"valid": True, **found, "origins": _in_words(valid.origins)})
         return
     said = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
     print(clean(f"{valid.source} is valid: {' · '.join(said)}"))
     for warning in valid.warnings:
         print(clean(f"  note: {warning}"))
+
+
+def _examine(options: "RunOptions", *, json: bool) -> None:
+    from dataclasses import asdict
+
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.errors import ConfigError
+    from gage_eval.report.console import clean
+    from gage_eval.runs.validation import examined
+
+    found = examined(options)
+    error = ConfigError(found.source, found.problems)
+    if json:
+        print_json(
+            {
+                "valid": not found.problems,
+                "problems": _as_records(error),
+                "warnings": list(found.warnings),
+                "would": [asdict(deed) for deed in found.deeds],
+                "variables": {path: list(names) for path, names in found.variables.items()},
+                "origins": _in_words(found.origins),
+            }
+        )
+    else:
+        print(clean(f"{found.source}: nothing that it names was imported or started."))
+        rows = [[one.act, one.what, one.path, one.note] for one in found.deeds]
+        print_table(["would", "what", "where", "note"], rows)
+        for path, names in found.variables.items():
+            print(clean(f"  {path} takes in the value of {', '.join(names)}."))
+        for warning in found.warnings:
+            print(clean(f"  note: {warning}"))
+        if found.problems:
+            raise error
+        print("The config is valid as far as that can be told without its plug-ins.")
+    if found.problems:
+        raise typer.Exit(error.exit_code)
+
+
+def _in_words(origins: "Mapping[str, Origin]") -> dict[str, str]:
+    return {path: str(origin) for path, origin in origins.items()}
 
 
 def _as_records(error: Exception) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
+from gage_eval.foreign import NotImported
 
 Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule"]
 
@@ -149,11 +150,13 @@ class Document:
         """Note problems. One place has one problem, and its surroundings none that follow from it.
 
         Args:
-            found: what is wrong, by place in the pipeline.
+            found: what is wrong, by place in the pipeline. That code was not imported is not.
             whole: the places count from the top of the file.
         """
         said = list(self._places)
         for item in found:
+            if isinstance(item.cause, NotImported):
+                continue
             full = item.loc if whole else (*self.prefix, *item.loc)
             if any(place[: len(full)] == full for place in said):
                 continue

@@ -91,7 +91,7 @@ def load_config(
     """
     file = Path(path)
     return parse_config(
-        _read(file),
+        read_config(file),
         source=str(path),
         base_dir=file.parent,
         env=env,
@@ -117,19 +117,19 @@ def parse_config(
 ) -> LoadedConfig:
     """`load_config` for a text that is in memory; the arguments and errors are the same."""
     folder = base_dir or Path()
-    forget_failures()
-    document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
-    merge_template(document)
-    name_implied_tasks(document)
-    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
-    set_from_environment(document, settings or {})
-    apply_rules(document)
-    config = validate(document)
-    if config is None:
-        raise document.error()
+    document, config = read_document(
+        text,
+        source,
+        folder,
+        env=env,
+        overrides=overrides,
+        max_samples=max_samples,
+        model_path=model_path,
+        settings=settings,
+    )
     here = located(config, folder)
     surroundings = replace(context or BackendContext(), base_dir=folder, built={})
-    resolved, metrics = _resolve(document, here, surroundings)
+    resolved, metrics = resolve_document(document, here, surroundings)
     if document.problems:
         raise document.error()
     return LoadedConfig(
@@ -140,13 +140,44 @@ def parse_config(
         text=text,
         source=source,
         digest=digest(config.model_dump(mode="json")),
-        origins=_origins(config, document),
+        origins=origins_of(config, document),
         warnings=tuple(dict.fromkeys(document.warnings)),
         base_dir=folder,
     )
 
 
-def _resolve(document: Document, config: PipelineConfig, context: BackendContext) -> tuple[Resolved, BoundMetrics]:
+def read_document(
+    text: str,
+    source: str,
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+    max_samples: int | None = None,
+    model_path: str | None = None,
+    settings: Mapping[str, Given] | None = None,
+) -> tuple[Document, PipelineConfig]:
+    """The passes up to the validated config; nothing that it refers to was looked at. Arguments as of `parse_config`.
+
+    Raises:
+        ConfigError: so much is wrong that what would be said further might not be true.
+    """
+    forget_failures()
+    document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
+    merge_template(document)
+    name_implied_tasks(document)
+    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
+    set_from_environment(document, settings or {})
+    apply_rules(document)
+    config = validate(document)
+    if config is None:
+        raise document.error()
+    return document, config
+
+
+def resolve_document(
+    document: Document, config: PipelineConfig, context: BackendContext
+) -> tuple[Resolved, BoundMetrics]:
     """The tasks and their metrics, and what is wrong with all they refer to: parts of the config, plug-ins, folders."""
     resolved = resolve(config, context.base_dir)
     document.add(resolved.found)
@@ -162,7 +193,7 @@ def _resolve(document: Document, config: PipelineConfig, context: BackendContext
     return resolved, metrics
 
 
-def _origins(config: PipelineConfig, document: Document) -> dict[str, Origin]:
+def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
     """Where the values of a config came from, by path; those that nobody gave are left out."""
     out = {}
     for loc in _leaves(config.model_dump(mode="json"), ()):
@@ -187,7 +218,12 @@ def _leaves(value: Any, loc: Loc) -> Iterator[Loc]:
         yield from _leaves(item, (*loc, key))
 
 
-def _read(file: Path) -> str:
+def read_config(file: Path) -> str:
+    """The text of a config file.
+
+    Raises:
+        InputError: it cannot be read, or is too large for a config.
+    """
     try:
         if file.is_dir():
             raise InputError(f"'{file}' is a folder; name a config file in it.")

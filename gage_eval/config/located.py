@@ -1,6 +1,7 @@
 """Plug-ins of a config, found from the config's folder like everything else it names."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,23 @@ from gage_eval.config.models import (
     RoleAdapterConfig,
     TaskConfig,
 )
+from gage_eval.config.problems import Loc
 from gage_eval.foreign import beside, is_path
+
+
+@dataclass(frozen=True)
+class NamedCode:
+    """A name in a config that may stand for code.
+
+    Attributes:
+        loc: where it stands.
+        kind: of plug-in, as ``metrics``; None where only a class path or file can stand.
+        name: what stands there, a file by its whole path.
+    """
+
+    loc: Loc
+    kind: str | None
+    name: str
 
 
 def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
@@ -24,79 +41,104 @@ def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
     A config that names code of its user has the folder appended to Python's path: modules beside the config are
     found there, after all others.
     """
+    here, named = code_of(config, base_dir)
+    folder = str(base_dir.resolve())
+    scripts = any(one.kind == "backends" and one.name == "custom_script" for one in named)
+    if (scripts or any(is_path(one.name) for one in named)) and folder not in sys.path:
+        sys.path.append(folder)
+    return here
+
+
+def code_of(config: PipelineConfig, base_dir: Path) -> tuple[PipelineConfig, list[NamedCode]]:
+    """The config as `located` makes it, and every name in it that may stand for code. Nothing is looked at."""
     locate = _Locate(base_dir)
     here = config.model_copy(
         update={
-            "datasets": [locate.dataset(one) for one in config.datasets],
-            "backends": [locate.backend(one) for one in config.backends],
-            "role_adapters": [locate.adapter(one) for one in config.role_adapters],
-            "metrics": [locate.metric(one) for one in config.metrics],
-            "tasks": [locate.task(one) for one in config.tasks],
+            "datasets": [locate.dataset(("datasets", at), one) for at, one in enumerate(config.datasets)],
+            "backends": [locate.backend(("backends", at), one) for at, one in enumerate(config.backends)],
+            "role_adapters": [
+                locate.adapter(("role_adapters", at), one) for at, one in enumerate(config.role_adapters)
+            ],
+            "metrics": [locate.metric(("metrics", at), one) for at, one in enumerate(config.metrics)],
+            "tasks": [locate.task(("tasks", at), one) for at, one in enumerate(config.tasks)],
         }
     )
-    folder = str(base_dir.resolve())
-    if locate.any_path and folder not in sys.path:
-        sys.path.append(folder)
-    return here
+    return here, locate.named
 
 
 class _Locate:
     def __init__(self, base_dir: Path) -> None:
         self._base_dir = base_dir
-        self.any_path = False
+        self.named: list[NamedCode] = []
 
-    def _name(self, name: str) -> str:
-        self.any_path = self.any_path or is_path(name)
-        return beside(name, self._base_dir)
+    def _name(self, loc: Loc, kind: str | None, name: str) -> str:
+        found = beside(name, self._base_dir)
+        self.named.append(NamedCode(loc, kind, found))
+        return found
 
-    def _fields(self, model: BaseModel, *fields: str) -> dict[str, Any]:
-        given = {field: getattr(model, field) for field in fields}
-        return {field: self._name(value) for field, value in given.items() if isinstance(value, str)}
+    def _fields(self, loc: Loc, model: BaseModel, **kinds: str | None) -> dict[str, Any]:
+        given = {field: getattr(model, field) for field in kinds}
+        return {
+            field: self._name((*loc, field), kinds[field], value)
+            for field, value in given.items()
+            if isinstance(value, str)
+        }
 
-    def dataset(self, dataset: DatasetConfig) -> DatasetConfig:
+    def dataset(self, loc: Loc, dataset: DatasetConfig) -> DatasetConfig:
         params = dataset.params
-        named = self._fields(params, "preprocess", "doc_to_text", "doc_to_visual", "doc_to_audio")
-        changed = {**self._fields(dataset, "loader"), "params": params.model_copy(update=named)}
+        named = self._fields(
+            (*loc, "params"),
+            params,
+            preprocess="preprocessors",
+            doc_to_text=None,
+            doc_to_visual=None,
+            doc_to_audio=None,
+        )
+        changed = {**self._fields(loc, dataset, loader="loaders"), "params": params.model_copy(update=named)}
         return dataset.model_copy(update=changed)
 
-    def backend(self, backend: BackendEntry) -> BackendEntry:
-        if backend.type == "custom_script":
-            self.any_path = True
-        return backend.model_copy(update=self._fields(backend, "type"))
+    def backend(self, loc: Loc, backend: BackendEntry) -> BackendEntry:
+        return backend.model_copy(update=self._fields(loc, backend, type="backends"))
 
-    def adapter(self, adapter: RoleAdapterConfig) -> RoleAdapterConfig:
-        changed: dict[str, Any] = self._fields(adapter, "class_path")
-        changed["verdict_parser"] = self._filter(adapter.verdict_parser)
+    def adapter(self, loc: Loc, adapter: RoleAdapterConfig) -> RoleAdapterConfig:
+        changed: dict[str, Any] = self._fields(loc, adapter, class_path=None)
+        changed["verdict_parser"] = self._filter((*loc, "verdict_parser"), "verdict_parsers", adapter.verdict_parser)
         if adapter.backend is not None:
-            changed["backend"] = adapter.backend.model_copy(update=self._fields(adapter.backend, "type"))
+            named = self._fields((*loc, "backend"), adapter.backend, type="backends")
+            changed["backend"] = adapter.backend.model_copy(update=named)
         return adapter.model_copy(update=changed)
 
-    def metric(self, metric: MetricConfig) -> MetricConfig:
-        changed: dict[str, Any] = self._fields(metric, "implementation")
-        changed["filters"] = self._filters(metric.filters)
-        chosen = metric.aggregation
-        if chosen is not None:
-            changed["aggregation"] = self._name(chosen) if isinstance(chosen, str) else [*map(self._name, chosen)]
+    def metric(self, loc: Loc, metric: MetricConfig) -> MetricConfig:
+        changed: dict[str, Any] = self._fields(loc, metric, implementation="metrics")
+        changed["filters"] = self._filters((*loc, "filters"), metric.filters)
+        chosen, place = metric.aggregation, (*loc, "aggregation")
+        if isinstance(chosen, str):
+            changed["aggregation"] = self._name(place, "aggregations", chosen)
+        elif chosen is not None:
+            changed["aggregation"] = [self._name((*place, at), "aggregations", one) for at, one in enumerate(chosen)]
         return metric.model_copy(update=changed)
 
-    def task(self, task: TaskConfig) -> TaskConfig:
-        return task.model_copy(update={"metric_overrides": [self.metric(one) for one in task.metric_overrides]})
+    def task(self, loc: Loc, task: TaskConfig) -> TaskConfig:
+        own = [self.metric((*loc, "metric_overrides", at), one) for at, one in enumerate(task.metric_overrides)]
+        return task.model_copy(update={"metric_overrides": own})
 
-    def _filter(self, given: JsonValue) -> JsonValue:
+    def _filter(self, loc: Loc, kind: str, given: JsonValue) -> JsonValue:
         """A filter or verdict parser in any form: a name, a name with parameters, or a pipeline with steps."""
         if isinstance(given, str):
-            return self._name(given)
+            return self._name(loc, kind, given)
         if not isinstance(given, dict):
             return given
         if isinstance(steps := given.get("steps"), list):
-            return {**given, "steps": self._filters(steps)}
-        return {self._name(name): self._params(name, params) for name, params in given.items()}
+            return {**given, "steps": self._filters((*loc, "steps"), steps)}
+        return {self._name(loc, kind, name): self._params(loc, name, params) for name, params in given.items()}
 
-    def _params(self, name: str, params: JsonValue) -> JsonValue:
+    def _params(self, loc: Loc, name: str, params: JsonValue) -> JsonValue:
         """Parameters, which of the verdict parser ``filters`` are filters themselves."""
         if name != "filters" or not isinstance(params, dict):
             return params
-        return {key: self._filters(filters) for key, filters in params.items()}
+        return {key: self._filters((*loc, name, key), filters) for key, filters in params.items()}
 
-    def _filters(self, given: JsonValue) -> JsonValue:
-        return [self._filter(one) for one in given] if isinstance(given, list) else self._filter(given)
+    def _filters(self, loc: Loc, given: JsonValue) -> JsonValue:
+        if not isinstance(given, list):
+            return self._filter(loc, "filters", given)
+        return [self._filter((*loc, at), "filters", one) for at, one in enumerate(given)]

@@ -107,7 +107,7 @@ class _Checker:
         try:
             _check_callable(path, kwargs, inherited)
         except InputError as error:
-            self.found.append(ConfigProblem(loc, str(error)))
+            self.found.append(ConfigProblem(loc, str(error), error))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
         from gage_eval.datasets import Filter

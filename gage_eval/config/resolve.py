@@ -124,8 +124,8 @@ class _Resolver:
         }
         return {index: task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None}
 
-    def _add(self, loc: Loc, message: str) -> None:
-        found = ConfigProblem(loc, message)
+    def _add(self, loc: Loc, message: str, cause: BaseException | None = None) -> None:
+        found = ConfigProblem(loc, message, cause)
         if found not in self.found:
             self.found.append(found)
 
@@ -178,7 +178,7 @@ class _Resolver:
         try:
             backend, adapter = with_gpus(backend, sharing), with_pool(adapter, backend)
         except InputError as error:
-            self._add((*loc, "resource_requirement", "gpus"), str(error))
+            self._add((*loc, "resource_requirement", "gpus"), str(error), error)
         return ResolvedRole(adapter, backend, prompt)
 
     def _backend(self, loc: Loc, adapter: RoleAdapterConfig) -> BackendEntry | None:
@@ -299,7 +299,7 @@ class _Resolver:
         try:
             return load_profile(task.scoring_profile, base_dir=self.base_dir)
         except InputError as error:
-            self._add(place, str(error))
+            self._add(place, str(error), error)
             return None
 
     def _parse_schema(self, loc: Loc, task: TaskConfig) -> None:

@@ -1,16 +1,22 @@
 """Whether a config can be run: all its mistakes at once, and what to know about it before it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gage_eval.config import LoadedConfig
+from gage_eval.config.consent import Examined, examine
+from gage_eval.config.document import Origin
+from gage_eval.config.load import read_config
+from gage_eval.config.templates import suite_path
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan
-from gage_eval.runs.options import RunOptions
+from gage_eval.runs.options import SUITE_PREFIX, RunOptions
 from gage_eval.runs.planned import planned
+from gage_eval.settings import load_settings
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class Validation:
         digest: digest of the config with everything filled in.
         warnings: what is worth knowing although it can be run.
         names: the tasks, datasets, models, judges and metrics.
+        origins: where each value of the config came from, by its path; what is not there is the default.
     """
 
     name: str
@@ -30,6 +37,7 @@ class Validation:
     digest: str
     warnings: list[str]
     names: dict[str, list[str]]
+    origins: Mapping[str, Origin]
 
 
 def validated(options: RunOptions) -> Validation:
@@ -50,7 +58,27 @@ def validated(options: RunOptions) -> Validation:
         "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
         "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
     }
-    return Validation(plan.name, loaded.source, loaded.digest, _warnings(loaded, plan), names)
+    return Validation(plan.name, loaded.source, loaded.digest, _warnings(loaded, plan), names, loaded.origins)
+
+
+def examined(options: RunOptions) -> Examined:
+    """Check a config of somebody else: nothing that it names is imported, started or asked.
+
+    Raises:
+        ConfigError: so much is wrong that it cannot be told what the config would do.
+        InputError: it cannot be read.
+    """
+    file = Path(options.config)
+    if options.config.startswith(SUITE_PREFIX):
+        file = suite_path(options.config.removeprefix(SUITE_PREFIX))
+    return examine(
+        read_config(file),
+        str(file),
+        file.parent,
+        overrides=options.overrides,
+        model_path=options.model_path,
+        settings=load_settings().given(),
+    )
 
 
 def _not_there(plan: Plan) -> list[Problem]:

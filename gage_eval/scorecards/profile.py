@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import ConfigError, InputError, Problem, closest
+from gage_eval.foreign import NotImported
 from gage_eval.metrics.base import define
 from gage_eval.metrics.bind import bind
 from gage_eval.metrics.normalization import NormalizationConfig
@@ -111,6 +112,8 @@ class ScoringProfile(_Model):
             for index, rule in enumerate(preset.metrics):
                 try:
                     _bind(rule)
+                except NotImported:
+                    raise
                 except InputError as error:
                     problems.append(Problem(f"{place}.metrics[{index}]", str(error)))
         return problems

@@ -47,6 +47,30 @@ class TestValidate:
         assert said.code == 0
         assert "has no judge" in said.out
 
+    def test_json_says_where_each_value_came_from(self, gage: Gage) -> None:
+        for more in ([], ["--no-plugins"]):
+            said = gage("validate", "mine.yaml", "--set", "datasets.sums.params.limit=2", "--json", *more)
+            assert said.code == 0
+            origins = said.json["origins"]
+            assert origins["datasets[0].params.path"].startswith("mine.yaml:")
+            assert origins["datasets[0].params.limit"] == "--set datasets.sums.params.limit"
+            assert origins["datasets[0].loader"] == "rule: the loader of such data is 'jsonl'"
+
+    def test_a_config_of_somebody_else_is_listed_and_its_mistakes_said(self, gage: Gage, workspace: Path) -> None:
+        write_config(workspace, metrics=["theirs.py:score"])
+        said = gage("validate", "mine.yaml", "--no-plugins")
+        assert said.code == 0
+        assert "nothing that it names was imported or started" in said.out
+        lines = [line.split() for line in said.out.splitlines()]
+        assert ["read", str(workspace / "rows.jsonl"), "datasets[0].params.path"] in lines
+        assert ["run", f"{workspace}/theirs.py:score", "metrics[0].implementation", "there", "is"] in [
+            line[:5] for line in lines
+        ]
+        refused = gage("validate", "mine.yaml", "--no-plugins", "--set", "tasks.sums.metric_overrides=[exact_mach]")
+        assert refused.code == 2
+        assert "theirs.py:score" in refused.out
+        assert "Did you mean 'exact_match'?" in refused.err
+
     def test_nothing_is_written(self, gage: Gage, workspace: Path) -> None:
         before = sorted(workspace.iterdir())
         gage("validate", "mine.yaml")

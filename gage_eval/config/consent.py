@@ -1,0 +1,282 @@
+"""What a config of somebody else would run, read, start and send where, found without importing what it names."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import yaml
+
+from gage_eval import registry
+from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.build import config_model
+from gage_eval.config import secrets
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.environment import Given
+from gage_eval.config.load import origins_of, read_document, resolve_document
+from gage_eval.config.located import NamedCode, code_of
+from gage_eval.config.models import DatasetConfig, InlineBackend, PipelineConfig
+from gage_eval.config.plain_words import as_written
+from gage_eval.config.problems import Loc, path_text
+from gage_eval.errors import InputError, Problem
+from gage_eval.files import local_path
+from gage_eval.foreign import is_path, nothing_imported
+
+Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
+ACTS: tuple[Act, ...] = get_args(Act)
+
+_ENGINES = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_native", "llama_cpp", "custom_script"})
+# Fields of backends that name a file or folder, or a model on the hub.
+_FILES = ("path", "model_path", "lora_path")
+_HUB = "the Hugging Face hub (HF_TOKEN, if it is set)"
+_MOST_PROFILE = 2**20
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One thing that a config would do.
+
+    Attributes:
+        act: ``run`` code, ``read`` files, ``start`` a process, ``send`` requests, ``fetch`` data or a model.
+        what: the code, the absolute place of the files, the executable, or the URL.
+        path: where the config says so, as ``backends[0].config``.
+        note: what else to know, as the environment variables whose values go with it; may be empty.
+    """
+
+    act: Act
+    what: str
+    path: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A config that was read, and nothing that it names.
+
+    Attributes:
+        source: the file, as it was named.
+        problems: what is wrong, as far as that can be told without the code that the config names.
+        warnings: what works but is rarely meant.
+        deeds: what it would do.
+        variables: the variables of the environment whose values it takes in, by place.
+        origins: where each value came from, by path.
+    """
+
+    source: str
+    problems: tuple[Problem, ...]
+    warnings: tuple[str, ...]
+    deeds: tuple[Deed, ...]
+    variables: Mapping[str, Sequence[str]]
+    origins: Mapping[str, Origin]
+
+
+def examine(
+    text: str,
+    source: str,
+    folder: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    overrides: Sequence[str] = (),
+    model_path: str | None = None,
+    settings: Mapping[str, Given] | None = None,
+) -> Examined:
+    """Check a config without importing or starting anything that it names, and without a network.
+
+    Args:
+        text: the config.
+        source: how messages call it.
+        folder: what its relative paths start from.
+        env: what placeholders are filled from; the process's environment unless given.
+        overrides: ``a.b=c`` each.
+        model_path: the model of the backend under test.
+        settings: what the environment sets where the config does not.
+
+    Raises:
+        ConfigError: so much is wrong that it cannot be told what the config would do.
+    """
+    with nothing_imported():
+        document, config = read_document(
+            text, source, folder, env=env, overrides=overrides, model_path=model_path, settings=settings
+        )
+        here, named = code_of(config, folder)
+        resolve_document(document, here, replace(BackendContext(), base_dir=folder, built={}))
+        lister = _Lister(document, folder)
+        lister.code(named)
+        lister.config(config)
+        problems = tuple(sorted(document.problems, key=lambda problem: problem.line or 0))
+    return Examined(
+        source=source,
+        problems=problems,
+        warnings=tuple(dict.fromkeys(document.warnings)),
+        deeds=tuple(sorted(dict.fromkeys(lister.deeds), key=lambda deed: ACTS.index(deed.act))),
+        variables={path_text(loc): names for loc, names in document.variables.items()},
+        origins=origins_of(config, document),
+    )
+
+
+@dataclass
+class _Lister:
+    document: Document
+    folder: Path
+    deeds: list[Deed] = field(default_factory=list)
+
+    def add(self, act: Act, what: str, loc: Loc, note: str = "") -> None:
+        self.deeds.append(Deed(act, what, path_text(as_written(loc, self.document.data)), note))
+
+    def code(self, named: Sequence[NamedCode]) -> None:
+        """Every plug-in that does not come with this package."""
+        for one in named:
+            found = one.name if one.kind is None else registry.ALL[one.kind].origin(one.name)
+            if found is not None and found != "builtin":
+                self.add("run", found, one.loc, _missing(found))
+
+    def config(self, config: PipelineConfig) -> None:
+        for at, dataset in enumerate(config.datasets):
+            self.dataset(("datasets", at), dataset)
+        for at, backend in enumerate(config.backends):
+            self.backend(("backends", at), backend)
+        for at, adapter in enumerate(config.role_adapters):
+            if adapter.backend is not None:
+                self.backend(("role_adapters", at, "backend"), adapter.backend)
+        for at, task in enumerate(config.tasks):
+            if task.scoring_profile is not None and task.scoring_profile.endswith((".yaml", ".yml")):
+                loc = ("tasks", at, "scoring_profile")
+                self.file(task.scoring_profile, loc)
+                for name in _code_of_profile(self.folder / task.scoring_profile):
+                    self.add("run", name, loc, "a metric of the scoring profile")
+        self.references(config.model_dump(mode="json"), ())
+
+    def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
+        params = dataset.params
+        place: Loc = (*loc, "params")
+        for name, path in (("path", params.path), *(params.model_extra or {}).items()):
+            if isinstance(path, str) and (name == "path" or name.endswith("_path")) and name != "records_path":
+                self.file(path, (*place, name))
+        for at, hub in (((*loc, "hub"), dataset.hub), ((*place, "hub"), (params.model_extra or {}).get("hub"))):
+            if not isinstance(hub, str):
+                continue
+            if local_path(hub, self.folder).is_dir():
+                self.file(hub, at)
+            else:
+                self.add("fetch", f"dataset {hub}", at, f"from {_HUB}")
+        if params.content_root is not None:
+            self.file(params.content_root, (*place, "content_root"), "media that its records name")
+        if params.allow_outside:
+            self.add("read", "/", (*place, "allow_outside"), "any file that its records name as a medium")
+
+    def backend(self, loc: Loc, backend: InlineBackend) -> None:
+        if registry.backends.origin(backend.type) != "builtin":
+            for name, value in backend.config.items():
+                if isinstance(value, str) and "://" in value:
+                    self.add("send", value, (*loc, "config", name), "by the plug-in")
+            return
+        try:
+            config = config_model(backend.type).model_validate(backend.config)
+        except ValueError:
+            return  # said among the problems
+        place: Loc = (*loc, "config")
+        for name in _FILES:
+            path = getattr(config, name, None)
+            if isinstance(path, str) and not (name == "path" and backend.type != "replay"):
+                self.model(path, (*place, name), is_model=name != "path")
+        url = getattr(config, "base_url", None)
+        if url is not None:
+            self.add("send", url, (*place, "base_url"), self.sent_with(place, config))
+        elif backend.type in _ENGINES:
+            self.engine(backend.type, place, config)
+
+    def sent_with(self, place: Loc, config: BackendConfig) -> str:
+        """What goes to an endpoint beside the questions."""
+        key = getattr(config, "api_key", None)
+        names = [] if key is None else [key.removeprefix("env:") if key.startswith("env:") else f"the block {key}"]
+        written = as_written((*place, "base_url"), self.document.data)
+        names += self.document.variables.get((*self.document.prefix, *written), ())
+        values = f" and the value of {', '.join(names)}" if names else ""
+        return f"questions, media{values}"
+
+    def engine(self, type_: str, place: Loc, config: BackendConfig) -> None:
+        python = getattr(config, "python", None)
+        executable = sys.executable
+        if python is not None:
+            executable = str(local_path(python, self.folder).absolute()) if "/" in python else f"{python} on the PATH"
+        passed = {**(config.model_extra or {})}
+        notes = [f"for {type_}, with all environment variables"]
+        if passed:
+            notes.append("arguments " + ", ".join(f"{name}={value}" for name, value in passed.items()))
+        if variables := getattr(config, "env", None):
+            notes.append("variables " + ", ".join(f"{name}={value}" for name, value in variables.items()))
+        self.add("start", executable, place, "; ".join(notes))
+        if passed.get("trust_remote_code") or getattr(config, "trust_remote_code", False):
+            self.add("run", f"code that comes with {getattr(config, 'model_path', 'the model')}", place)
+        if type_ == "custom_script":
+            module, name = getattr(config, "module_path", None), getattr(config, "class_name", "")
+            file = getattr(config, "file_path", None)
+            code = f"{module}:{name}" if file is None else f"{local_path(file, self.folder).resolve()}:{name}"
+            self.add("run", code, place, _missing(code))
+
+    def model(self, path: str, loc: Loc, *, is_model: bool) -> None:
+        if is_model and not local_path(path, self.folder).exists() and not path.startswith((".", "/", "~")):
+            self.add("fetch", f"model {path}", loc, f"from {_HUB}")
+        else:
+            self.file(path, loc)
+
+    def file(self, path: str, loc: Loc, note: str = "") -> None:
+        """A file, a folder or a pattern; an address is fetched."""
+        if "://" in path:
+            beside = "" if path.startswith(("http://", "https://")) else "with this machine's credentials for it"
+            self.add("fetch", path, loc, beside)
+            return
+        try:
+            place = local_path(path, self.folder).absolute()
+        except InputError:
+            return  # said among the problems
+        leads = place.resolve()
+        if leads != place and place.is_symlink():
+            note = f"{note}, " * bool(note) + f"a link to {leads}"
+        self.add("read", str(leads if not place.is_symlink() else place), loc, note)
+
+    def references(self, value: Any, loc: Loc) -> None:
+        """``env:`` and ``block:`` outside of ``api_key``, which goes with its URL."""
+        for inner, text in _references(value, loc):
+            if inner[-1:] != ("api_key",):
+                self.add("send", f"the value of {text}", inner, "to what that setting is for")
+
+
+def _references(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _references(item, (*loc, key))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _references(item, (*loc, at))
+    elif secrets.is_reference(value):
+        yield loc, value
+
+
+def _missing(code: str) -> str:
+    file, colon, _ = code.rpartition(":")
+    return "there is no such file" if colon and file.endswith(".py") and not Path(file).is_file() else ""
+
+
+def _code_of_profile(file: Path) -> list[str]:
+    """Names in a scoring profile that stand for code which does not come with this package."""
+    try:
+        data = yaml.safe_load(file.read_bytes()[:_MOST_PROFILE])
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return []  # said among the problems
+    names = [str(value) for key, value in _values(data) if key in ("type", "aggregation", "filters")]
+    ours = (None, "builtin")
+    return [name for name in dict.fromkeys(names) if is_path(name) or registry.metrics.origin(name) not in ours]
+
+
+def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every scalar of plain values with the nearest key above it."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _values(item, str(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _values(item, key)
+    else:
+        yield key, value
