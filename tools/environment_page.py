@@ -17,34 +17,34 @@ _HEAD = """# Environment variables
 
 Made from the code by `python -m tools.environment_page`; change a description there, not on this page.
 
-The command line counts before a config, a config before the environment. An empty variable is as good as none, and a
-value that cannot be used is an error that names its variable. `gage doctor` shows which are set.
+An option of a command comes before a config, and a config before a variable. An empty variable counts as not set.
+A value that cannot be used is an error that names the variable. `gage doctor` shows which variables are set.
 
 ## Settings
 
-Those with a stage change results: what they say is written into the config, and is part of the keys from there
-on.
+Variables with a stage in the last column change results: their value becomes part of the config, and of the keys from
+that stage on.
 
 | variable | default | sets | changes results from |
 |---|---|---|---|
 """
 
 _OTHERS = """
-## Others that are read
+## Other variables
 
 | variable | for |
 |---|---|
-| `PREFECT_API_URL` | the Prefect API that runs go to; else the local server of the folder, else the active profile's |
+| `PREFECT_API_URL` | where runs go; by default the folder's local server, or else the active profile's API |
 | `PREFECT_PROFILE`, `PREFECT_HOME` | which Prefect profile is active, and the folder with `profiles.toml` |
 | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, … | stores and data on S3, as usual |
-| `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | requests to endpoints, those on this machine excepted |
+| `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxies for requests to endpoints on other machines |
 | `CUDA_VISIBLE_DEVICES` | the GPUs that engines share |
-| `XDG_CACHE_HOME` | hashes of large files, and answers on their way to a store on S3; `~/.cache` unless given |
+| `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |
 
-A config reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, `env:NAME` where a key belongs. The
+A config also reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, and `env:NAME` for a key. The
 configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`.
 
-Engines and Prefect read variables of their own, and inherit the environment of `gage`.
+Engines and Prefect inherit the environment of `gage` and read variables of their own.
 """
 
 

@@ -22,9 +22,9 @@ _HEAD = """# Metrics, filters, verdict parsers and aggregations
 
 Made from the code by `python -m tools.metrics_page`; change a docstring, not this page.
 
-A metric reads *fields* (where from can be set by the parameter in brackets) and takes *parameters*. Its version is
-part of every key: scores of another version are computed again. How scores are put together, and what each number
-beside them means, is said in [scoring.md](scoring.md).
+A metric reads *fields* and takes *parameters*. The parameter in brackets after a field changes where the field is read
+from. A metric's version is part of the key: scores of another version are computed again. [Scoring](scoring.md) shows
+metrics, filters and verdict parsers in use, and [Scores and their uncertainty](uncertainty.md) aggregations.
 """
 
 
@@ -35,12 +35,13 @@ def page() -> str:
     lines += _contents(registry.metrics)
     for plugin in builtin(registry.metrics):
         lines += _metric(plugin)
-    lines.append("## Filters\n\nBetween the answer and a metric; several are several results of one inference.\n")
+    lines.append(
+        "## Filters\n\nA filter extracts the answer before a metric reads it. A metric with several filters has "
+        "several scores; the model is asked once.\n"
+    )
     for plugin in builtin(registry.filters):
         lines += _function(plugin)
-    lines.append(
-        "## Verdict parsers\n\nWhat a judge's `verdict_parser` names: they read the verdict out of its answer.\n"
-    )
+    lines.append("## Verdict parsers\n\nA judge's adapter names one as `verdict_parser`. It reads the judge's text.\n")
     for plugin in builtin(registry.verdict_parsers):
         lines += _function(plugin)
     lines.append("## Aggregations\n")

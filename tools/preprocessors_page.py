@@ -19,11 +19,11 @@ _HEAD = """# Preprocessors and their options
 Made from the code by `python -m tools.preprocessors_page`; change a description there, not on this page.
 
 A preprocessor turns a record into a Sample. `preprocess:` of a dataset names it, `preprocess_kwargs:` sets its options.
-A field may be a path, as `review.text` or `choices.0.text`. [datasets.md](datasets.md) has worked examples and shows
-how to write one of your own.
+A field may be a path such as `review.text` or `choices.0.text`. [Bringing a dataset](datasets.md) has worked examples.
+You can also write [your own preprocessor](plugins/preprocessor.md).
 
-Every preprocessor takes `fields`: further fields of the Sample → fields of the record, as
-`{data_tag.topic: subject, metadata.source: origin.url}`.
+Every preprocessor takes `fields`, which copies more fields of the record into the Sample. For example
+`{data_tag.topic: subject}` copies the record's `subject` into `data_tag.topic`.
 """
 
 
