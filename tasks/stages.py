@@ -38,7 +38,7 @@ def _stage_task(stage: Stage) -> Task[..., Any]:
         spec = getattr(session.plan.task(task_id), stage)
         result: StageResult = getattr(stages, stage)(session.env, spec, **inputs)
         if result.cached:
-            return Completed(name="Cached", message="the store has it", data=result)
+            return Completed(name="Cached", message="the result was in the store", data=result)
         return result
 
     function = getattr(stages, stage)

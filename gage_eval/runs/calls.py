@@ -125,7 +125,7 @@ class TaskCalls:
         return inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})
 
     def _of(self, stage: Stage) -> Mapping[str, str]:
-        """Outputs of a stage. One that stopped for too many errors told no result; the store has it all the same."""
+        """Outputs of a stage. One that stopped for too many errors told no result, but it is stored."""
         if stage not in self._outputs:
             inputs = self._inputs(stage)
             self._outputs[stage] = {}

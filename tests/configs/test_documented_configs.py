@@ -25,6 +25,22 @@ def yaml_blocks(page: str) -> list[str]:
     return re.findall(r"^```yaml\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def test_every_section_of_the_config_page_fits_the_first_config(tmp_path: Path) -> None:
+    """Three ways to write a metric stand together on the page; each of them means the same."""
+    first = yaml.safe_load(yaml_blocks("README.md")[0])
+    for sections in map(yaml.safe_load, yaml_blocks("docs/config.md")):
+        metrics = []
+        for metric in sections.pop("metrics", first["metrics"]):
+            config = {**first, **sections, "metrics": [metric]}
+            write_data(tmp_path, config)
+            file = tmp_path / "config.yaml"
+            file.write_text(yaml.safe_dump(config), encoding="utf-8")
+            loaded = load_config(file)
+            assert loaded.warnings == ()
+            metrics.append(loaded.config.metrics)
+        assert [other for other in metrics if other != metrics[0]] == []
+
+
 def write_data(folder: Path, config: dict[str, Any]) -> None:
     for dataset in config["datasets"]:
         params = dataset["params"]
