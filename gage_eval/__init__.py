@@ -15,6 +15,10 @@ __version__ = "0.1.0"
 __all__ = ["Run", "ScoreResult", "__version__", "open_run", "run", "score"]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name in ("Run", "open_run", "run"):
         from gage_eval import api

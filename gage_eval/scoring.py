@@ -101,11 +101,21 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
         except (yaml.YAMLError, RecursionError) as error:
             raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
     try:
-        return MetricConfig.model_validate(given)
+        return _with_filters(MetricConfig.model_validate(given))
     except ValidationError as error:
         found = plain_words(error, given, MetricConfig)
         text = " ".join(item.message for item in found)
         raise InputError(f"metric: {text}" if repr(metric) in text else f"metric {metric!r}: {text}") from error
+
+
+def _with_filters(spec: MetricConfig) -> MetricConfig:
+    """The metric with the filters that a short form names among its parameters: ``gsm8k(filters=['strict-match'])``."""
+    if "filters" not in spec.params or spec.filters:
+        return spec
+    named = spec.params["filters"]
+    params = {name: value for name, value in spec.params.items() if name != "filters"}
+    filters = named if isinstance(named, list) else [named]
+    return MetricConfig.model_validate({**spec.model_dump(), "params": params, "filters": filters})
 
 
 def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:

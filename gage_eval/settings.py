@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gage_eval.config.environment import Given, local_model
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, closest
 from gage_eval.marks import identity, scheduling, semantic
 
 PREFIX = "GAGE_EVAL_"
@@ -94,6 +94,16 @@ def variables_of(name: str) -> list[str]:
     """The variables that a setting is read from."""
     alias = Settings.model_fields[name].validation_alias
     return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
+
+
+def unknown_variables() -> list[str]:
+    """A sentence for each variable ``GAGE_EVAL_*`` of the environment that no setting reads."""
+    known = [variable for name in Settings.model_fields for variable in variables_of(name)]
+    return [
+        f"the environment sets {name}, which is not a setting and has no effect.{closest(name, known)}"
+        for name in sorted(os.environ)
+        if name.upper().startswith(PREFIX) and name.upper() not in known
+    ]
 
 
 def load_settings() -> Settings:

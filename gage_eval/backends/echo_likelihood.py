@@ -1,6 +1,7 @@
 """Log-likelihoods through an OpenAI-compatible endpoint that echoes a prompt with its log probabilities.
 
-Not every endpoint does: some leave ``echo`` out without a word, which is found out here and ends the run.
+Not every endpoint does: some ignore ``echo``, or give log probabilities in another form. The first answer tells, and
+ends the run: the same request would be answered the same way again.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from gage_eval.errors import EndpointFailed
 
 
 class _NoEcho(Exception):
-    """The answer does not begin with the prompt."""
+    """The endpoint answers, but not with the prompts and their log probabilities."""
 
 
 async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Response:
@@ -24,7 +25,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     is too long is the endpoint's error.
 
     Raises:
-        EndpointFailed: the endpoint does not echo.
+        EndpointFailed: the endpoint does not echo prompts with their log probabilities.
     """
     choices = request.choices or []
     pairs = [split(request.prompt or "", choice) for choice in choices]
@@ -38,14 +39,17 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     def read(reply: bytes) -> Response:
         nonlocal found
         value = parse_json(reply)
+        if not isinstance(value, dict) or not isinstance(value.get("choices"), list) or not value["choices"]:
+            raise Malformed("the answer has no choices")
         try:
             ordered = sorted(value["choices"], key=lambda choice: choice["index"])
             found = [_entry(*pair, told) for pair, told in zip(pairs, ordered, strict=True)]
-            runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
-            tokens = token_count((value.get("usage") or {}).get("prompt_tokens"))
-            return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
         except (TypeError, KeyError, ValueError, IndexError, AttributeError):
-            raise Malformed("the answer has no log probabilities of the prompts") from None
+            raise _NoEcho from None
+        runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
+        usage = value.get("usage")
+        tokens = token_count(usage.get("prompt_tokens") if isinstance(usage, dict) else None)
+        return Response("ok", prompt_tokens=tokens, model_fingerprint=" ".join(runs) or None)
 
     body = {
         "model": model,
@@ -60,8 +64,8 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
         response = await endpoint.call("completions", encode(body), read)
     except _NoEcho:
         raise EndpointFailed(
-            f"{endpoint.base_url} does not echo prompts, so it gives no log-likelihoods. Remove echo_logprobs, or "
-            "use a backend with the capability 'likelihood' (vllm, vllm_native, transformers)."
+            f"{endpoint.base_url} does not echo prompts with their log probabilities, so it gives no log-likelihoods. "
+            "Remove echo_logprobs, or use a backend with the capability 'likelihood' (vllm, vllm_native, transformers)."
         ) from None
     if response.status == "ok":
         response.logprobs = encode(by_context(found, len(choices))).decode()

@@ -14,7 +14,9 @@ def score(
     metric: Annotated[
         list[str],
         typer.Option(
-            "--metric", metavar="METRIC", help="A name, name(key='value'), or {name: {key: value}}; may be repeated."
+            "--metric",
+            metavar="METRIC",
+            help="A name, name(key='value', filters=['boxed']), or {name: {key: value}}; may be repeated.",
         ),
     ],
     task: Annotated[

@@ -1,5 +1,6 @@
 """gage show: runs, one run finished or under way, what went wrong in it, one sample of it."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -43,9 +44,11 @@ def show(
     """Look at runs, at wrong answers, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
+    from gage_eval.report.console import clean
     from gage_eval.runs.listing import run_record, run_rows
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
+    from gage_eval.settings import unknown_variables
 
     flags = {
         "wrong": wrong,
@@ -56,6 +59,8 @@ def show(
         "unscored": unscored,
     }
     outcomes = [name for name, given in flags.items() if given]
+    for warning in unknown_variables():
+        print(f"note: {clean(warning)}", file=sys.stderr)
     locations = Locations.at(store, output_dir)
     if run_id is None:
         if sample is not None or task is not None or outcomes:

@@ -11,7 +11,16 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, StringConstraints, Tag, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from gage_eval.canonical import JsonValue
 from gage_eval.config.sugar import metric_form, rename_aliases
@@ -97,7 +106,7 @@ class DatasetParams(ConfigModel):
     }
     PASS_THROUGH: ClassVar[str] = "load"  # noqa: S105, a stage
 
-    path: str | None = identity("load", None, min_length=1)
+    path: str | Annotated[list[str], Field(min_length=1)] | None = identity("load", None, min_length=1)
     limit: int | None = semantic("load", None, ge=1)
     shuffle: bool = semantic("load", default=False)
     seed: int = semantic("load", 123)
@@ -143,10 +152,14 @@ class DatasetConfig(ConfigModel):
             return {**data, "loader": loader}
         params = data.get("params")
         path = params.get("path") if isinstance(params, Mapping) else None
-        if not isinstance(path, str):
+        paths = _paths(path)
+        if not paths:
             raise ValueError("needs 'loader' and 'params', or 'params.path' with a file")
+        loaders = [_loader_of(one) for one in paths]
+        if None not in loaders:
+            raise ValueError("the files of 'params.path' have different endings; name one loader for all with 'loader'")
         raise ValueError(
-            f"no loader is known for the ending of '{path}'; name one with 'loader', "
+            f"no loader is known for the ending of '{paths[loaders.index(None)]}'; name one with 'loader', "
             f"or use {', '.join(LOADER_BY_SUFFIX)}"
         )
 
@@ -160,9 +173,19 @@ def implied_loader(dataset: Mapping[str, Any]) -> str | None:
         return None
     if "records" in params:
         return "inline"
-    if not isinstance(params.get("path"), str):
-        return None
-    name = params["path"].lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".xz")
+    loaders = {_loader_of(path) for path in _paths(params.get("path"))}
+    return loaders.pop() if len(loaders) == 1 else None
+
+
+def _paths(given: Any) -> list[str]:
+    """The file or the files that ``path`` names; none where it names no text."""
+    paths = given if isinstance(given, list) else [given]
+    return paths if all(isinstance(path, str) for path in paths) else []
+
+
+def _loader_of(path: str) -> str | None:
+    """The loader for the ending of a file."""
+    name = path.lower().removesuffix(".gz").removesuffix(".zst").removesuffix(".bz2").removesuffix(".xz")
     return next((loader for suffix, loader in LOADER_BY_SUFFIX.items() if name.endswith(suffix)), None)
 
 

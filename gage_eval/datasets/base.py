@@ -70,11 +70,16 @@ class Source:
             InputError: a parameter is unknown, or nothing is there.
         """
         check_params(params, ("path", *known), loader)
-        path = params.get("path")
-        if not isinstance(path, str) or not path:
-            raise InputError(f"loader {loader} needs params.path, the file to read.")
+        given: Any = params.get("path")
+        paths: list[Any] = given if isinstance(given, list) else [given]
+        if not paths or not all(isinstance(path, str) and path for path in paths):
+            raise InputError(f"loader {loader} needs params.path, the file to read, or a list of files.")
         field = text_param(params, "source_field", loader)
-        return cls(path, tuple(find_files(path, base_dir)), field)
+        files = [file for path in paths for file in find_files(path, base_dir)]
+        twice = next((file for file in files if files.count(file) > 1), None) if len(paths) > 1 else None
+        if twice is not None:
+            raise InputError(f"params.path names '{Path(twice).name}' twice; a file is read once.")
+        return cls(", ".join(paths), tuple(files), field)
 
     def identity(self) -> dict[str, JsonValue]:
         """sha256 of each file's bytes in the order they are read; their names where records show them."""

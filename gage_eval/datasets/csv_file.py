@@ -25,8 +25,8 @@ class CsvLoader:
     is passed on as a record that standardize rejects with its line. Empty rows are passed over.
 
     Parameters (``params``):
-        path: file, glob pattern (files in sorted order, each with its own header) or address; ``.gz``, ``.zst`` and the
-            like are unpacked.
+        path: file, list of files, glob pattern (files in sorted order, each with its own header) or address; ``.gz``,
+            ``.zst`` and the like are unpacked.
         columns: the names of the columns, for files without a header.
         delimiter: one character; a comma, or a tab in files that end in ``.tsv``.
         encoding: of the text. Default ``utf-8``.

@@ -22,7 +22,7 @@ class FilesLoader:
     gets the file's name without endings.
 
     Parameters (``params``):
-        path: glob pattern of the files (read in sorted order).
+        path: glob pattern or list of the files (read in sorted order).
         parser: ``json`` or ``txt``. Default: json for ``.json``, else txt.
         image: where the image of a record is, relative to the dataset's ``content_root``; ``{stem}`` stands for the
             file's name without endings, as in ``img/{stem}.jpg``.

@@ -7,10 +7,11 @@ from typing import Any
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, Source, document_of, open_bytes, record_text, text_param, why
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, closest
 from gage_eval.field_paths import MISSING, walk
 
 _PARAMS = ("records_path", "source_field")
+_KEYS_SHOWN = 20
 
 
 @registry.loaders.register("json", version=1, params=_PARAMS)
@@ -18,7 +19,7 @@ class JsonLoader:
     """A list of records, or an object of records by id, in one JSON document or several. Each is read as a whole.
 
     Parameters (``params``):
-        path: file, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
+        path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
         records_path: dotted path of the records inside the document; by default the document itself.
         source_field: the record's field that takes the file's name without endings.
 
@@ -61,10 +62,29 @@ class JsonLoader:
         found = walk(document, self._records_path) if self._records_path else document
         if found is MISSING or not isinstance(found, list | dict):
             place = f"at '{self._records_path}'" if self._records_path else "as its top level"
-            raise InputError(f"'{name}' holds no list of records {place}.")
+            raise InputError(f"'{name}' holds no list of records {place}.{_keys_of(document, self._records_path)}")
         if not found:
             raise InputError(f"'{name}' holds no records.")
         return found if isinstance(found, list) else [_with_id(key, record) for key, record in found.items()]
+
+
+def _keys_of(document: JsonValue, path: str) -> str:
+    """What a document holds as far as the path leads, and the key that may be meant."""
+    reached: list[str] = []
+    *_, last = path.split(".")
+    for step in path.split("."):
+        inner = walk(document, [*reached, step]) if path else MISSING
+        if not isinstance(inner, dict):
+            last = step
+            break
+        reached.append(step)
+    here = walk(document, reached) if reached else document
+    if not isinstance(here, dict) or not here:
+        return ""
+    keys = [str(key) for key in here]
+    where = f"at '{'.'.join(reached)}'" if reached else "at the top level"
+    shown = ", ".join(keys[:_KEYS_SHOWN]) + (", …" if len(keys) > _KEYS_SHOWN else "")
+    return f" Keys {where}: {shown}. Set records_path.{closest(last, keys)}"
 
 
 def _with_id(key: str, record: JsonValue) -> JsonValue:

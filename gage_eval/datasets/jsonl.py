@@ -32,7 +32,7 @@ class JsonlLoader:
     A broken line is passed on as it is: standardize rejects it with its line number and the reason.
 
     Parameters (``params``):
-        path: file, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
+        path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
         labels_path: a second file whose N-th line is the gold of line N, for sets published that way.
         labels_field: the record's field that takes this gold. Default ``label``.
         source_field: the record's field that takes the file's name without endings.

@@ -23,7 +23,7 @@ class ParquetLoader:
     NaN is null, times are ISO 8601, decimals text; bytes, say of an image, are kept in the store by their hash.
 
     Parameters (``params``):
-        path: file, glob pattern (files in sorted order) or address.
+        path: file, list of files, glob pattern (files in sorted order) or address.
         columns: the columns to read; all of them by default.
         source_field: the record's field that takes the file's name without endings.
 

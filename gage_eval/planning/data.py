@@ -103,10 +103,14 @@ def _content_root(dataset: DatasetConfig, base_dir: Path) -> Path | None:
     params = dataset.params
     if params.content_root is not None:
         return local_path(params.content_root, base_dir)
-    if params.path is None or "://" in params.path:
-        return None
-    path = local_path(params.path, base_dir)
-    # Of a pattern the folder that all its files lie below.
+    paths = params.path if isinstance(params.path, list) else [params.path]
+    folders = [None if path is None or "://" in path else _folder_of(local_path(path, base_dir)) for path in paths]
+    # Files in several folders have none of their own: the config says where their media are.
+    return folders[0] if len(set(folders)) == 1 else None
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder of a file; of a pattern that which all its files lie below."""
     while glob.has_magic(str(path.parent)):
         path = path.parent
     return path.parent

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,7 +192,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     """
     from gage_eval.config.load import load_config, parse_config
     from gage_eval.config.templates import load_suite
-    from gage_eval.settings import load_settings
+    from gage_eval.settings import load_settings, unknown_variables
 
     changes: dict[str, Any] = {
         "overrides": options.overrides,
@@ -202,7 +202,9 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         "context": context,
     }
     if options.text is not None:
-        return parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
-    if options.config.startswith(SUITE_PREFIX):
-        return load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
-    return load_config(options.config, **changes)
+        loaded = parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
+    elif options.config.startswith(SUITE_PREFIX):
+        loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
+    else:
+        loaded = load_config(options.config, **changes)
+    return replace(loaded, warnings=(*loaded.warnings, *unknown_variables()))

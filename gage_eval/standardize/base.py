@@ -5,7 +5,7 @@ turns one record into a Sample-shaped dict (`gage_eval.sample.model.normalise_sa
 `RecordRejected`. Fields are dotted paths; digits index lists.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,6 +19,8 @@ from gage_eval.sample.rules import TEXTUAL, option_letter
 Preprocessor: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _SAMPLE_OBJECTS = ("metadata", "data_tag", "sampling_params", "generation_params", "eval_config", "extra")
+# So many fields of a record are named where one is missing.
+_FIELDS_SHOWN = 20
 _SAMPLE_TEXTS = ("id", "task_type", "label", "unconditioned_input")
 
 
@@ -63,6 +65,26 @@ def text_of(value: Any, field: str) -> str:
     if type(value) in TEXTUAL:
         return canonical.canonical_text(value)
     raise RecordRejected(f"{field}: it must be a string, not {kind_of(value)}.")
+
+
+def lacking(record: Mapping[str, Any], fields: Sequence[str], what: str, setting: str) -> RecordRejected:
+    """Why a record without a field is rejected: what it lacks, which fields it has, and the setting that names one."""
+    lacks = f"{fields[0]}: there is no {what}" if len(fields) == 1 else f"there is no {what} ({', '.join(fields)})"
+    there = [str(name) for name, value in record.items() if value is not None]
+    shown = ", ".join(there[:_FIELDS_SHOWN]) + (", …" if len(there) > _FIELDS_SHOWN else "")
+    return RecordRejected(f"{lacks}. Fields here: {shown or 'none'}. Set {setting} to one of them.")
+
+
+def text_in(record: Mapping[str, Any], field: str, what: str, setting: str) -> str:
+    """The text of a field that must be there.
+
+    Raises:
+        RecordRejected: it is not there, or is no text.
+    """
+    value = read(record, field)
+    if value is None:
+        raise lacking(record, (field,), what, setting)
+    return text_of(value, field)
 
 
 def build_messages(question: str | list[dict[str, Any]], system_prompt: str | None) -> list[dict[str, Any]]:

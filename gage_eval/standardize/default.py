@@ -15,6 +15,7 @@ from gage_eval.standardize.base import (
     carry_over,
     choices_of,
     first_of,
+    lacking,
     object_of,
     read,
     set_options,
@@ -77,7 +78,7 @@ class Default(BuiltInPreprocessor):
         if self.id_field != "id":
             identifier = read(record, self.id_field)
             if identifier is None:
-                raise RecordRejected(f"{self.id_field}: there is no id.")
+                raise lacking(record, (self.id_field,), "id", "id_field")
             sample["id"] = text_of(identifier, self.id_field)
         self.field_map.apply(record, sample)
         return sample
@@ -86,7 +87,7 @@ class Default(BuiltInPreprocessor):
         questions = (self.question_field,) if self.question_field else QUESTION_FIELDS
         question_key, question = first_of(record, questions)
         if question is None:
-            raise RecordRejected(f"there is no question ({', '.join(questions)}).")
+            raise lacking(record, questions, "question", "question_field")
         choices_key, candidates = first_of(record, (self.choices_field,) if self.choices_field else CHOICES_FIELDS)
         answer_key, answer = first_of(record, self._answer_fields)
         sample = carry_over(record, (question_key, choices_key, answer_key))

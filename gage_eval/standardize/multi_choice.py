@@ -8,13 +8,13 @@ from pydantic import Field
 
 from gage_eval import registry
 from gage_eval.errors import InputError
-from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     Choice,
     FieldMap,
     build_messages,
     carry_over,
     choices_of,
+    lacking,
     object_of,
     read,
     set_options,
@@ -78,11 +78,11 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         Raises:
             RecordRejected: question, candidates or answer are missing or wrong.
         """
-        question = _required(record, self.question_field, "question")
+        question = _required(record, self.question_field, "question", "question_field")
         choices = _choices(record, source)
         fields = [source] if isinstance(source, str) else list(source)
         sample = carry_over(record, [self.question_field, self.answer_field or "", *fields])
-        answer = None if self.answer_field is None else _required(record, self.answer_field, "answer")
+        answer = None if self.answer_field is None else _required(record, self.answer_field, "answer", "answer_field")
         sample["metadata"] = {
             **object_of(sample, "metadata"),
             **set_options(sample, choices, answer, self.answer_index_base, self.answer_field or ""),
@@ -95,7 +95,7 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         if sample.get("task_type") is None:
             sample["task_type"] = self.task_type
         if self.id_field != "id":
-            sample["id"] = text_of(_required(record, self.id_field, "id"), self.id_field)
+            sample["id"] = text_of(_required(record, self.id_field, "id", "id_field"), self.id_field)
         self.field_map.apply(record, sample)
         return sample
 
@@ -124,15 +124,17 @@ class MultiChoice(MultiChoiceStructOnly):
         return {**sample, "messages": build_messages(text, self.system_prompt)}
 
 
-def _required(record: Mapping[str, Any], field: str, what: str) -> Any:
+def _required(record: Mapping[str, Any], field: str, what: str, setting: str) -> Any:
     value = read(record, field)
     if value is None:
-        raise RecordRejected(f"{field}: there is no {what}.")
+        raise lacking(record, (field,), what, setting)
     return value
 
 
 def _choices(record: Mapping[str, Any], source: str | Sequence[str]) -> list[Choice]:
     if isinstance(source, str):
-        return choices_of(_required(record, source, "list of choices"), source)
+        return choices_of(_required(record, source, "list of choices", "choices_field"), source)
     # As they stand, blanks at their ends too: a log-likelihood is that of the candidate as the dataset has it.
-    return choices_of([text_of(_required(record, field, "choice"), field) for field in source], "choices")
+    return choices_of(
+        [text_of(_required(record, field, "choice", "choices_field"), field) for field in source], "choices"
+    )

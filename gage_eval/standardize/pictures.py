@@ -20,9 +20,11 @@ from gage_eval.standardize.base import (
     carry_over,
     choices_of,
     first_of,
+    lacking,
     object_of,
     read,
     set_options,
+    text_in,
     text_of,
 )
 from gage_eval.standardize.compose import instructed
@@ -71,12 +73,12 @@ class DocVqa(BuiltInPreprocessor):
         pages_field = self.content_field or self.image_field or "image"
         asked = self.question
         if asked is None:
-            asked = text_of(read(record, self.question_field), self.question_field)
+            asked = text_in(record, self.question_field, "question", "question_field")
         pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)
         if value is None:
-            raise RecordRejected(f"there is no answer ({', '.join(answer_fields)}).")
+            raise lacking(record, answer_fields, "answer", "answers_field")
         answers = [text_of(item, answers_key) for item in (value if type(value) is list else [value])]
         used = ("messages", "label", self.question_field, answers_key, pages_field, self.id_field)
         sample = carry_over(record, used)
@@ -116,12 +118,12 @@ class Mmmu(BuiltInPreprocessor):
     )
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        text = text_of(read(record, self.question_field), self.question_field)
+        text = text_in(record, self.question_field, "question", "question_field")
         options = _listed(read(record, self.choices_field), self.choices_field)
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
         if answer_field and answer is None:
-            raise RecordRejected(f"{answer_field}: there is no answer.")
+            raise lacking(record, (answer_field,), "answer", "answer_field")
         used = {self.question_field, self.choices_field, answer_field, self.id_field}
         used |= {"question_type", "label", "messages"}
         sample = {

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gage_eval import canonical, registry
 from gage_eval.sample.record import RecordRejected
-from gage_eval.standardize.base import build_messages, carry_over, object_of, read, text_of
+from gage_eval.standardize.base import build_messages, carry_over, lacking, object_of, read, text_of
 from gage_eval.standardize.compose import check_roles, instructed, without_roles
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import (
@@ -40,11 +40,11 @@ class Simple(BuiltInPreprocessor):
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         question = read(record, self.question_field)
         if question is None:
-            raise RecordRejected(f"{self.question_field}: there is no question.")
+            raise lacking(record, (self.question_field,), "question", "question_field")
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
         if answer_field and answer is None:
-            raise RecordRejected(f"{answer_field}: there is no answer.")
+            raise lacking(record, (answer_field,), "answer", "answer_field")
         sample = carry_over(record, ("messages", self.question_field, answer_field, self.id_field))
         text = text_of(question, self.question_field)
         if self.user_message is not None:

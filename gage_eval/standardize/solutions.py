@@ -8,7 +8,7 @@ from pydantic import Field
 from gage_eval import registry
 from gage_eval.extract.boxed import boxed_answer
 from gage_eval.sample.record import RecordRejected
-from gage_eval.standardize.base import build_messages, carry_over, first_of, object_of, read, text_of
+from gage_eval.standardize.base import build_messages, carry_over, first_of, lacking, object_of, read, text_of
 from gage_eval.standardize.compose import instructed
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import BuiltInPreprocessor, IdField, Instruction, QuestionField, SystemPrompt
@@ -61,7 +61,7 @@ class Math(BuiltInPreprocessor):
         fields = (self.question_field, self.answer_field, self.solution_field)
         problem, answer, solution = (read(record, name) for name in fields)
         if problem is None:
-            raise RecordRejected(f"{self.question_field}: there is no problem.")
+            raise lacking(record, (self.question_field,), "problem", "question_field")
         worked = None if solution is None else text_of(solution, self.solution_field)
         if answer is None and worked is not None:
             answer = boxed_answer(worked)

@@ -1,21 +1,23 @@
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.endpoint import mock_endpoint
 
+from gage_eval.backends import echo_likelihood
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.backends.openai_http import read_chat, read_completion
 from gage_eval.canonical import encode
 from gage_eval.client.http import Malformed, data_url, parse_json
-from gage_eval.client.types import Request
+from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import InputError
+from gage_eval.errors import EndpointFailed, InputError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 CONTEXT = BackendContext(Path(), env={})
@@ -277,3 +279,27 @@ def test_media_becomes_a_data_url_only_when_it_is_sent() -> None:
 )  # fmt: skip
 def test_the_type_of_media_is_told_by_its_content(data: bytes, media_type: str) -> None:
     assert data_url(data).startswith(f"data:{media_type};base64,")
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [{"index": 0, "text": "ab!", "logprobs": {"content": []}}],
+        [{"index": 0, "text": "ab!", "logprobs": {"tokens": ["a", "b"], "token_logprobs": [None, -1.0]}}],
+        [{"index": 0, "text": "ab!"}],
+        [{"index": 0, "text": "!", "logprobs": None}],
+        [{"text": "ab!"}, {"text": "ab!"}],
+    ],
+    ids=["chat's form", "no offsets", "no log probabilities", "no echo", "too many"],
+)
+async def test_an_endpoint_without_log_probabilities_is_told_in_one_request(choices: list[dict[str, Any]]) -> None:
+    class Endpoint:
+        """Answers; what cannot be read would be asked again."""
+
+        base_url = "http://it/v1"
+
+        async def call(self, path: str, body: bytes, read: Callable[[bytes], Response]) -> Response:
+            return read(json.dumps({"choices": choices}).encode())
+
+    with pytest.raises(EndpointFailed, match="does not echo prompts with their log probabilities"):
+        await echo_likelihood.answer(cast(Any, Endpoint()), "m", Request("likelihood", prompt="a", choices=["b"]))

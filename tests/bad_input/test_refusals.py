@@ -11,6 +11,7 @@ from support.command import Command
 from support.endpoint import mock_endpoint
 from support.runs import write_config, write_sums
 
+from gage_eval.engine.refusals import MOST_IN_A_ROW
 from gage_eval.errors import InputError
 from gage_eval.registry import backends
 
@@ -84,7 +85,7 @@ def test_all_mistakes_of_a_config_are_named_at_once(gage: Command, config: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("missing.yaml",), "no config file 'missing.yaml'. Did you mean 'sums.yaml'?"),
+        (("missing.yaml",), "no config file 'missing.yaml'."),
         (
             ("sums.yaml", "--refresh", "inferr"),
             "refresh: no stage 'inferr'. Stages: load, standardize, preprocess, support, infer, judge, auto_eval, "
@@ -167,7 +168,7 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
     [
         ("", "dataset 'sums': 'sums.jsonl' holds no records."),
         ("\n\n  \n", "dataset 'sums': 'sums.jsonl' holds no records."),
-        (None, "dataset 'sums': no file 'sums.jsonl'. Did you mean 'sums.yaml'?"),
+        (None, "dataset 'sums': no file 'sums.jsonl'."),
         (
             lines({"id": "a", **GOOD}, "", {"id": "b", **GOOD}, {"id": "a", **GOOD}),
             "dataset 'sums': lines 1 and 4 carry the same id. Ids must be unique; drop them to have ids made from the "
@@ -175,7 +176,7 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         ),
         (
             lines(GOOD, 7, GOOD),
-            "dataset 'sums': 1 of 3 records are no samples (line 2: the record is a number, not a JSON object). Mend "
+            "dataset 'sums': 1 of 3 records are no samples (line 2: the record is a number, not a JSON object). Fix "
             "them, or set on_reject: skip (or a max_reject_share) in the dataset's params.",
         ),
     ],
@@ -205,7 +206,7 @@ def test_a_broken_line_is_shown_or_skipped_and_counted_as_the_config_says(tmp_pa
             "string starting at character 14). "
         )
         assert refused.sentence.endswith(
-            "Mend them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
+            "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
         )
         assert endpoint.stats()["requests"] == 0
         config.write_text(config.read_text().replace("path: sums.jsonl", "path: sums.jsonl\n    on_reject: skip"))
@@ -279,12 +280,33 @@ def test_an_endpoint_that_changes_its_mind_keeps_what_it_answered(
         backend = {"api_key": "env:MY_KEY", "max_concurrency": 2}
         write_config(tmp_path, endpoint.url, rows=30, backend=backend)
         assert gage("run", "sums.yaml").code == 0
-        write_sums(tmp_path / "sums.jsonl", 40)
+        write_sums(tmp_path / "sums.jsonl", 80)
         monkeypatch.setenv("MY_KEY", "sk-revoked")
         ended = gage("run", "sums.yaml", "--run-id", "revoked")
-        assert "30 of 40 responses are kept. When that is fixed: gage resume revoked" in ended.sentence
+        assert ended.code == 1
+        assert "answers 401 (invalid API key ***). Set the key that 'api_key' refers to." in ended.sentence
+        assert "30 of 80 responses are kept. When that is fixed: gage resume revoked" in ended.sentence
+        assert endpoint.stats()["requests"] <= 30 + MOST_IN_A_ROW + 2, "20 refusals in a row end the run"
         monkeypatch.setenv("MY_KEY", "sk-right")
         assert gage("resume", "revoked").code == 0
+        assert endpoint.stats()["answered"] == 80
+
+
+def test_a_few_rows_that_are_refused_are_errors_of_these_rows(
+    tmp_path: Path, gage: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-right")
+    with mock_endpoint(api_key="sk-right", latency_ms=5) as endpoint:
+        write_config(tmp_path, endpoint.url, rows=30, backend={"api_key": "env:MY_KEY", "max_concurrency": 2})
+        assert gage("run", "sums.yaml").code == 0
+        write_sums(tmp_path / "sums.jsonl", 40)
+        monkeypatch.setenv("MY_KEY", "sk-revoked")
+        ended = gage("run", "sums.yaml", "--run-id", "few")
+        assert ended.code == 1
+        assert "10 of 40 rows of task 'sums' ended in an error" in ended.sentence
+        assert "gage resume few asks again for these rows only" in ended.sentence
+        monkeypatch.setenv("MY_KEY", "sk-right")
+        assert gage("resume", "few").code == 0
         assert endpoint.stats()["answered"] == 40
 
 

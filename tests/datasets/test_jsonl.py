@@ -171,7 +171,7 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert message(tmp_path, path="data/*.json") == "no file matches 'data/*.json'."
     assert message(tmp_path, path="data") == "'data' is a folder; name its files, as 'data/*.jsonl'."
     assert message(tmp_path, path="data/piqa_val.jsonl") == "'data/piqa_val.jsonl' holds no records."
-    assert message(tmp_path) == "loader jsonl needs params.path, the file to read."
+    assert message(tmp_path) == "loader jsonl needs params.path, the file to read, or a list of files."
     assert message(tmp_path, path="~nobody-here/x") == "'~nobody-here/x': there is no home folder '~nobody-here'."
     assert message(tmp_path, path="x" * 300) == f"'{'x' * 300}' cannot be looked for: File name too long."
     for name in ("labels_path", "labels_field"):

@@ -120,7 +120,13 @@ def test_system_prompt_and_template_make_the_messages() -> None:
 @pytest.mark.parametrize(
     ("record", "kwargs", "said"),
     [
-        ({"q": "x"}, {}, "there is no question (question, prompt, text, goal, inputs.prompt)."),
+        (
+            {"q": "x"},
+            {},
+            "there is no question (question, prompt, text, goal, inputs.prompt). "
+            "Fields here: q. Set question_field to one of "
+            "them.",
+        ),
         ({"question": ["x"]}, {}, "question: it must be a string, not a list."),
         ({"question": "x", "answer": {"a": 1}}, {}, "answer: it must be a string, not an object."),
         (
@@ -141,7 +147,11 @@ def test_system_prompt_and_template_make_the_messages() -> None:
             {"answer_strip": ","},
             "metadata: it must be an object, not a number.",
         ),
-        ({"question": "x"}, {"id_field": "uid"}, "uid: there is no id."),
+        (
+            {"question": "x"},
+            {"id_field": "uid"},
+            "uid: there is no id. Fields here: question. Set id_field to one of them.",
+        ),
         (
             {"question": "x"},
             {"template": "{{ record.y }}"},

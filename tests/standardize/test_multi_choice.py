@@ -104,8 +104,14 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"question": None}, "question: there is no question."),
-        ({"choices": None}, "choices: there is no list of choices."),
+        (
+            {"question": None},
+            "question: there is no question. Fields here: choices, answer. Set question_field to one of them.",
+        ),
+        (
+            {"choices": None},
+            "choices: there is no list of choices. Fields here: question, answer. Set choices_field to one of them.",
+        ),
         ({"choices": "x"}, "choices: the choices must be a list or an object, not a string."),
         ({"choices": ["x", None]}, "choices: it must be a string, not null."),
         ({"choices": {"text": ["x", "y"], "label": ["A"]}}, "choices: it has 2 texts and 1 labels."),
@@ -113,7 +119,10 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
             {"choices": [{"label": "A", "text": "x"}, {"label": "A", "text": "y"}]},
             "choices: two choices have the same id.",
         ),
-        ({"answer": None}, "answer: there is no answer."),
+        (
+            {"answer": None},
+            "answer: there is no answer. Fields here: question, choices. Set answer_field to one of them.",
+        ),
         ({"answer": [1]}, "answer: the answer must be a letter, an index or a text, not a list."),
         ({"answer": True}, "answer: true is none of the choices."),
         ({"answer": 2}, "answer: index 2 is none of the 2 choices."),

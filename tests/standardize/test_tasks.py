@@ -40,8 +40,12 @@ def test_simple_guesses_nothing() -> None:
     assert said(sample) == "2 + 2?\n\nBe brief."
     assert references(sample) == ["4", "4"]
     assert sample["data_tag"] == {"level": 1}
-    assert reason("simple", {"prompt": "2 + 2?", "answer": "4"}) == "question: there is no question."
-    assert reason("simple", {"question": "2 + 2?"}) == "answer: there is no answer."
+    assert reason("simple", {"prompt": "2 + 2?", "answer": "4"}) == (
+        "question: there is no question. Fields here: prompt, answer. Set question_field to one of them."
+    )
+    assert reason("simple", {"question": "2 + 2?"}) == (
+        "answer: there is no answer. Fields here: question. Set answer_field to one of them."
+    )
     assert sample_of("simple", {"question": "2 + 2?"}, answer_field=None)["references"] == []
 
 
@@ -189,8 +193,15 @@ def test_docvqa_takes_paths_into_the_record_and_one_question_for_all() -> None:
     [
         ({"image": None}, "image: it must be the path of an image, not null."),
         ({"image": []}, "image: there is no image."),
-        ({"answer": None}, "there is no answer (answers, answer, ground_truth)."),
-        ({"question": None}, "question: it must be a string, not null."),
+        (
+            {"answer": None},
+            "there is no answer (answers, answer, ground_truth). Fields here: question, image. "
+            "Set answers_field to one of them.",
+        ),
+        (
+            {"question": None},
+            "question: there is no question. Fields here: answer, image. Set question_field to one of them.",
+        ),
     ],
 )
 def test_docvqa_refuses_what_cannot_be_asked(change: dict[str, Any], text: str) -> None:
@@ -231,7 +242,11 @@ def test_mmmu_asks_open_questions_too() -> None:
         ({"image_2": None}, "image_2: it must be the path of an image, not null."),
         ({"options": "[__import__('os')]"}, "options: '[__import__('os')]' is no list."),
         ({"options": ["a", "b", "c"], "answer": "E"}, "answer: 'E' is none of the choices."),
-        ({"answer": None}, "answer: there is no answer."),
+        (
+            {"answer": None},
+            "answer: there is no answer. Fields here: question, options, image_1, image_2. "
+            "Set answer_field to one of them.",
+        ),
     ],
 )
 def test_mmmu_refuses_what_cannot_be_asked(change: dict[str, Any], text: str) -> None:
