@@ -4,15 +4,18 @@ from typing import Any
 
 _HEAD = """# Benchmarks
 
-What a run costs, measured against the targets by `make bench`, machine by machine. The endpoint is the mock of
-`bench/mock_endpoint.py` on loopback; the bare loop is `bench/bare_client.py`, which sends the same requests and does
-nothing else; the two take turns in one run. CPU seconds and peak memory are those of the whole process, from the
-command to the score table. Figures are medians; in brackets the smallest and the largest. A load average well above
-zero before a case means that others used the machine: its wall times are too long, CPU seconds and ratios suffer less.
-Targets in seconds are those of the machine they were set on; the bare loop's own figures tell how fast another one is.
+What a run costs, measured against the targets, one section per machine.
 
-`make bench` measures anew and writes this page and `bench/results.json`; `make bench BENCH=quick` measures the short
-cases and writes neither; `make bench BENCH=full` adds the cases of a million rows.
+- The endpoint is a mock on the loopback address (`bench/mock_endpoint.py`).
+- The *bare loop* (`bench/bare_client.py`) sends the same requests and does nothing else. It takes turns with our runs.
+- CPU seconds and peak memory are those of the whole process, from the command to the table of scores.
+- A figure is the median. The smallest and the largest value are in brackets.
+- A load average well above zero means that others used the machine. Wall times are then too long; CPU seconds and
+  ratios suffer less.
+- Targets in seconds were set on one machine. On another machine, compare the figures of the bare loop first.
+
+`make bench` measures again and writes this page and `bench/results.json`. `make bench BENCH=quick` measures only the
+short cases and writes nothing. `make bench BENCH=full` adds the cases with a million rows.
 """
 
 

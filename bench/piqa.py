@@ -238,12 +238,12 @@ def write_page(options: argparse.Namespace, found: Sequence[Compared], versions:
     lines = [
         "# Log-likelihoods: lm-eval and ours, row by row",
         "",
-        f"PIQA, the first validation questions, 0-shot, {options.model.name} in {options.dtype}: the lm-eval harness",
-        "with its `hf` model, and `gage run` with the backend `transformers`. A row agrees when both judge it alike;",
-        "`acc_norm` divides by the characters of a solution. Sums of the same log probabilities differ in their last",
-        "digits, as the two put other texts into a batch.",
+        f"The first validation questions of PIQA, 0-shot, with {options.model.name} in {options.dtype}: the lm-eval",
+        "harness with its `hf` model against `gage run` with the backend `transformers`. A row agrees when both choose",
+        "the same solution. `acc_norm` divides by the characters of a solution. Log-likelihoods differ in their last",
+        "digits, because the two form other batches.",
         "",
-        "Written by `make bench-piqa`, which installs lm-eval into an environment of its own and needs PIQA in",
+        "`make bench-piqa` writes this page. It installs lm-eval into an environment of its own and needs PIQA in",
         "`LOCAL_DATASETS_ROOT/piqa`.",
         "",
     ]
