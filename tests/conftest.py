@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from gage_eval import registry
+
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -31,6 +33,17 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(FOREIGN_PREFIXES) or name in FOREIGN_NAMES:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_plugin_stays() -> Iterator[None]:
+    """Plug-ins that the tests of a file register in this process are unknown to the tests of other files."""
+    before = {kind: dict(plugins._plugins) for kind, plugins in registry.ALL.items()}
+    yield
+    for kind, plugins in registry.ALL.items():
+        foreign = {name for name, plugin in plugins._plugins.items() if not plugin.is_builtin}
+        for name in foreign - before[kind].keys():
+            del plugins._plugins[name]
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,14 @@ what it is. Everything here treats addresses as hostile: they come from the data
 
 import base64
 import binascii
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
+from urllib.parse import unquote, unquote_to_bytes
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +28,7 @@ from gage_eval.store.media import MEDIA_URL, Media
 from gage_eval.store.media_types import is_media_type, media_type
 
 MAX_BYTES = 512 * 2**20
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://")
 _REMOTE = ("http://", "https://")
 _STORED = "media://"
 _DATA = "data:"
@@ -172,7 +174,8 @@ def local_file(url: str, rules: MediaRules) -> Path:
     Raises:
         RecordRejected: it is no regular file, too large, or lies outside of the folder (symbolic links resolved).
     """
-    scheme = urlsplit(url).scheme if "://" in url[:32] else ""
+    address = _SCHEME.match(url)
+    scheme = address[1].lower() if address else ""
     if scheme == "file":
         url = unquote(url[len("file://") :])
     elif scheme:

@@ -1,7 +1,9 @@
 """The inline runner: the same DAG, in this process, without a Prefect server."""
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextvars import copy_context
 
 from gage_eval import stages
 from gage_eval.marks import Stage
@@ -10,6 +12,8 @@ from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
 from gage_eval.stages import Call, StageResult, TaskPlan, run_dag
+
+_WAKE_EVERY_S = 0.5
 
 
 def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
@@ -44,15 +48,59 @@ def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
 
     An interruption (Ctrl-C) ends them at once: what they have in flight is cancelled.
     """
-    pool = ThreadPoolExecutor(session.tasks_at_once, thread_name_prefix="task")
+    work = _Apart(lambda: _until_all_end(session, call))
     try:
+        work.wait()
+    except BaseException:
+        if not work.ended:
+            session.runtime.close()
+            work.wait()
+        raise
+    work.result()
+
+
+def _until_all_end(session: RunSession, call: Call[StageResult]) -> None:
+    with ThreadPoolExecutor(session.tasks_at_once, thread_name_prefix="task") as pool:
         futures = [pool.submit(run_dag, task, call) for task in session.plan.tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in futures:
+            future.cancel()
         failed = next((error for future in done if (error := future.exception())), None)
         if failed is not None:
             raise failed
-    except KeyboardInterrupt:
-        session.runtime.close()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Apart:
+    """Work in a thread of its own, waited for through a bare lock.
+
+    An interruption may be raised at any instruction of the main thread. Inside the locks of a thread pool it could
+    leave one of them held, and the pool would wait for it for ever. Acquiring a bare lock is one instruction.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.ended = False
+        self._work = work
+        self._error: BaseException | None = None
+        self._pending = threading.Lock()
+        self._pending.acquire()
+        threading.Thread(target=copy_context().run, args=(self._run,), name="tasks", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+            self._error = error
+        finally:
+            self.ended = True
+            self._pending.release()
+
+    def wait(self) -> None:
+        """Until the work has ended."""
+        # Now and then awake: a signal that came just before a thread fell asleep is handled when it wakes.
+        while not self.ended and not self._pending.acquire(timeout=_WAKE_EVERY_S):
+            pass
+
+    def result(self) -> None:
+        """Raise what the work raised."""
+        if self._error is not None:
+            raise self._error

@@ -22,12 +22,12 @@ def test_each_mode_answers_as_it_says() -> None:
     assert ask({"mode": "choice", "choices": ["x"]}).answer == "x"
 
 
-def test_choices_depend_on_prompt_seed_and_replicate_only() -> None:
+def test_choices_depend_on_prompt_seed_and_draw_only() -> None:
     answers = [ask({"mode": "choice"}, str(n)).answer for n in range(50)]
     assert answers == [ask({"mode": "choice", "latency_ms": 0.1}, str(n)).answer for n in range(50)]
     assert set(answers) == {"A", "B", "C", "D"}
     assert answers != [ask({"mode": "choice", "seed": 1}, str(n)).answer for n in range(50)]
-    assert answers != [ask({"mode": "choice"}, str(n), replicate=1).answer for n in range(50)]
+    assert answers != [ask({"mode": "choice"}, str(n), draw=1).answer for n in range(50)]
 
 
 def test_rows_fail_when_told_to_and_identity_does_not_change_with_it() -> None:

@@ -144,5 +144,5 @@ def test_a_run_keeps_the_text_of_its_config_and_not_the_values(
     file.write_text(text)
     outcome = run(file)
     record = outcome.folder.record()
-    assert record["config"]["text"] == text
+    assert record.config.text == text
     assert holding(folder, "somebody-of-this-machine") == []
