@@ -18,7 +18,8 @@ _HEAD = """# Environment variables
 Made from the code by `python -m tools.environment_page`; change a description there, not on this page.
 
 An option of a command comes before a config, and a config before a variable. An empty variable counts as not set.
-A value that cannot be used is an error that names the variable. `gage doctor` shows which variables are set.
+A value that cannot be used is an error that names the variable. A misspelt `GAGE_EVAL_…` gives a warning. `gage doctor`
+shows which variables are set.
 
 ## Settings
 
@@ -39,6 +40,7 @@ _OTHERS = """
 | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, … | stores and data on S3, as usual |
 | `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxies for requests to endpoints on other machines |
 | `CUDA_VISIBLE_DEVICES` | the GPUs that engines share |
+| `VIRTUAL_ENV` | the environment for which messages name the command that installs a missing package |
 | `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |
 
 A config also reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, and `env:NAME` for a key. The
