@@ -30,6 +30,20 @@ def install_extra(extra: str) -> str:
     return install(_with_extra(extra))
 
 
+def install_engine(library: str, python: str) -> str:
+    """What to do where an engine's library is missing from the interpreter that the engine runs in, as a sentence."""
+    ours = Path(python).absolute() == Path(sys.executable).absolute()
+    if library == "vllm":
+        return (
+            "Install vllm into an environment of its own, and name its interpreter with 'python'."
+            if ours
+            else f"Install it: {shlex.quote(python)} -m pip install vllm."
+        )
+    if ours:
+        return f"Install it: {install_extra('transformers')}."
+    return f"Install it: {shlex.quote(python)} -m pip install transformers torch accelerate peft."
+
+
 def install(*arguments: str) -> str:
     """The command that installs packages into the environment of this interpreter.
 

@@ -1,7 +1,9 @@
 """The remedy for a missing package is a command that works for the installation at hand."""
 
 import ast
+import contextlib
 import json
+import os
 import re
 import sys
 import tomllib
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from gage_eval import extras
+from gage_eval.backends.child import Child
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,6 +77,31 @@ def test_the_command_is_for_this_interpreter_and_its_installer(monkeypatch: pyte
     assert extras.install("x") == f"uv pip install --python {sys.executable} x"
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     assert extras.install("x") == "uv pip install x"
+
+
+@pytest.mark.parametrize("library", ["vllm", "torch"])
+@pytest.mark.parametrize("ours", [True, False])
+def test_an_engine_that_is_not_installed_is_said_with_what_to_do(tmp_path: Path, library: str, *, ours: bool) -> None:
+    python = sys.executable
+    if not ours:
+        python = str(tmp_path / "python")
+        Path(python).symlink_to(sys.executable)
+    program = f"""raise ModuleNotFoundError("No module named '{library}'")"""
+    with contextlib.closing(_Engine("the engine", [python, "-c", program], env=os.environ)) as child:
+        said = str(child.ended())
+    expected = {
+        ("vllm", True): "Install vllm into an environment of its own, and name its interpreter with 'python'.",
+        ("torch", True): f"Install it: {extras.install_extra('transformers')}.",
+        ("vllm", False): f"Install it: {python} -m pip install vllm.",
+        ("torch", False): f"Install it: {python} -m pip install transformers torch accelerate peft.",
+    }
+    assert said.endswith(expected[library, ours])
+    assert f"No module named '{library}'. Install" in said
+
+
+class _Engine(Child):
+    def close(self) -> None:
+        self.stop()
 
 
 def test_every_extra_that_a_message_names_exists_and_no_message_has_a_command_of_its_own() -> None:

@@ -18,6 +18,7 @@ from typing import IO, ClassVar, TypeVar
 
 from gage_eval.backends import guard
 from gage_eval.errors import EndpointFailed
+from gage_eval.extras import install_engine
 
 T = TypeVar("T")
 
@@ -32,6 +33,8 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _CAUSE = re.compile(
     r"^\s*(?:\([^)]*\)\s*)*(?:[A-Z]+ [\d\- :]+(?:\[[^\]]*\])?\s*)?(\w*(?:Error|Exception)\b: .*[^:\s])\s*$"
 )
+
+_NO_ENGINE = re.compile(r"No module named '(vllm|transformers|torch|accelerate|peft)'")
 
 
 class Child:
@@ -65,6 +68,7 @@ class Child:
         pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
+        self._python = command[0]
         self._hidden = hidden
         # Whoever finds the engine dead stops it and reads its log, and with many requests under way many do at once.
         self._stopping = threading.Lock()
@@ -132,7 +136,10 @@ class Child:
     def ended(self) -> EndpointFailed:
         """That the process ended, with its status and last words."""
         status = self._process.wait()
-        return EndpointFailed(f"{self.name} ended with status {status}. {self.last_words()}".strip())
+        words = self.last_words()
+        missing = _NO_ENGINE.search(words)
+        remedy = f". {install_engine(missing[1], self._python)}" if missing is not None else ""
+        return EndpointFailed(f"{self.name} ended with status {status}. {words}{remedy}".strip())
 
     def too_slow(self, timeout_s: float) -> EndpointFailed:
         """That the process did not get ready in time; it is ended."""
