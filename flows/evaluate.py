@@ -1,13 +1,16 @@
 """The flow of one task."""
 
+from typing import Any
+
 from prefect import flow
+from prefect.client.schemas import State
 
 from flows.parameters import CHANGES, DATA, EXECUTION, OUTPUT, described, options_of
-from flows.runner import run_in_flow, run_name, task_runner
+from flows.runner import run_in_flow, run_name
 from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, OutputOptions
 
 
-@flow(name="evaluate", flow_run_name=run_name, task_runner=task_runner(), persist_result=False)
+@flow(name="evaluate", flow_run_name=run_name, persist_result=False)
 @described
 def evaluate(
     config: str,
@@ -16,6 +19,6 @@ def evaluate(
     data: DataOptions = DATA,
     changes: ChangeOptions = CHANGES,
     execution: ExecutionOptions = EXECUTION,
-) -> str:
+) -> str | State[Any]:
     """Evaluate one task: load, standardize, preprocess, infer, judge, score, report. Returns the run's folder."""
-    return run_in_flow(options_of(locals()), single=True).folder.url
+    return run_in_flow(options_of(locals()), single=True)

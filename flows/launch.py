@@ -1,14 +1,27 @@
-"""Starting a flow from this process, as the command line and the Python API do."""
+"""Starting a flow run from this process, as the command line and the Python API do.
 
-import logging
+The run is carried out here, and `flows.shown` reports it: no engine of Prefect takes part, so a server that dies
+or hangs under way neither stops the run nor holds the process.
+"""
+
 import os
 from collections.abc import Iterable
 
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import GageError, InputError
+from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
 from gage_eval.runs import RunOptions, RunOutcome
+from gage_eval.runs.folder import RUN_FILE, is_there, open_runs
+from gage_eval.runs.names import new_name
+from gage_eval.runs.options import Locations
+from gage_eval.runs.record import FlowRunRecord
+from gage_eval.runs.stored import StoredRun
+
+# The start waits so long for the API, and tries so often again while its database is locked.
+_START_S = 15.0
+_START_RETRIES = 3
+_NAME_TRIES = 20
 
 
 def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()) -> RunOutcome:
@@ -20,40 +33,84 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
         observers: told what happens.
 
     Raises:
-        InputError: the API does not answer.
-        GageError: what stopped the run.
+        InputError: the API does not answer at the start.
+        GageError: what stopped the run; everything computed is kept.
+        RunCancelled: somebody cancelled the flow run.
     """
     _configure(api_url)
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        problem = client.api_healthcheck()
-    if problem is not None:
-        raise InputError(
-            f"the Prefect API at {scrub(api_url)} does not answer ({type(problem).__name__}). Start it, unset "
-            "PREFECT_API_URL, or run with --inline."
-        )
     with packages_beside():
-        from flows.parameters import parameters_of
-        from flows.runner import Watch, watching
-        from flows.suite import suite
+        from flows.shown import ShownRun, end_state
+    from prefect.states import Completed
 
-    watch = Watch(tuple(observers))
-    with watching(watch):
-        suite(**parameters_of(options))
-    if watch.outcome is None:
-        raise GageError("the flow run ended without a result; look at it in the Prefect UI.")
-    return watch.outcome
+    options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
+    flow_run = _start(options, api_url)
+    shown = ShownRun(flow_run, observers, watch=True)
+    try:
+        outcome = shown.carry_out(options, flow_run)
+        shown.end(Completed())
+        return outcome
+    except BaseException as error:
+        shown.end(end_state(error))
+        raise
+    finally:
+        shown.close()
+
+
+def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
+    """Tell an API how runs ended whose own process could not; nothing where the API does not answer."""
+    _configure(api_url)
+    with packages_beside():
+        from flows.settle import settle_at
+    settle_at(api_url, runs)
 
 
 def _configure(api_url: str) -> None:
-    """Settings of the Prefect client, before it is imported: quiet here, our log lines sent to the API."""
+    """Settings of the Prefect client, before it is imported."""
     os.environ["PREFECT_API_URL"] = api_url
-    for name, value in {
-        "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
-        "DO_NOT_TRACK": "1",
-        "PREFECT_LOGGING_EXTRA_LOGGERS": "gage_eval",
-        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-    }.items():
+    for name, value in {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false", "DO_NOT_TRACK": "1"}.items():
         os.environ.setdefault(name, value)
-    logging.getLogger("gage_eval").setLevel(logging.INFO)
+
+
+def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
+    """Create the flow run and have it Running."""
+    with packages_beside():
+        from flows.parameters import parameters_of
+        from flows.reporter import api_client, is_unanswered
+        from flows.suite import suite
+    from prefect.states import Running
+    from prefect.utilities.urls import url_for
+
+    try:
+        with api_client(timeout_s=_START_S, retries=0) as client:
+            problem = client.api_healthcheck()
+            if problem is not None:
+                raise problem
+        with api_client(timeout_s=_START_S, retries=_START_RETRIES) as client:
+            run = client.create_flow_run(suite, name=options.run_id, parameters=parameters_of(options))
+            client.set_flow_run_state(run.id, Running())
+    except Exception as problem:
+        reason = type(problem).__name__
+        if is_unanswered(problem):
+            said = f"does not answer ({reason}). Start it, unset PREFECT_API_URL,"
+        else:
+            said = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Look at its log,"
+        raise InputError(f"the Prefect API at {scrub(api_url)} {said} or run with --inline.") from problem
+    return FlowRunRecord(
+        flow_run_id=str(run.id),
+        flow_run_name=run.name,
+        url=url_for("flow-run", obj_id=run.id),
+        unreported_at=scrub(api_url),
+    )
+
+
+def _free_name(options: RunOptions) -> str:
+    """A name that no run of these locations has, as far as can be told before its folder is made."""
+    root = Locations.at(options.store, options.output_dir).runs
+    name = new_name()
+    if is_there(root):
+        objects = open_runs(root, read_only=True)
+        for _ in range(_NAME_TRIES):
+            if not objects.exists(f"{name}/{RUN_FILE}"):
+                break
+            name = new_name()
+    return name

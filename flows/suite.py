@@ -1,13 +1,16 @@
 """The flow of many tasks."""
 
+from typing import Any
+
 from prefect import flow
+from prefect.client.schemas import State
 
 from flows.parameters import CHANGES, DATA, EXECUTION, OUTPUT, described, options_of
-from flows.runner import run_in_flow, run_name, task_runner
+from flows.runner import run_in_flow, run_name
 from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, OutputOptions
 
 
-@flow(name="suite", flow_run_name=run_name, task_runner=task_runner(), persist_result=False)
+@flow(name="suite", flow_run_name=run_name, persist_result=False)
 @described
 def suite(
     config: str,
@@ -16,6 +19,6 @@ def suite(
     data: DataOptions = DATA,
     changes: ChangeOptions = CHANGES,
     execution: ExecutionOptions = EXECUTION,
-) -> str:
+) -> str | State[Any]:
     """Evaluate all tasks of a config or of a built-in suite, side by side. Returns the run's folder."""
-    return run_in_flow(options_of(locals())).folder.url
+    return run_in_flow(options_of(locals()))

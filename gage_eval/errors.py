@@ -92,6 +92,10 @@ class BudgetSpent(RunFailed):
     """A limit the user set for the run is reached; what was answered is kept."""
 
 
+class RunCancelled(KeyboardInterrupt):
+    """Somebody cancelled the run from outside. It unwinds like Ctrl-C: no code takes it for an error of its own."""
+
+
 def visible(text: str) -> str:
     r"""The text with escapes for line breaks, control characters and others that cannot be seen.
 

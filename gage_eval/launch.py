@@ -5,16 +5,25 @@ The one module of the domain that starts flows; it imports them when a run goes 
 
 import os
 import tomllib
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval import server
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import InputError
+from gage_eval.errors import GageError, InputError
 from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions, RunOutcome
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.stored import StoredRun
+
+# An API is asked whether it is there for so long; so many runs are looked at for one that was killed.
+_ANSWER_S = 1.0
+_NEWEST = 50
 
 
 def launch_run(
@@ -32,9 +41,15 @@ def launch_run(
         InputError: the options or the config cannot be used, or the API does not answer.
         GageError: what stopped the run; everything computed is kept.
     """
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.progress import ConsoleObserver
+    from gage_eval.runs.stored import StoredRun
 
     api_url = choose_api(inline=inline, prefect=prefect)
+    if options.resume and options.run_id is not None:
+        settle([StoredRun.open(Locations.at(options.store, options.output_dir), options.run_id)])
+    elif api_url is not None:
+        settle_newest(Locations.at(options.store, options.output_dir))
     with ConsoleObserver(quiet=quiet, inline=api_url is None) as console:
         if api_url is None:
             from gage_eval.runs import run_inline
@@ -44,6 +59,40 @@ def launch_run(
             from flows.launch import launch
 
         return launch(options, api_url, [console])
+
+
+def settle(runs: "Iterable[StoredRun]") -> None:
+    """Have Prefect know how runs ended whose process could not tell it: it was killed, or the API was gone then.
+
+    Where an API does not answer now, the next command tries again.
+    """
+    waiting: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        with suppress(GageError):
+            if run.unreported_at is not None:
+                waiting.setdefault(run.unreported_at, []).append(run)
+    if not waiting:
+        return
+    from gage_eval.client.health import answers
+
+    configured = choose_api()
+    for recorded, left in waiting.items():
+        # The record holds no password that the URL may have.
+        url = configured if configured is not None and scrub(configured) == recorded else recorded
+        if answers(f"{url}/health", timeout=_ANSWER_S):
+            with packages_beside():
+                from flows.launch import settle as settle_at
+            with suppress(GageError):
+                settle_at(url, left)
+
+
+def settle_newest(locations: "Locations") -> None:
+    """`settle` for the newest runs of a place on this machine."""
+    from gage_eval.runs.stored import stored_runs
+    from gage_eval.store import local_folder
+
+    if local_folder(locations.runs) is not None:
+        settle(islice(stored_runs(locations), _NEWEST))
 
 
 def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:

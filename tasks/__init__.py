@@ -1,5 +1,5 @@
-"""Thin Prefect tasks, one for each stage: they call the stage function and say whether it was cached."""
+"""Prefect tasks, one for each stage."""
 
-from tasks.stages import STAGE_TASKS, active
+from tasks.stages import STAGE_TASKS
 
-__all__ = ["STAGE_TASKS", "active"]
+__all__ = ["STAGE_TASKS"]

@@ -44,6 +44,7 @@ def show(
     """Look at runs, at wrong answers, and at single samples."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
+    from gage_eval.launch import settle, settle_newest
     from gage_eval.report.console import clean
     from gage_eval.runs.listing import run_record, run_rows
     from gage_eval.runs.options import Locations
@@ -71,6 +72,7 @@ def show(
             print_json(rows)
         else:
             print_runs(rows, locations)
+        settle_newest(locations)
         return
     if sample is not None and outcomes:
         raise InputError(f"--sample shows one sample whatever became of it; leave out --{outcomes[0]}.")
@@ -91,6 +93,7 @@ def show(
         print_json(run_record(reader.stored))
     else:
         _show_run(reader.stored)
+    settle([reader.stored])
 
 
 def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:

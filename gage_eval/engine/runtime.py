@@ -13,7 +13,7 @@ from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
 from gage_eval.engine.answers import RunAnswers
-from gage_eval.errors import GageError
+from gage_eval.errors import GageError, RunCancelled
 
 T = TypeVar("T")
 
@@ -44,6 +44,7 @@ class Runtime:
         self._thread: threading.Thread | None = None
         self._backends: dict[str, Future[Backend]] = {}
         self._closed = False
+        self._cancelled = False
 
     def call(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result.
@@ -52,6 +53,7 @@ class Runtime:
         is cancelled and has unwound before the interruption is raised.
 
         Raises:
+            RunCancelled: the runtime was cancelled before.
             RuntimeError: the runtime is closed, or the caller runs on the loop itself.
         """
         outcome: _Outcome[T] = _Outcome()
@@ -63,7 +65,7 @@ class Runtime:
 
         try:
             loop = self._schedule(begin)
-        except RuntimeError:
+        except (RuntimeError, RunCancelled):
             coro.close()
             raise
         try:
@@ -111,6 +113,13 @@ class Runtime:
         with self._lock:
             return self._pools.setdefault(name, Limiter(size))
 
+    def cancel(self) -> None:
+        """Cancel what runs and let nothing new start; backends stay open until `close`. From any thread."""
+        with self._lock:
+            self._cancelled = True
+            if self._loop is not None and not self._closed:
+                self._loop.call_soon_threadsafe(_cancel_all)
+
     def close(self) -> None:
         """Cancel what runs, close all backends, stop the loop. A second call does nothing.
 
@@ -144,6 +153,8 @@ class Runtime:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the runtime is closed")
+            if self._cancelled:
+                raise RunCancelled("the run was cancelled")
             if self._loop is None:
                 self._loop = _new_loop()()
                 # Engines that ask to die with their parent die with the thread that spawned them: this one,
@@ -171,6 +182,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
+
+
+def _cancel_all() -> None:
+    for task in asyncio.all_tasks():
+        task.cancel()
 
 
 async def _open(backend: Backend, log_folder: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""The inline runner: the same DAG, in this process, without a Prefect server."""
+"""Carrying out a run in this process, with or without a Prefect flow run that shows it."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -17,23 +17,33 @@ _WAKE_EVERY_S = 0.5
 
 
 def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
-    """Run all tasks here and publish the result.
+    """Run all tasks here, without a Prefect API, and publish the result.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
     """
     with RunSession(options, observers) as session:
-        call = inline_call(session)
-        tasks = session.plan.tasks
-        if len(tasks) == 1 or session.tasks_at_once == 1:
-            for task in tasks:
-                run_dag(task, call)
-        else:
-            _side_by_side(session, call)
-        return publish(session)
+        return carry_out(session)
 
 
-def inline_call(session: RunSession) -> Call[StageResult]:
+def carry_out(session: RunSession) -> RunOutcome:
+    """Run all tasks of a session in this process and publish the result.
+
+    Raises:
+        GageError: what stopped the run; everything computed is kept.
+        RunCancelled: the session was cancelled.
+    """
+    call = stage_call(session)
+    tasks = session.plan.tasks
+    if len(tasks) == 1 or session.tasks_at_once == 1:
+        for task in tasks:
+            run_dag(task, call)
+    else:
+        _side_by_side(session, call)
+    return publish(session)
+
+
+def stage_call(session: RunSession) -> Call[StageResult]:
     """Calls a stage right here."""
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
@@ -46,14 +56,14 @@ def inline_call(session: RunSession) -> Call[StageResult]:
 def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
     """Run several tasks; the first failure lets those under way end and starts no other.
 
-    An interruption (Ctrl-C) ends them at once: what they have in flight is cancelled.
+    An interruption (Ctrl-C, a signal) ends them soon: what they have in flight is cancelled.
     """
     work = _Apart(lambda: _until_all_end(session, call))
     try:
         work.wait()
     except BaseException:
         if not work.ended:
-            session.runtime.close()
+            session.cancel()
             work.wait()
         raise
     work.result()

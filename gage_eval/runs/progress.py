@@ -65,7 +65,7 @@ class ConsoleObserver:
         _ENGINES.setLevel(logging.NOTSET)
         if self._progress is not None:
             self._progress.stop()
-        if kind is KeyboardInterrupt and self._resume_command:
+        if kind is not None and issubclass(kind, KeyboardInterrupt) and self._resume_command:
             self._say(f"Resume it: {self._resume_command}")
 
     def tell(self, event: Event) -> None:

@@ -81,6 +81,10 @@ class FlowRunRecord(_Model):
     flow_run_id: str
     flow_run_name: str
     url: str | None = None
+    unreported_at: str | None = Field(
+        None,
+        description="API that must still be told how the run ended; None where nothing is left to tell.",
+    )
 
 
 class RescoredRecord(_Model):
@@ -158,6 +162,12 @@ class RunRecord(_Model):
         return self.with_stages(
             {name: stage.model_copy(update={"state": "stopped"}) for name, stage in running.items()}
         )
+
+
+def reported(record: RunRecord) -> RunRecord:
+    """The record once Prefect knows how the run ended."""
+    assert record.prefect is not None
+    return record.model_copy(update={"prefect": record.prefect.model_copy(update={"unreported_at": None})})
 
 
 def stage_name(task_id: str, stage: str) -> str:

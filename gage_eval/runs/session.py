@@ -170,6 +170,11 @@ class RunSession:
         self.recorder.finish("completed", None)
         self.observer.tell(RunFinished())
 
+    def cancel(self) -> None:
+        """End the run soon, from any thread: stages under way raise `RunCancelled`. What was answered is kept."""
+        self.env.cancelled.set()
+        self.runtime.cancel()
+
     def _fail(self, error: BaseException) -> None:
         status: RunStatus = "failed" if isinstance(error, Exception) else "interrupted"
         self.observer.tell(RunFailed(status, str(error)))

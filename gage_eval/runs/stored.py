@@ -67,6 +67,16 @@ class StoredRun:
             return "running" if alive(process.pid, process.born) else "killed"
         return "running" if self.silent_s() < SILENT_S else "silent"
 
+    @property
+    def unreported_at(self) -> str | None:
+        """The Prefect API that is still to be told how the run ended: the process that should have told it is gone."""
+        process, flow_run = self.record.process, self.record.prefect
+        if flow_run is None or flow_run.unreported_at is None or process is None:
+            return None
+        if process.host != socket.gethostname() or alive(process.pid, process.born):
+            return None
+        return flow_run.unreported_at
+
     @cached_property
     def summary(self) -> Summary:
         """What summary.json holds.

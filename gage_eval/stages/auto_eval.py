@@ -117,4 +117,4 @@ def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> No
         for one, table in zip(asked, scored, strict=True):
             one.writer.write(part.index, table)
         done += part.rows
-        run.progress(done, total)
+        run.advance(done, total)

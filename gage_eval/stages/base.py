@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, replace
-from threading import Timer
+from dataclasses import dataclass, field, replace
+from threading import Event, Timer
 from typing import Any, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
+from gage_eval.errors import RunCancelled
 from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.observability.observer import Observer
@@ -47,6 +48,7 @@ class Env:
         workers: processes that answer a generate stage together; all but this one serve model sessions.
         media_threads: media that are read or stored at a time, 0 for a few.
         scoring_processes: processes that score; 1 for this one.
+        cancelled: set from any thread to end the run: no stage starts, and those under way end soon.
     """
 
     store: Store
@@ -60,6 +62,12 @@ class Env:
     workers: int = 1
     media_threads: int = 0
     scoring_processes: int = 1
+    cancelled: Event = field(default_factory=Event)
+
+    def check(self) -> None:
+        """Raise `RunCancelled` when the run is cancelled."""
+        if self.cancelled.is_set():
+            raise RunCancelled("the run was cancelled")
 
 
 class StageRun:
@@ -127,7 +135,13 @@ class StageRun:
         self._afterwards.append(action)
 
     def progress(self, done: int, total: int | None, **figures: int | float) -> None:
+        """Say how far the stage is, from any thread."""
         self.env.observer.tell(StageProgress(self.task_id, self.stage, done, total, figures))
+
+    def advance(self, done: int, total: int | None) -> None:
+        """Say how far the stage's own loop is; a cancelled run ends there."""
+        self.env.check()
+        self.progress(done, total)
 
     def abort(self) -> None:
         """Drop what was written and not committed."""
@@ -176,7 +190,7 @@ def stage(
         def call(env: Env, spec: SpecT, **inputs: StageResult | None) -> StageResult:
             return run_stage(info, env, spec, _ids(inputs))
 
-        call.__name__ = name
+        call.__name__ = call.__qualname__ = name
         call.__doc__ = body.__doc__
         return call
 
@@ -185,6 +199,7 @@ def stage(
 
 def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
     """Hit the action of this stage, spec and inputs, or compute and commit it."""
+    env.check()
     started, began = time.time(), time.perf_counter()
     env.observer.tell(StageStarted(spec.task_id, info.name, started))
     try:
@@ -194,10 +209,14 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
         env.observer.tell(StageFinished(result))
         if info.check:
             info.check(env, spec, result)
-    except BaseException as error:
+    except BaseException as raised:
+        # Whatever a cancelled stage raises on its way out is no error of its own.
+        error = RunCancelled("the run was cancelled") if env.cancelled.is_set() else raised
         interrupted = not isinstance(error, Exception)
         env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
-        raise
+        if error is raised:
+            raise
+        raise error from raised
     return result
 
 

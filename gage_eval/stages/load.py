@@ -43,7 +43,7 @@ def load(run: StageRun, spec: LoadSpec) -> None:
             ]
             writer.write(index, pa.Table.from_arrays(columns, schema=RAW.arrow))
             rows += len(texts)
-            run.progress(rows, None)
+            run.advance(rows, None)
     run.commit(RAW)
 
 

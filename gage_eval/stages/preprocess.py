@@ -75,7 +75,7 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         rejects.write(part.index, rejected)
         rows += table.num_rows
         requests += ready.num_rows * spec.replicates
-        run.progress(rows, samples.rows)
+        run.advance(rows, samples.rows)
     if spec.sample_ids and rows == 0:
         raise InputError(f"task '{spec.task_id}': no sample has the id {' or '.join(map(repr, spec.sample_ids))}.")
     run.commit(PREPARED, counts={"requests": requests})

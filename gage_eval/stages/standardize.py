@@ -51,7 +51,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
             samples.write(part.index, ready.table)
             rejects.write(part.index, rejected)
             counts.update(ready.counts)
-            run.progress(records["row_index"][-1].as_py() + 1 if len(records) else 0, raw.rows)
+            run.advance(records["row_index"][-1].as_py() + 1 if len(records) else 0, raw.rows)
     standardizer.check_ids()
     # Later stages look for files, overrides and the like only where there are some; a count of none is left out.
     run.commit(SAMPLES, counts=dict(+counts))

@@ -1,0 +1,166 @@
+"""Reports to a Prefect API from the background: a run never waits for its server.
+
+Reports are delivered in order. What the API does not take because it is gone or hangs is tried again until it does, and
+at the end of the run for a few seconds more.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.exceptions import PrefectException, PrefectHTTPStatusError
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+Report: TypeAlias = Callable[[SyncPrefectClient], None]
+
+# A request waits so long for its answer, and so long for its next try.
+_REQUEST_S = 5.0
+_RETRY_S = 1.0
+# After so long without an answer the user is told.
+_SILENT_S = 10.0
+# So long the last reports may take when the run has ended.
+_END_S = 8.0
+_WATCH_EVERY_S = 1.5
+# Lines for the log: so many in a request, and so many are kept while the API does not answer.
+_LINES_AT_ONCE = 200
+_MOST_LINES = 5_000
+_BUSY = frozenset({408, 429})
+
+_log = logging.getLogger(__name__)
+
+
+class Reporter:
+    """Delivers reports in order, in a thread of its own.
+
+    Args:
+        watch: asks the API something every other second, from the same thread.
+        on_silence: told once, when the API has not answered for a while.
+    """
+
+    def __init__(self, *, watch: Report | None = None, on_silence: Callable[[], None] = lambda: None) -> None:
+        self._watch = watch
+        self._on_silence = on_silence
+        self._reports: deque[Report] = deque()
+        self._lines: deque[dict[str, Any]] = deque(maxlen=_MOST_LINES)
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._watch_due = time.monotonic() + _WATCH_EVERY_S
+        self._silent_since: float | None = None
+        self._told = False
+        self._thread = threading.Thread(target=self._work, name="gage-eval-prefect", daemon=True)
+        self._thread.start()
+
+    def send(self, report: Report) -> None:
+        """Deliver a report after those before it."""
+        with self._changed:
+            self._reports.append(report)
+            self._changed.notify()
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Add a line to the flow run's log."""
+        with self._changed:
+            self._lines.append(line)
+            if self._post_lines not in self._reports:
+                self._reports.append(self._post_lines)
+                self._changed.notify()
+
+    def close(self) -> bool:
+        """Wait a few seconds for what is left to be delivered, and send nothing more. Whether all was delivered."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify()
+        self._thread.join(_END_S)
+        return not self._reports
+
+    def _work(self) -> None:
+        with api_client(timeout_s=_REQUEST_S, retries=0) as client:
+            while (report := self._next()) is not None:
+                taken = self._attempt(client, report)
+                if report is self._watch:
+                    self._watch_due = time.monotonic() + _WATCH_EVERY_S
+                elif taken:
+                    self._delivered(report)
+                if not taken:
+                    # At the end there is less time to wait.
+                    time.sleep(_RETRY_S / 4)
+                    self._closing.wait(_RETRY_S)
+
+    def _next(self) -> Report | None:
+        """What is to be done next, once there is something; None at the end."""
+        with self._changed:
+            while True:
+                left = self._watch_due - time.monotonic()
+                if self._watch is not None and left <= 0 and not self._closing.is_set():
+                    return self._watch
+                if self._reports:
+                    return self._reports[0]
+                if self._closing.is_set():
+                    return None
+                self._changed.wait(left if self._watch is not None else None)
+
+    def _delivered(self, report: Report) -> None:
+        with self._changed:
+            # Lines that came meanwhile are next.
+            if report != self._post_lines or not self._lines:
+                self._reports.popleft()
+
+    def _attempt(self, client: SyncPrefectClient, report: Report) -> bool:
+        """Whether the API took the report, or refused it for good."""
+        try:
+            report(client)
+        except Exception as error:  # noqa: BLE001 - no report is worth the run
+            _log.debug("the Prefect API did not take a report: %r", error)
+            if is_unanswered(error):
+                self._unanswered()
+                return False
+        self._silent_since = None
+        return True
+
+    def _unanswered(self) -> None:
+        now = time.monotonic()
+        self._silent_since = self._silent_since or now
+        if now - self._silent_since >= _SILENT_S and not self._told:
+            self._told = True
+            self._on_silence()
+
+    def _post_lines(self, client: SyncPrefectClient) -> None:
+        while self._lines:
+            lines = [self._lines[index] for index in range(min(len(self._lines), _LINES_AT_ONCE))]
+            client.create_logs(lines)
+            for _ in lines:
+                self._lines.popleft()
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Whether a request failed because the API is gone, hangs or is busy, so that it may succeed later."""
+    if isinstance(error, PrefectHTTPStatusError):
+        status = error.response.status_code
+        return status in _BUSY or status >= 500
+    # What else is no failure of the connection is an answer that says no, or an error of the report's own.
+    return not isinstance(
+        error, PrefectException | ValueError | TypeError | LookupError | AttributeError | AssertionError
+    )
+
+
+@contextmanager
+def api_client(url: str | None = None, *, timeout_s: float, retries: int) -> Iterator[SyncPrefectClient]:
+    """A client of an API that gives up soon.
+
+    Args:
+        url: the API; the configured one by default.
+        timeout_s: of a request.
+        retries: of a request.
+    """
+    changed: dict[Any, Any] = {PREFECT_CLIENT_MAX_RETRIES: retries}
+    if url is not None:
+        changed[PREFECT_API_URL] = url
+    with (
+        temporary_settings(changed),
+        get_client(sync_client=True, httpx_settings={"timeout": timeout_s}) as client,
+    ):
+        yield client

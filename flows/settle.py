@@ -1,0 +1,69 @@
+"""Tells a Prefect API how runs ended whose own process could not: it was killed, or the API was gone at the end."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas import State
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Completed, Crashed, Failed
+
+from flows.reporter import api_client, is_unanswered
+from gage_eval.runs import RunFolder
+from gage_eval.runs.record import reported
+from gage_eval.runs.stored import StoredRun
+
+_REQUEST_S = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+def settle_at(api_url: str, runs: Iterable[StoredRun]) -> None:
+    """Report the ends of runs to one API, until it does not answer."""
+    with api_client(api_url, timeout_s=_REQUEST_S, retries=0) as client:
+        for run in runs:
+            try:
+                settle(client, run)
+            except Exception as error:  # noqa: BLE001 - the next command tries again
+                _log.debug("the end of run %s could not be reported: %r", run.run_id, error)
+                if is_unanswered(error):
+                    return
+
+
+def settle(client: SyncPrefectClient, run: StoredRun) -> None:
+    """Report the end of a run whose process is gone, unless the API knows it; and record that it does."""
+    flow_run = run.record.prefect
+    assert flow_run is not None
+    flow_run_id = UUID(flow_run.flow_run_id)
+    try:
+        standing = client.read_flow_run(flow_run_id).state
+    except ObjectNotFound:
+        standing = None
+    if standing is not None and not standing.is_final() and not standing.is_scheduled():
+        end = Cancelled(message="The process of the run is gone.") if standing.is_cancelling() else _end(run)
+        _end_task_runs(client, flow_run_id, end)
+        client.set_flow_run_state(flow_run_id, end)
+    # The folder of a listing is opened for reading only.
+    RunFolder.open(run.folder.locations, run.run_id).update(reported)
+
+
+def _end(run: StoredRun) -> State[Any]:
+    match run.status:
+        case "completed":
+            return Completed()
+        case "failed":
+            return Failed(message=run.record.error)
+        case "interrupted":
+            return Cancelled(message="The run was stopped. What was computed is kept.")
+        case "running":
+            return Crashed(message=f"The process of the run was killed. To resume it: {run.folder.again}")
+
+
+def _end_task_runs(client: SyncPrefectClient, flow_run_id: UUID, end: State[Any]) -> None:
+    for task_run in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))):
+        if task_run.state is not None and not task_run.state.is_final():
+            state = Completed() if end.is_completed() else end.model_copy(update={"id": None})
+            client.set_task_run_state(task_run.id, state, force=True)

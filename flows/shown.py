@@ -1,0 +1,293 @@
+"""A run as a Prefect API shows it: stages as task runs, messages as log lines, scores as artifacts, its end as a state.
+
+The run itself is carried out by `gage_eval.runs` in this process, and does not need the API once it is under way.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal, TypeAlias, cast
+from uuid import UUID, uuid4
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas import State
+from prefect.client.schemas.objects import Constant, FlowRunResult, Parameter, TaskRunResult
+from prefect.client.schemas.responses import SetStateStatus
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+
+from flows.reporter import Report, Reporter
+from flows.secrets import block_secret
+from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.errors import GageError
+from gage_eval.marks import Stage
+from gage_eval.observability.events import Event, RunWarning, StageFailed, StageFinished, StageStarted
+from gage_eval.observability.observer import Observer, Observers
+from gage_eval.planning.dag import run_dag
+from gage_eval.planning.specs import TaskPlan
+from gage_eval.report.console import artifact_rows
+from gage_eval.runs import RunOptions, RunOutcome, RunSession
+from gage_eval.runs.inline import carry_out
+from gage_eval.runs.names import slug
+from gage_eval.runs.record import FlowRunRecord, reported
+from tasks import STAGE_TASKS
+
+# (task id, stage), and the places that a stage takes its inputs from, by input.
+Place: TypeAlias = tuple[str, str]
+Inputs: TypeAlias = dict[str, Place]
+
+_LONGEST_LINE = 10_000
+
+_log = logging.getLogger("gage_eval")
+
+
+class ShownRun:
+    """Reports a run to its flow run, as an observer of it.
+
+    Args:
+        flow_run: the flow run.
+        observers: the others who watch the run; a warning about the API goes to them as well.
+        watch: end the run when somebody cancels the flow run.
+    """
+
+    def __init__(self, flow_run: FlowRunRecord, observers: Iterable[Observer] = (), *, watch: bool) -> None:
+        self._id = UUID(flow_run.flow_run_id)
+        self._observer: Observer = Observers(observers)
+        self._session: RunSession | None = None
+        self._inputs: dict[Place, Inputs] = {}
+        self._task_runs: dict[Place, UUID] = {}
+        self._cancelled = False
+        self._ended = False
+        self._silent = False
+        self._reporter = Reporter(watch=self._look if watch else None, on_silence=self._warn)
+
+    def carry_out(
+        self, options: RunOptions, flow_run: FlowRunRecord, check: Callable[[RunSession], None] = lambda session: None
+    ) -> RunOutcome:
+        """Carry out a run, reporting what it does.
+
+        Args:
+            options: what is asked.
+            flow_run: for run.json.
+            check: refuses a session before it starts.
+
+        Raises:
+            GageError: what stopped the run; everything computed is kept.
+            RunCancelled: somebody cancelled the flow run.
+        """
+        observers = [self, self._observer]
+        with (
+            self._log_lines(),
+            RunSession(options, observers, secrets=block_secret, flow_run=flow_run) as session,
+        ):
+            self._session, self._observer = session, session.observer
+            check(session)
+            for task in session.plan.tasks:
+                self._inputs |= _inputs_of(task)
+            if self._cancelled:
+                session.cancel()
+            outcome = carry_out(session)
+            self._publish(outcome)
+            return outcome
+
+    def send(self, report: Report) -> None:
+        """Deliver a report after those before it."""
+        self._reporter.send(report)
+
+    def end(self, state: State[Any]) -> None:
+        """Report the state that the flow run ends in."""
+
+        def report(client: SyncPrefectClient) -> None:
+            result = client.set_flow_run_state(self._id, state)
+            if result.status != SetStateStatus.ACCEPT and not state.is_cancelled():
+                # It was cancelled when the run had just ended: nothing else is accepted any more.
+                standing = client.read_flow_run(self._id).state
+                if standing is not None and standing.is_cancelling():
+                    message = f"Cancelled too late: the run ended as {state.name}."
+                    client.set_flow_run_state(self._id, Cancelled(message=message))
+            self._ended = True
+
+        self._reporter.send(report)
+
+    def close(self) -> None:
+        """Wait a few seconds for the last reports. Where they are not taken a warning says so, and the run stands."""
+        delivered = self._reporter.close()
+        session = self._session
+        if not delivered and not self._silent:
+            self._warn()
+        if session is not None:
+            if self._ended:
+                session.folder.update(reported)
+            session.folder.close()
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case StageStarted(task_id, stage):
+                self._reporter.send(self._started((task_id, stage)))
+            case StageFinished(result):
+                name = "Cached" if result.cached else "Completed"
+                message = "the result was in the store" if result.cached else f"{result.seconds:.2f} s"
+                state: State[Any] = Completed(name=name, message=message)
+                self._stage_ended((result.task_id, result.stage), state, f"{message} {result.counts}")
+            case StageFailed(task_id, stage, error, _, True):
+                self._stage_ended((task_id, stage), Cancelled(message=error or None), "stopped")
+            case StageFailed(task_id, stage, error):
+                self._stage_ended((task_id, stage), Failed(message=error), error, logging.ERROR)
+            case RunWarning(message):
+                self._reporter.log(self._line(message, logging.WARNING))
+
+    def _started(self, place: Place) -> Report:
+        task_id, stage = place
+        new_id = uuid4()
+
+        def report(client: SyncPrefectClient) -> None:
+            inputs: dict[str, list[TaskRunResult | FlowRunResult | Parameter | Constant]] = {
+                name: [TaskRunResult(id=self._task_runs[source])]
+                for name, source in self._inputs.get(place, {}).items()
+                if source in self._task_runs
+            }
+            # A retried flow run has the task run already.
+            run = client.create_task_run(
+                STAGE_TASKS[cast(Stage, stage)],
+                self._id,
+                dynamic_key=f"{stage} {task_id}",
+                id=new_id,
+                name=f"{stage} {task_id}",
+                state=Running(),
+                task_inputs=inputs,
+            )
+            self._task_runs[place] = run.id
+            if run.state is None or not run.state.is_running():
+                client.set_task_run_state(run.id, Running(), force=True)
+
+        return report
+
+    def _stage_ended(self, place: Place, state: State[Any], text: str, level: int = logging.INFO) -> None:
+        task_id, stage = place
+        line = self._line(f"{task_id} {stage}: {text}", level)
+
+        def report(client: SyncPrefectClient) -> None:
+            run_id = self._task_runs.get(place)
+            if run_id is not None:
+                client.create_logs([line | {"task_run_id": str(run_id)}])
+                client.set_task_run_state(run_id, state, force=True)
+
+        self._reporter.send(report)
+
+    def _publish(self, outcome: RunOutcome) -> None:
+        """Leave the scores and the way to the report on the flow run's page."""
+        key = slug(outcome.summary.name)
+        report = outcome.folder.place("report.html")
+        link = report if "://" in report else f"file://{report}"
+        text = f"Report of {outcome.run_id}"
+        table = canonical_json(artifact_rows(outcome.summary)).decode()
+        self._artifact(f"{key}-scores", "table", table, f"Scores of {outcome.run_id}")
+        self._artifact(f"{key}-report", "markdown", f"[{text}]({link})", None)
+        event = {
+            "id": str(uuid4()),
+            "occurred": _now(),
+            "event": "gage_eval.run.completed",
+            "resource": {
+                "prefect.resource.id": f"gage_eval.run.{outcome.run_id}",
+                "prefect.resource.name": outcome.run_id,
+            },
+            "payload": {"run_id": outcome.run_id, "name": outcome.summary.name, "folder": outcome.folder.url},
+        }
+        self._reporter.send(partial(_post, path="/events", body=[event]))
+
+    def _artifact(self, key: str, kind: str, data: str, description: str | None) -> None:
+        # The client's own method starts a worker for events, whose end cannot be bounded.
+        artifact = {"key": key, "type": kind, "data": data, "flow_run_id": str(self._id)}
+        if description is not None:
+            artifact["description"] = description
+        self._reporter.send(partial(_post, path="/artifacts/", body=artifact))
+
+    def _look(self, client: SyncPrefectClient) -> None:
+        """End the run when somebody cancelled the flow run."""
+        if self._cancelled:
+            return
+        try:
+            state = client.read_flow_run(self._id).state
+        except ObjectNotFound:
+            return
+        if state is None or not (state.is_cancelling() or state.is_cancelled()):
+            return
+        self._cancelled = True
+        if self._session is not None:
+            self._observer.tell(RunWarning("the flow run was cancelled at the Prefect API, so the run stops."))
+            self._session.cancel()
+
+    def _warn(self) -> None:
+        self._silent = True
+        self._observer.tell(
+            RunWarning("the Prefect API does not answer. The run does not need it; its page in the UI may stay behind.")
+        )
+
+    @contextmanager
+    def _log_lines(self) -> Iterator[None]:
+        """Send what the domain logs to the flow run's log."""
+        handler = _Handler(lambda text, level: self._reporter.log(self._line(text, level)))
+        before = _log.level
+        _log.addHandler(handler)
+        _log.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            _log.setLevel(before)
+            _log.removeHandler(handler)
+
+    def _line(self, text: str, level: int) -> dict[str, Any]:
+        return {
+            "name": "gage_eval",
+            "level": level,
+            "message": text[:_LONGEST_LINE],
+            "timestamp": _now(),
+            "flow_run_id": str(self._id),
+        }
+
+
+def end_state(error: BaseException) -> State[Any]:
+    """The state of a flow run whose run an exception ended; it carries words, not the exception."""
+    match error:
+        case KeyboardInterrupt():
+            return Cancelled(message="The run was stopped. What was computed is kept.")
+        case GageError():
+            return Failed(message=str(error))
+        case Exception():
+            return Failed(message=f"{type(error).__name__}: {error}")
+        case _:
+            return Crashed(message=f"{type(error).__name__}: {error}")
+
+
+def _inputs_of(task: TaskPlan) -> dict[Place, Inputs]:
+    """Where each stage of a task takes its inputs from."""
+    found: dict[Place, Inputs] = {}
+
+    def call(stage: Stage, task: TaskPlan, /, **inputs: Place | None) -> Place:
+        place = task.task_id, stage
+        found[place] = {name: source for name, source in inputs.items() if source is not None}
+        return place
+
+    run_dag(task, call)
+    return found
+
+
+class _Handler(logging.Handler):
+    """Hands messages on as text."""
+
+    def __init__(self, send: Callable[[str, int], None]) -> None:
+        super().__init__(logging.INFO)
+        self._send = send
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._send(record.getMessage(), record.levelno)
+
+
+def _post(client: SyncPrefectClient, path: Literal["/artifacts/", "/events"], body: JsonValue) -> None:
+    client.request("POST", path, json=body)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
