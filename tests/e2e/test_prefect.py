@@ -88,6 +88,7 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
     assert "0 of 30 responses are kept" in message
     before = prefect.states(name)
     assert before["infer sums"][0] == "FAILED"
+    assert prefect.results() == [], "a failed flow run leaves no pickled exception"
 
     with mock_endpoint(port=port) as back:
         name, state, message = prefect.script(RETRY, run_id)

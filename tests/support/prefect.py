@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,37 +50,68 @@ class Prefect:
         return json.loads(done.stdout.splitlines()[-1])
 
     def states(self, flow_run: str) -> dict[str, tuple[str, str]]:
-        """(state type, state name) of every task run of a flow run by task run name, as the API tells."""
+        """(state type, state name) of the task runs, by name, of a flow run: of an id, or the newest of a name."""
         return {name: (kind, state) for name, kind, state in self.script(READ_STATES, flow_run)}
 
     def flow_state(self, flow_run: str) -> tuple[str, str]:
-        """(state type, message) of a flow run, found by name or id."""
+        """(state type, message) of a flow run: of an id, or the newest of a name."""
         kind, message = self.script(READ_FLOW, flow_run)
         return kind, message
 
+    def cancel(self, flow_run_id: str) -> None:
+        """Cancel a flow run, as the button in the UI does."""
+        reply = self._post(f"/flow_runs/{flow_run_id}/set_state", {"state": {"type": "CANCELLING"}})
+        assert reply["status"] == "ACCEPT"
 
-READ_STATES = """
+    def running_stages(self, flow_run_id: str) -> list[str]:
+        """Names of the task runs that the API shows as running, from one quick request."""
+        found = self._post("/task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run_id]}}})
+        return sorted(run["name"] for run in found if run["state_type"] == "RUNNING")
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        request = Request(self.api_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
+            return json.loads(reply.read())
+
+    def results(self) -> list[Path]:
+        """What clients have written to Prefect's result storage."""
+        return [file for folder in self.home.rglob("storage") for file in folder.rglob("*") if file.is_file()]
+
+
+FIND = """
 import json, sys
 from uuid import UUID
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName, TaskRunFilter
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.sorting import FlowRunSort
+def filter_of(name):
+    try:
+        return FlowRunFilter(id={"any_": [UUID(name)]})
+    except ValueError:
+        return FlowRunFilter(name={"any_": [name]})
+"""
+
+READ_STATES = (
+    FIND
+    + """
 with get_client(sync_client=True) as client:
-    runs = client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[sys.argv[1]])))
+    runs = client.read_flow_runs(flow_run_filter=filter_of(sys.argv[1]), sort=FlowRunSort.START_TIME_DESC)
     assert runs, f"no flow run {sys.argv[1]}"
     found = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [runs[0].id]}), limit=200)
 print(json.dumps([(run.name, run.state.type.value, run.state.name) for run in found]))
 """
+)
 
-READ_FLOW = """
-import json, sys
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
+READ_FLOW = (
+    FIND
+    + """
 with get_client(sync_client=True) as client:
-    runs = client.read_flow_runs(flow_run_filter=FlowRunFilter(name=FlowRunFilterName(any_=[sys.argv[1]])))
+    runs = client.read_flow_runs(flow_run_filter=filter_of(sys.argv[1]), sort=FlowRunSort.START_TIME_DESC)
     assert runs, f"no flow run {sys.argv[1]}"
     state = runs[0].state
 print(json.dumps([state.type.value, state.message or ""]))
 """
+)
 
 RUN_DEPLOYMENT = """
 import json, sys

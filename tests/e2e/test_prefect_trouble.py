@@ -1,0 +1,195 @@
+"""A server dies or hangs, a run is cancelled or killed: what the run comes to, and what the UI shows of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.prefect import Prefect
+from support.runs import gage, summary, write_config
+
+from gage_eval import server
+
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+
+ROWS = 600
+IN_FLIGHT = 16
+DONE = ("COMPLETED", "Completed")
+# A run ends so soon after its end when its server is gone, and so soon after it was cancelled.
+ENDS_WITHIN_S = 15.0
+CANCELLED_WITHIN_S = 10.0
+
+
+@pytest.fixture
+def endpoint() -> Iterator[MockEndpoint]:
+    """About a hundred answers a second."""
+    with mock_endpoint(latency_ms=150, accuracy=0.7) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def mortal_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("mortal")
+    yield folder
+    gage(folder, "server", "stop")
+
+
+@pytest.fixture
+def mortal(mortal_folder: Path) -> Prefect:
+    """A server of these tests' own, which they may kill."""
+    home = mortal_folder / server.HOME
+    running = server.find(home)
+    if running is None:
+        gage(mortal_folder, "server", "start", "--port", str(server._free_port()))
+        running = server.find(home)
+    assert running is not None
+    return Prefect(mortal_folder, running.api_url, home)
+
+
+def start(folder: Path, prefect: Prefect, *arguments: str) -> "subprocess.Popen[str]":
+    """``gage`` in the background."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "gage_eval", *arguments],
+        cwd=folder,
+        env=prefect.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_until(true: Callable[[], object], process: "subprocess.Popen[str]", within_s: float = 120.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not true():
+        assert process.poll() is None, f"it ended: {process.communicate()[0]}"
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.02)
+
+
+def started(
+    folder: Path, prefect: Prefect, endpoint: MockEndpoint, run_id: str, tasks: tuple[str, ...] = ("sums",)
+) -> "subprocess.Popen[str]":
+    """A run in the midst of inference, as the API shows it too."""
+    process = start(folder, prefect, "run", "sums.yaml", "--run-id", run_id)
+    wait_until(lambda: endpoint.stats()["requests"] >= 50, process)
+    flow_run_id = record(folder, run_id)["prefect"]["flow_run_id"]
+    wait_until(lambda: prefect.running_stages(flow_run_id) == [f"infer {task}" for task in tasks], process)
+    return process
+
+
+def record(folder: Path, run_id: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / ".gage" / "runs" / run_id / "run.json").read_text())
+    return value
+
+
+def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
+    """What a process said, which must end so soon."""
+    began = time.monotonic()
+    said, _ = process.communicate(timeout=120)
+    assert time.monotonic() - began < within_s
+    return said
+
+
+@pytest.mark.parametrize("trouble", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "dies"])
+def test_a_run_finishes_without_its_server(
+    mortal: Prefect, tmp_path: Path, endpoint: MockEndpoint, trouble: signal.Signals
+) -> None:
+    write_config(tmp_path, endpoint.url, rows=ROWS)
+    process = started(tmp_path, mortal, endpoint, "alone")
+    running = server.find(mortal.home)
+    assert running is not None
+
+    os.killpg(running.pid, trouble)
+    try:
+        wait_until(lambda: record(tmp_path, "alone")["status"] != "running", process)
+        said = ended(process, ENDS_WITHIN_S)
+    finally:
+        if trouble == signal.SIGSTOP:
+            os.killpg(running.pid, signal.SIGCONT)
+
+    assert process.returncode == 0, said
+    assert "the Prefect API does not answer" in said
+    assert record(tmp_path, "alone")["status"] == "completed"
+    assert summary(tmp_path, "alone")["metrics"][0]["n"] == ROWS
+    assert (tmp_path / ".gage" / "runs" / "alone" / "report.html").exists()
+    if trouble == signal.SIGSTOP:
+        gage(tmp_path, "show", "alone", env=mortal.env)
+        assert mortal.flow_state("alone")[0] == "COMPLETED", "the next command told the API how the run ended"
+        assert {kind for kind, _ in mortal.states("alone").values()} == {"COMPLETED"}
+
+
+def test_cancel_ends_a_run_as_cancelled_and_a_resume_asks_for_the_rest(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    tasks = [
+        {"task_id": name, "dataset_id": "sums", "sampling_params": {"seed": seed}}
+        for seed, name in enumerate(("left", "right"))
+    ]
+    write_config(tmp_path, endpoint.url, rows=ROWS, tasks=tasks)
+    process = started(tmp_path, prefect, endpoint, "e2e-cancelled", ("left", "right"))
+
+    prefect.cancel(record(tmp_path, "e2e-cancelled")["prefect"]["flow_run_id"])
+    said = ended(process, CANCELLED_WITHIN_S)
+
+    assert process.returncode == 130, said
+    assert "cancelled at the Prefect API" in said
+    assert "Traceback" not in said
+    assert record(tmp_path, "e2e-cancelled")["status"] == "interrupted"
+    assert prefect.flow_state("e2e-cancelled")[0] == "CANCELLED"
+    states = prefect.states("e2e-cancelled")
+    assert states["infer left"] == states["infer right"] == ("CANCELLED", "Cancelled")
+    assert {name: state for name, state in states.items() if not name.startswith("infer")} == {
+        f"{stage} {task}": DONE for stage in ("load", "standardize", "preprocess") for task in ("left", "right")
+    }
+
+    gage(tmp_path, "resume", "e2e-cancelled", env=prefect.env)
+    stats = endpoint.stats()
+    assert record(tmp_path, "e2e-cancelled")["status"] == "completed"
+    assert prefect.flow_state("e2e-cancelled")[0] == "COMPLETED"
+    assert stats["requests"] - 2 * ROWS <= IN_FLIGHT, "answers of the cancelled run are kept"
+
+
+@pytest.mark.parametrize("command", ["show", "resume", "run"])
+def test_a_killed_run_is_crashed_for_prefect_once_a_command_sees_it(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint, command: str
+) -> None:
+    write_config(tmp_path, endpoint.url, rows=ROWS)
+    name = f"e2e-shot-{command}"
+    process = started(tmp_path, prefect, endpoint, name)
+    flow_run_id = record(tmp_path, name)["prefect"]["flow_run_id"]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert prefect.flow_state(flow_run_id)[0] == "RUNNING"
+
+    arguments = {"show": ["show"], "resume": ["resume", name], "run": ["run", "sums.yaml", "--max-samples", "1"]}
+    gage(tmp_path, *arguments[command], env=prefect.env)
+
+    kind, message = prefect.flow_state(flow_run_id)
+    assert kind == "CRASHED"
+    assert f"gage resume {name}" in message
+    assert prefect.states(flow_run_id)["infer sums"] == ("CRASHED", "Crashed")
+
+
+def test_a_failed_run_leaves_its_reason_and_no_pickled_exception(prefect: Prefect, tmp_path: Path) -> None:
+    with mock_endpoint() as gone:
+        url = gone.url
+    write_config(tmp_path, url, rows=20, backend={"max_attempts": 2, "max_elapsed_s": 2.0})
+
+    done = gage(tmp_path, "run", "sums.yaml", "--run-id", "e2e-failed", env=prefect.env, check=False)
+
+    assert done.returncode == 1
+    kind, message = prefect.flow_state("e2e-failed")
+    assert kind == "FAILED"
+    assert "0 of 20 responses are kept" in message
+    assert prefect.states("e2e-failed") == {
+        **{f"{stage} sums": DONE for stage in ("load", "standardize", "preprocess")},
+        "infer sums": ("FAILED", "Failed"),
+    }
+    assert prefect.results() == []
