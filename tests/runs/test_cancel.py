@@ -47,8 +47,9 @@ def test_a_cancelled_run_stops_as_interrupted_and_can_be_resumed(
     canceller = Canceller(stage)
     options = RunOptions(config="mine.yaml", store="store", run_id="first")
 
-    with pytest.raises(RunCancelled), RunSession(options, [canceller]) as session:
-        canceller.session = session
+    session = canceller.session = RunSession(options, [canceller])
+
+    with pytest.raises(RunCancelled), session:
         carry_out(session)
 
     assert "report" not in canceller.started
