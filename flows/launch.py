@@ -37,47 +37,47 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
         GageError: what stopped the run; everything computed is kept.
         RunCancelled: somebody cancelled the flow run.
     """
-    _configure(api_url)
+    _configure()
     with packages_beside():
         from flows.shown import ShownRun, end_state
+    from prefect.settings import PREFECT_API_URL, temporary_settings
     from prefect.states import Completed
 
     options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
-    flow_run = _start(options, api_url)
-    shown = ShownRun(flow_run, observers, watch=True)
-    try:
-        outcome = shown.carry_out(options, flow_run)
-        shown.end(Completed())
-        return outcome
-    except BaseException as error:
-        shown.end(end_state(error))
-        raise
-    finally:
-        shown.close()
+    with temporary_settings({PREFECT_API_URL: api_url}):
+        flow_run = _start(options, api_url)
+        shown = ShownRun(flow_run, observers, owner_at=api_url)
+        try:
+            outcome = shown.carry_out(options, flow_run)
+            shown.end(Completed())
+            return outcome
+        except BaseException as error:
+            shown.end(end_state(error))
+            raise
+        finally:
+            shown.close()
 
 
 def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
     """Tell an API how runs ended whose own process could not; nothing where the API does not answer."""
-    _configure(api_url)
+    _configure()
     with packages_beside():
         from flows.settle import settle_at
     settle_at(api_url, runs)
 
 
-def _configure(api_url: str) -> None:
+def _configure() -> None:
     """Settings of the Prefect client, before it is imported."""
-    os.environ["PREFECT_API_URL"] = api_url
     for name, value in {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false", "DO_NOT_TRACK": "1"}.items():
         os.environ.setdefault(name, value)
 
 
 def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
-    """Create the flow run and have it Running."""
+    """Create the flow run. It is Pending until the run has a folder, so that no run is Running that nobody knows."""
     with packages_beside():
         from flows.parameters import parameters_of
         from flows.reporter import api_client, is_unanswered
         from flows.suite import suite
-    from prefect.states import Running
     from prefect.utilities.urls import url_for
 
     try:
@@ -87,7 +87,6 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
                 raise problem
         with api_client(timeout_s=_START_S, retries=_START_RETRIES) as client:
             run = client.create_flow_run(suite, name=options.run_id, parameters=parameters_of(options))
-            client.set_flow_run_state(run.id, Running())
     except Exception as problem:
         reason = type(problem).__name__
         if is_unanswered(problem):

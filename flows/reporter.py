@@ -38,11 +38,19 @@ class Reporter:
     """Delivers reports in order, in a thread of its own.
 
     Args:
+        api_url: the API; the configured one by default.
         watch: asks the API something every other second, from the same thread.
         on_silence: told once, when the API has not answered for a while.
     """
 
-    def __init__(self, *, watch: Report | None = None, on_silence: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        api_url: str | None = None,
+        *,
+        watch: Report | None = None,
+        on_silence: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._api_url = api_url
         self._watch = watch
         self._on_silence = on_silence
         self._reports: deque[Report] = deque()
@@ -78,7 +86,7 @@ class Reporter:
         return not self._reports
 
     def _work(self) -> None:
-        with api_client(timeout_s=_REQUEST_S, retries=0) as client:
+        with api_client(self._api_url, timeout_s=_REQUEST_S, retries=0) as client:
             while (report := self._next()) is not None:
                 taken = self._attempt(client, report)
                 if report is self._watch:

@@ -45,7 +45,7 @@ def run_in_flow(options: RunOptions, *, single: bool = False) -> str | State[Any
             )
 
     # The worker sees to cancellation and to the flow run's own state.
-    shown = ShownRun(flow_run, watch=False)
+    shown = ShownRun(flow_run, owner_at=None)
     try:
         return shown.carry_out(_named(options), flow_run, check).folder.url
     except Exception as error:  # noqa: BLE001 - told as the flow run's state

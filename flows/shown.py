@@ -5,7 +5,7 @@ The run itself is carried out by `gage_eval.runs` in this process, and does not 
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
@@ -23,7 +23,7 @@ from flows.secrets import block_secret
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
-from gage_eval.observability.events import Event, RunWarning, StageFailed, StageFinished, StageStarted
+from gage_eval.observability.events import Event, RunStarted, RunWarning, StageFailed, StageFinished, StageStarted
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import TaskPlan
@@ -49,10 +49,11 @@ class ShownRun:
     Args:
         flow_run: the flow run.
         observers: the others who watch the run; a warning about the API goes to them as well.
-        watch: end the run when somebody cancels the flow run.
+        owner_at: API of a flow run whose state this process sees to: it sets it Running, and ends the run when somebody
+            cancels it. None where a worker does.
     """
 
-    def __init__(self, flow_run: FlowRunRecord, observers: Iterable[Observer] = (), *, watch: bool) -> None:
+    def __init__(self, flow_run: FlowRunRecord, observers: Iterable[Observer] = (), *, owner_at: str | None) -> None:
         self._id = UUID(flow_run.flow_run_id)
         self._observer: Observer = Observers(observers)
         self._session: RunSession | None = None
@@ -61,7 +62,8 @@ class ShownRun:
         self._cancelled = False
         self._ended = False
         self._silent = False
-        self._reporter = Reporter(watch=self._look if watch else None, on_silence=self._warn)
+        self._is_owner = owner_at is not None
+        self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
 
     def carry_out(
         self, options: RunOptions, flow_run: FlowRunRecord, check: Callable[[RunSession], None] = lambda session: None
@@ -92,10 +94,6 @@ class ShownRun:
             self._publish(outcome)
             return outcome
 
-    def send(self, report: Report) -> None:
-        """Deliver a report after those before it."""
-        self._reporter.send(report)
-
     def end(self, state: State[Any]) -> None:
         """Report the state that the flow run ends in."""
 
@@ -118,12 +116,16 @@ class ShownRun:
         if not delivered and not self._silent:
             self._warn()
         if session is not None:
-            if self._ended:
-                session.folder.update(reported)
-            session.folder.close()
+            with suppress(GageError):
+                if self._ended:
+                    session.folder.update(reported)
+                session.folder.close()
 
     def tell(self, event: Event) -> None:
         match event:
+            case RunStarted():
+                if self._is_owner:
+                    self._reporter.send(self._running)
             case StageStarted(task_id, stage):
                 self._reporter.send(self._started((task_id, stage)))
             case StageFinished(result):
@@ -137,6 +139,9 @@ class ShownRun:
                 self._stage_ended((task_id, stage), Failed(message=error), error, logging.ERROR)
             case RunWarning(message):
                 self._reporter.log(self._line(message, logging.WARNING))
+
+    def _running(self, client: SyncPrefectClient) -> None:
+        client.set_flow_run_state(self._id, Running())
 
     def _started(self, place: Place) -> Report:
         task_id, stage = place

@@ -75,7 +75,9 @@ def settle(runs: "Iterable[StoredRun]") -> None:
         return
     from gage_eval.client.health import answers
 
-    configured = choose_api()
+    configured = None
+    with suppress(GageError):
+        configured = choose_api()
     for recorded, left in waiting.items():
         # The record holds no password that the URL may have.
         url = configured if configured is not None and scrub(configured) == recorded else recorded
