@@ -60,8 +60,12 @@ def canonical_json(value: JsonValue) -> bytes:
 
     Raises:
         ValueError: the value has no canonical form (see the module's text).
+        TooDeep: a ValueError too.
     """
-    return encode(normalise(value))
+    try:
+        return encode(normalise(value))
+    except RecursionError:
+        raise TooDeep("it is nested too deep") from None
 
 
 def canonical_text(value: JsonValue) -> str:
@@ -70,7 +74,12 @@ def canonical_text(value: JsonValue) -> str:
 
 
 def encode(normal: JsonValue) -> bytes:
-    """JSON bytes of a value that is already normal (`normalise`): sorted keys, no white space."""
+    """JSON bytes of a value that is already normal (`normalise`): sorted keys, no white space.
+
+    Raises:
+        ValueError: it has no JSON form after all.
+        TooDeep: a ValueError too.
+    """
     try:
         return orjson.dumps(normal, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
@@ -78,6 +87,8 @@ def encode(normal: JsonValue) -> bytes:
         try:
             text = json.dumps(normal, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             return text.encode()
+        except RecursionError:
+            raise TooDeep("it is nested too deep") from None
         except (TypeError, ValueError) as again:
             raise ValueError(f"no JSON form: {again}") from error
 

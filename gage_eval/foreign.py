@@ -18,8 +18,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from gage_eval.canonical import digest, sha256_hex
-from gage_eval.errors import GageError, InputError, closest
+from gage_eval.errors import GageError, InputError, closest, visible
 from gage_eval.files import local_path
+from gage_eval.interrupts import is_real, raise_if_received
 
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
@@ -72,24 +73,49 @@ def told(what: str) -> Iterator[None]:
         what: the code and its method, as ``rows.py:Rows.records()``.
 
     Raises:
-        PluginError: it raised something, ``SystemExit`` included. Errors of ours pass unchanged.
+        PluginError: it raised something, ``SystemExit`` included. What `is_ours` passes unchanged.
     """
     try:
         yield
-    except (GageError, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError):
-        raise
     except BaseException as error:
+        if is_ours(error):
+            raise
         raise PluginError(failure(what, error)) from error
+    raise_if_received()
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether what came out of a user's code is an error of ours, a Ctrl-C, or that its task was cancelled."""
+    if isinstance(error, KeyboardInterrupt):
+        return is_real()
+    # Whoever cancels a thread raises a class of their own in it.
+    if type(error) is asyncio.CancelledError:
+        return _is_cancelled()
+    return isinstance(error, GageError | asyncio.CancelledError)
+
+
+def _is_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def failure(what: str, error: BaseException) -> str:
     """``rows.py:Rows.records() raised ValueError: boom (rows.py, line 12).``"""
-    try:
-        said = " ".join(str(error).split())[:_LONGEST]
-    except Exception:  # noqa: BLE001 - even that is the user's code
-        said = ""
+    said = said_by(error)
     reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return f"{what} raised {reason.rstrip('.')}{_place(error)}."
+
+
+def said_by(error: BaseException, longest: int = _LONGEST) -> str:
+    """The text of an exception on one line, in letters that can be stored and shown; empty where it has none."""
+    try:
+        return visible(" ".join(str(error).split())[:longest])
+    except BaseException:  # noqa: BLE001 - even that is the user's code
+        raise_if_received()
+        return ""
 
 
 def beside(name: str, folder: Path) -> str:

@@ -1,5 +1,6 @@
 """A plug-in's backend behind a guard: what it raises or gives wrong is told in one sentence."""
 
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class GuardedBackend:
 
     def _capabilities(self, given: Any) -> frozenset[str]:
         if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-            raise PluginError(f"backend {self._place}: capabilities is {given!r}, not a set of texts.")
+            raise PluginError(f"backend {self._place}: capabilities is {reprlib.repr(given)}, not a set of texts.")
         return frozenset(given)
 
     @property
@@ -89,7 +90,7 @@ class GuardedBackend:
         try:
             with told(what):
                 response = await self._inner.call(request, body)
-            _check_response(what, response)
+            check_response(what, response)
         except PluginError as error:
             return Response("error", error_kind="plugin", attempts=1, errors=[str(error)])
         return response  # type: ignore[no-any-return]  # checked
@@ -104,11 +105,18 @@ class GuardedBackend:
             await self._inner.close()
 
 
-def _check_response(what: str, found: Any) -> None:
+def check_response(what: str, found: Any) -> None:
+    """Refuse what no table can hold.
+
+    Raises:
+        PluginError: it is not a `Response`, or one of its fields is of another type.
+    """
     if not isinstance(found, Response):
         raise PluginError(f"{what} gave {_type(found)}, not a Response.")
-    if found.status not in RESPONSE_STATUSES:
-        raise PluginError(f"{what} gave the status {found.status!r}, not one of {', '.join(RESPONSE_STATUSES)}.")
+    if not isinstance(found.status, str) or found.status not in RESPONSE_STATUSES:
+        raise PluginError(
+            f"{what} gave the status {reprlib.repr(found.status)}, not one of {', '.join(RESPONSE_STATUSES)}."
+        )
     values = {name: getattr(found, name) for name in (*_TEXTS, *_COUNTS, *_NUMBERS)}
     for name, value in values.items():
         if value is None:
@@ -120,7 +128,7 @@ def _check_response(what: str, found: Any) -> None:
         else:
             fits, wanted = isinstance(value, int | float), "a number"
         if not fits:
-            raise PluginError(f"{what} gave {name} {str(value)[:100]!r}, not {wanted}.")
+            raise PluginError(f"{what} gave {name} {reprlib.repr(value)}, not {wanted}.")
     try:
         found.to_bytes()
     except (TypeError, ValueError) as error:

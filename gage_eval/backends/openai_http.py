@@ -212,7 +212,7 @@ def read_chat(text: bytes) -> Response:
         response.status = "refused"
     response.reasoning = reasoning
     if tool_calls is not None:
-        response.tool_calls = encode(tool_calls).decode()
+        response.tool_calls = _json_text(tool_calls, "tool_calls")
     return response
 
 
@@ -251,11 +251,23 @@ def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Res
         status,
         answer=answer,
         finish_reason=finish,
-        logprobs=None if logprobs is None else encode(logprobs).decode(),
+        logprobs=None if logprobs is None else _json_text(logprobs, "logprobs"),
         prompt_tokens=token_count(usage.get("prompt_tokens")),
         completion_tokens=token_count(usage.get("completion_tokens")),
         model_fingerprint=" ".join(runs) or None,
     )
+
+
+def _json_text(value: Any, name: str) -> str:
+    """A part of an answer as JSON.
+
+    Raises:
+        Malformed: it has no JSON form, or is nested too deep for one.
+    """
+    try:
+        return encode(value).decode()
+    except ValueError as error:
+        raise Malformed(f"the answer's {name} cannot be kept: {error}") from None
 
 
 def _text(value: Any) -> str | None:

@@ -18,10 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue
+from gage_eval.backends.guarded import check_response
+from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.client.types import Request, Response
+from gage_eval.errors import visible
 from gage_eval.foreign import PluginError, load_object, told, version_of, without_folders
-from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
+from gage_eval.statuses import ANSWERED
 from gage_eval.tables import RESPONSES
 
 # What `parse` may change of a row.
@@ -82,10 +84,12 @@ class RoleHooks:
         Raises:
             PluginError: the hook failed or gave no request.
         """
-        with told(f"{self.name}.prepare(), for sample '{request.sample_id}',"):
+        what = f"{self.name}.prepare()"
+        with told(f"{what}, for sample '{request.sample_id}',"):
             made = self._loaded[0].prepare(request, context)
         if not isinstance(made, Request):
-            raise PluginError(f"{self.name}.prepare() gave {type(made).__name__}, not a Request.")
+            raise PluginError(f"{what} gave {type(made).__name__}, not a Request.")
+        _check_request(what, made)
         return replace(
             made,
             sample_id=request.sample_id,
@@ -105,11 +109,26 @@ class RoleHooks:
             if row["status"] not in ANSWERED:
                 continue
             received = Response(**{name: row[name] for name in _PARSED})
-            with told(f"{self.name}.parse(), for sample '{row['sample_id']}',"):
+            what = f"{self.name}.parse(), for sample '{row['sample_id']}',"
+            with told(what):
                 made = self._loaded[0].parse(received)
-            if not isinstance(made, Response) or made.status not in RESPONSE_STATUSES:
-                raise PluginError(
-                    f"{self.name}.parse() must give a Response whose status is one of {', '.join(RESPONSE_STATUSES)}."
-                )
+            check_response(what, made)
             row.update({name: getattr(made, name) for name in _PARSED})
         return pa.Table.from_pylist(rows, schema=RESPONSES.arrow)
+
+
+def _check_request(what: str, made: Request) -> None:
+    messages, params = made.messages, made.params
+    if messages is not None and not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+        raise PluginError(f"{what} gave a Request whose messages are not a list of dicts.")
+    if not isinstance(params, dict):
+        raise PluginError(f"{what} gave a Request whose params are {type(params).__name__}, not a dict.")
+    for name in ("kind", "prompt", "lookup"):
+        value = getattr(made, name)
+        if not isinstance(value, str) and (value is not None or name == "kind"):
+            raise PluginError(f"{what} gave a Request whose {name} is {type(value).__name__}, not a text.")
+    try:
+        canonical_json([messages, params, made.kind, made.prompt, made.lookup, made.choices, made.unconditioned])
+        canonical_json([made.tools, made.tool_choice, made.tool_outputs])
+    except ValueError as error:
+        raise PluginError(f"{what} gave a Request that cannot be sent: {visible(str(error)).rstrip('.')}.") from error

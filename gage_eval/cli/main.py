@@ -9,10 +9,11 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
+from gage_eval import interrupts
 from gage_eval.errors import GageError
 
 INTERRUPTED = 130
@@ -96,9 +97,12 @@ class _Output(io.TextIOWrapper):
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
     output = _safe_output() if argv is None else None
+    if argv is None:
+        interrupts.handle()
     try:
         _main(argv)
     finally:
+        interrupts.command_is_over()
         if output is not None:
             output.end()
             if output.failure is not None:
@@ -111,9 +115,6 @@ def main(argv: list[str] | None = None) -> None:
 
 def _main(argv: list[str] | None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
-    terminated: list[int] = []
-    if argv is None:
-        signal.signal(signal.SIGTERM, lambda number, frame: _stop(terminated, number))
     try:
         for name in _COMMANDS:
             importlib.import_module(f"gage_eval.cli.{name}")
@@ -134,7 +135,7 @@ def _main(argv: list[str] | None) -> None:
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
         _tell("Interrupted. What was computed is kept.")
-        sys.exit(128 + terminated[0] if terminated else INTERRUPTED)
+        sys.exit(128 + (interrupts.received() or signal.SIGINT))
 
 
 def _safe_output() -> _Output | None:
@@ -160,9 +161,3 @@ def _tell(text: str) -> None:
     """Say something on standard error, where that can be written."""
     with suppress(OSError):
         print(text, file=sys.stderr)
-
-
-def _stop(terminated: list[int], number: int) -> NoReturn:
-    """Unwind like an interruption: the run records its end, engines are stopped."""
-    terminated.append(number)
-    raise KeyboardInterrupt

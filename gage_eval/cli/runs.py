@@ -21,6 +21,7 @@ from gage_eval.cli.options import (
     Store,
     SummaryAsJson,
 )
+from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
@@ -133,6 +134,10 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
 
     be_lean()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json)
+    # Whatever happened on the way, exit code 0 says that the run completed.
+    status = outcome.folder.record().status
+    if status != "completed":
+        raise GageError(f"run {outcome.run_id} is recorded as {status}; to go on: {outcome.folder.again}")
     if json:
         print(outcome.summary.model_dump_json(indent=2))
     else:

@@ -25,7 +25,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError, closest
 from gage_eval.foreign import told
-from gage_eval.metrics.guarded import guarded
+from gage_eval.metrics.guarded import guarded, no_unicode
 from gage_eval.registry import Plugin, filters, metrics
 from gage_eval.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, ScoreStatus
 
@@ -357,12 +357,22 @@ def _no_score(found: Any) -> str | None:
     for value in values:
         if not isinstance(value, int | float):
             return f"{type(value).__name__}, not a number or a Score"
+        try:
+            float(value)
+        except OverflowError:
+            return "a number that no float can hold"
     if score.status not in SCORE_STATUSES:
         return f"a Score with the status {score.status!r}, not one of {', '.join(SCORE_STATUSES)}"
     for name in ("extracted", "explanation"):
         text = getattr(score, name)
         if text is not None and not isinstance(text, str):
             return f"a Score whose {name} is {type(text).__name__}, not a text"
+        if text is not None and (why := no_unicode(text)) is not None:
+            return f"a Score whose {name} is {why}"
+    if isinstance(score.value, Mapping):
+        for key in score.value:
+            if (why := no_unicode(str(key))) is not None:
+                return f"a Score with a key that is {why}"
     try:
         canonical_text(score.components)
     except (TypeError, ValueError) as error:

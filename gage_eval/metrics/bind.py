@@ -13,6 +13,7 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
+from gage_eval.foreign import said_by
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
@@ -235,7 +236,7 @@ class BoundMetric:
             except Exception as error:  # noqa: BLE001  # a row that breaks a plug-in must not end the run
                 result = self._broken(error)
             if isinstance(result, float | int):
-                out.add_number(place, pipeline.name, float(result), extracted)
+                out.add_number(place, pipeline.name, result, extracted)
             else:
                 out.add(place, pipeline.name, _as_score(result), extracted)
 
@@ -283,7 +284,7 @@ class BoundMetric:
             explanation = str(error).rstrip(".")[:_LONGEST_REASON]
             self.warn(type(error.__cause__).__name__, f"{explanation}; such rows are unscored")
         else:
-            explanation = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+            explanation = f"{type(error).__name__}: {said_by(error)}"[:_LONGEST_REASON]
             self.warn(type(error).__name__, f"raised {explanation}; such rows are unscored")
         return Score.unscored(explanation, reason="metric_failed")
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gage_eval.errors import GageError
-from gage_eval.foreign import failure
+from gage_eval.errors import visible
+from gage_eval.foreign import failure, is_ours
+from gage_eval.interrupts import raise_if_received
 
 
 class RowFailed(Exception):
@@ -23,11 +24,14 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
     def call(*args: Any, **params: Any) -> Any:
         try:
             found = function(*args, **params)
-        except (GageError, KeyboardInterrupt):
-            raise
+            # What it gave may be an object of its own, whose methods are its code as well.
+            why = wrong(found)
         except BaseException as error:
+            if is_ours(error):
+                raise
             raise RowFailed(failure(what, error)) from error
-        if (why := wrong(found)) is not None:
+        raise_if_received()
+        if why is not None:
             raise RowFailed(f"{what} gave {why}.")
         return found
 
@@ -36,7 +40,18 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
 
 def no_text(found: Any) -> str | None:
     """What is wrong with what a filter of texts gives."""
-    return None if found is None or isinstance(found, str) else f"{type(found).__name__}, not a text or None"
+    if found is None:
+        return None
+    return no_unicode(found) if isinstance(found, str) else f"{type(found).__name__}, not a text or None"
+
+
+def no_unicode(text: str) -> str | None:
+    """What is wrong with a text that no table can hold; None for all others."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"a text that is not Unicode ({visible(text[error.start : error.end])} at character {error.start + 1:,})"
+    return None
 
 
 def no_texts(found: Any) -> str | None:
@@ -44,6 +59,8 @@ def no_texts(found: Any) -> str | None:
     if not isinstance(found, Mapping):
         return f"{type(found).__name__}, not a mapping of places to texts"
     for place, text in found.items():
-        if type(place) is not int or no_text(text) is not None:
+        if type(place) is not int or not isinstance(text, str | None):
             return f"{{{place!r}: {type(text).__name__}}}, not places with texts"
+        if (why := no_text(text)) is not None:
+            return why
     return None

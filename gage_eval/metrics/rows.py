@@ -162,10 +162,10 @@ class ScoreRows:
     def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
         """A plain number for the response at ``place``; one that is not finite, or beyond 1e305, is unscored."""
         if not _usable(value):
-            self.add(place, name, Score.unscored(f"the metric gave {value}", reason="metric_failed"), None)
+            self.add(place, name, Score.unscored(f"the metric gave {_shown(value)}", reason="metric_failed"), None)
             return
         self._keys.append(self._value_keys[0])
-        self._items.append(value)
+        self._items.append(float(value))
         self._row(place, name, "scored", extracted)
 
     def add(self, place: int, name: str | None, score: Score, extracted: str | None) -> None:
@@ -176,10 +176,10 @@ class ScoreRows:
             bad = next((key for key, value in values.items() if not _usable(value)), None)
             if bad is None:
                 self._keys.extend(values)
-                self._items.extend(values.values())
+                self._items.extend(map(float, values.values()))
             else:
                 status, reason = "unscored", "metric_failed"
-                explanation = f"the metric gave {values[bad]} for {bad}"
+                explanation = f"the metric gave {_shown(values[bad])} for {bad}"
         components = None if score.components is None else canonical.canonical_text(score.components)
         self._row(place, name, status, score.extracted or extracted, reason, explanation, components)
 
@@ -226,9 +226,9 @@ class ScoreRows:
 
     def _values(self, score: Score) -> dict[str, float]:
         if isinstance(score.value, Mapping):
-            return {self._renamed.get(key, str(key)): float(value) for key, value in score.value.items()}
+            return {self._renamed.get(key, str(key)): value for key, value in score.value.items()}
         keys = self._value_keys if score.status == "unparsed" else self._value_keys[:1]
-        return dict.fromkeys(keys, float(score.value))
+        return dict.fromkeys(keys, score.value)
 
     def _row(
         self,
@@ -252,6 +252,11 @@ class ScoreRows:
 
 def _usable(value: float) -> bool:
     return -_LARGEST <= value <= _LARGEST
+
+
+def _shown(value: float) -> str:
+    """A number that is not usable. Python writes no integer of many digits."""
+    return f"a number beyond {_LARGEST:g}" if isinstance(value, int) else str(value)
 
 
 def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:

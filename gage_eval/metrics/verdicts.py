@@ -6,7 +6,7 @@
 A parser takes the text and keyword-only parameters, and returns None where it finds no verdict.
 """
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from gage_eval import registry
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError
+from gage_eval.metrics.guarded import no_unicode
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_PARSER = "default"
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,15 @@ class VerdictParser(PluginCall):
         if not isinstance(found, Verdict):
             return f"{type(found).__name__}, not a Verdict or None"
         score: Any = found.score
-        if score is not None and not (isinstance(score, int | float) and math.isfinite(score)):
-            return f"a Verdict whose score is {score!r}, not a finite number"
+        if score is not None and not isinstance(score, int | float):
+            return f"a Verdict whose score is {type(score).__name__}, not a number"
+        if score is not None and not -_LARGEST <= score <= _LARGEST:
+            return "a Verdict whose score is not a finite number"
         answer: Any = found.answer
         if answer is not None and not isinstance(answer, str):
             return f"a Verdict whose answer is {type(answer).__name__}, not a text"
+        if answer is not None and (why := no_unicode(answer)) is not None:
+            return f"a Verdict whose answer is {why}"
         try:
             canonical_text(dict(found.fields))
         except (TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ from gage_eval import __version__
 from gage_eval.client.budget import Budget
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
+from gage_eval.foreign import failure
 from gage_eval.observability.events import EventLog, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.processes import born
@@ -189,15 +190,23 @@ class RunSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        ended: BaseException | None = error
+        if isinstance(error, SystemExit | GeneratorExit):
+            # Somebody's code would end this process, and with it the run, as if all were well.
+            ended = GageError(
+                f"{failure('a plug-in or a library', error)} What was computed is kept; to go on: {self.folder.again}"
+            )
         try:
-            if error is not None:
-                self._fail(error)
+            if ended is not None:
+                self._fail(ended)
         finally:
             try:
                 self.runtime.close()
             finally:
                 self.recorder.close()
                 self.folder.close()
+        if ended is not error and ended is not None:
+            raise ended from error
 
 
 def process_record() -> ProcessRecord:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gage_eval.errors import InputError
-from gage_eval.foreign import PluginError, told
+from gage_eval.foreign import PluginError, is_ours, said_by, told
+from gage_eval.interrupts import raise_if_received
 from gage_eval.registry import Plugin
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import ROLES
@@ -36,20 +37,25 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
     def guarded(record: dict[str, Any]) -> dict[str, Any]:
         try:
             sample = to_sample(copy.deepcopy(record))
-        except (RecordRejected, KeyboardInterrupt):
+            made = dict(sample) if isinstance(sample, Mapping) else None
+        except RecordRejected:
             raise
         except BaseException as error:
+            # What it refuses by an error of ours is this record, too.
+            if is_ours(error) and not isinstance(error, InputError):
+                raise
             raise RecordRejected(reason_of(plugin.place, error)) from error
-        if not isinstance(sample, Mapping):
+        raise_if_received()
+        if made is None:
             raise RecordRejected(f"preprocessor {plugin.place} gave {kind_of(sample)}, not a sample.")
-        return dict(sample)
+        return made
 
     return guarded
 
 
 def reason_of(name: str, error: BaseException) -> str:
     """Why foreign code could not do with a record, on one line."""
-    told = " ".join(str(error).split())[:200]
+    told = said_by(error, 200)
     return f"{name} failed with {type(error).__name__}{f': {told}' if told else ''}."
 
 

@@ -10,6 +10,7 @@ so that it can be computed again from the stored scores, without any text.
 """
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError, closest, visible
 from gage_eval.foreign import PluginError, told
 from gage_eval.registry import Plugin, aggregations
 from gage_eval.stats import (
@@ -36,6 +37,7 @@ from gage_eval.stats import (
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 F = TypeVar("F", bound=Callable[..., Any])
+_LARGEST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,21 +178,37 @@ class Aggregation:
         what = f"{self.plugin.place}()"
         with told(what):
             found = self.plugin.obj(rows, **self.arguments)
-        numbers = {"": found} if isinstance(found, Aggregate) else found
-        if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):
-            raise PluginError(f"{what} gave {type(found).__name__}, not an Aggregate or a mapping of them.")
-        for number in numbers.values():
-            if (why := _no_number(number)) is not None:
-                raise PluginError(f"{what} gave an Aggregate whose {why}.")
-        return {str(suffix): number for suffix, number in numbers.items()}
+            numbers = {"": found} if isinstance(found, Aggregate) else found
+            if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):
+                raise PluginError(f"{what} gave {type(found).__name__}, not an Aggregate or a mapping of them.")
+            for suffix, number in numbers.items():
+                if (why := _no_number(number)) is not None:
+                    raise PluginError(f"{what} gave an Aggregate whose {why}.")
+                if not _is_text(suffix):
+                    raise PluginError(f"{what} gave an Aggregate under {suffix!a}, not a text.")
+        return dict(numbers)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and visible(value) == value
 
 
 def _no_number(found: Aggregate) -> str | None:
     """Which part of an aggregate is no number; None when all are."""
     for name in ("value", "stderr", "low", "high", "samples"):
         value = getattr(found, name)
-        if value is not None and not isinstance(value, int | float):
+        if value is None:
+            continue
+        if not isinstance(value, int | float):
             return f"{name} is {type(value).__name__}, not a number"
+        if not -_LARGEST <= value <= _LARGEST:
+            return f"{name} is not a finite number"
+    if found.samples is not None and not (type(found.samples) is int and 0 <= found.samples < 2**63):
+        return "samples is not a count"
+    if found.interval is not None and (
+        not isinstance(found.interval, str) or visible(found.interval) != found.interval
+    ):
+        return "interval is not a text"
     return None
 
 
