@@ -1,0 +1,248 @@
+"""A value that nothing can hold costs its own row, or is one sentence; the other rows go on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from bad_input.hostile_server import hostile_server
+from support.command import Command
+from support.runs import stage_outputs
+
+from gage_eval.store import Store
+
+HELPERS = """
+import asyncio
+from gage_eval.metrics import Score, Verdict
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise SystemExit(0)
+
+
+class Own(float):
+    def __float__(self):
+        raise SystemExit(0)
+
+
+def throw(error):
+    raise error
+
+
+def nested(depth):
+    found = []
+    for _ in range(depth):
+        found = [found]
+    return found
+"""
+
+# What code may raise, or give where nothing like it can be used.
+RAISED = {
+    "system exit": "throw(SystemExit(0))",
+    "generator exit": "throw(GeneratorExit())",
+    "cancelled": "throw(asyncio.CancelledError())",
+    "of its own": "throw(type('Stop', (BaseException,), {})())",
+    "stop iteration": "throw(StopIteration())",
+    "recursion": "throw(RecursionError())",
+    "surrogate in its text": "throw(ValueError('\\ud800'))",
+    "exits when it is shown": "throw(Mute())",
+    "an object": "object()",
+    "nested": "nested(1000)",
+}
+SCORES = {
+    **RAISED,
+    "nothing": "None",
+    "not a number": "float('nan')",
+    "too large": "10**400",
+    "too small": "-(10**5000)",
+    "too large in a score": "Score(10**400)",
+    "too large in a mapping": "{'score': 10**400}",
+    "a float of its own": "Own(1.0)",
+    "surrogate in an explanation": "Score(1.0, explanation='\\ud800')",
+    "surrogate in what was read": "Score(1.0, extracted='\\ud800')",
+    "surrogate in a key": "{'\\ud800': 1.0}",
+    "nested components": "Score(1.0, components=nested(1000))",
+}
+TEXTS = {**RAISED, "a number": "10**400", "a surrogate": "'\\ud800'"}
+VERDICTS = {
+    **RAISED,
+    "too large": "Verdict(score=10**400)",
+    "a surrogate": "Verdict(answer='\\ud800')",
+    "nested fields": "Verdict(score=1.0, fields={'a': nested(1000)})",
+    "a surrogate in a field": "Verdict(score=1.0, fields={'\\ud800': 1})",
+}
+
+
+def write(folder: Path, names: list[str], code: str = "", **changes: Any) -> None:
+    """A config of one question for each name, and one more whose name is ``good``."""
+    rows = [{"id": name, "question": f"<{name}>", "answer": name} for name in [*names, "good"]]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "own.py").write_text(HELPERS + code)
+    config = {
+        "datasets": [{"dataset_id": "rows", "params": {"path": "rows.jsonl"}}],
+        "backends": [{"backend_id": "model", "type": "dummy", "config": {"mode": "echo"}}],
+        "metrics": ["exact_match"],
+        "tasks": [{"task_id": "all", "dataset_id": "rows", "max_unscored_share": 0.999, "max_error_share": 0.999}],
+        **changes,
+    }
+    (folder / "all.yaml").write_text(yaml.safe_dump(config))
+
+
+def cases(values: dict[str, str]) -> str:
+    """Code that gives each value by its name."""
+    return "CASES = {\n" + "".join(f"    {name!r}: lambda: {value},\n" for name, value in values.items()) + "}\n"
+
+
+def table(folder: Path, stage: str, name: str) -> list[dict[str, Any]]:
+    """Rows of an output of the run ``first``."""
+    outputs = stage_outputs(folder, "first")[f"all/{stage}"]
+    rows: list[dict[str, Any]] = Store.open(str(folder / ".gage")).artifact(outputs[name]).table().to_pylist()
+    return rows
+
+
+def scores(folder: Path) -> dict[str, dict[str, Any]]:
+    """Score rows of the only metric by sample."""
+    (metrics,) = {row["scores"] for row in table(folder, "auto_eval", "metrics")}
+    rows = Store.open(str(folder / ".gage")).artifact(metrics).table().to_pylist()
+    return {row["sample_id"]: row for row in rows}
+
+
+def run(gage: Command) -> None:
+    ended = gage("run", "all.yaml", "--run-id", "first")
+    assert ended.code == 0, ended.err
+    ended.err.encode()
+    assert "Traceback" not in ended.err
+
+
+def test_what_a_metric_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command) -> None:
+    code = cases(SCORES) + "def own(prediction: str, reference: str):\n    return CASES.get(reference, lambda: 1.0)()\n"
+    write(tmp_path, list(SCORES), code, metrics=["own.py:own"])
+    run(gage)
+    found = scores(tmp_path)
+    assert found.pop("good")["status"] == "scored"
+    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(SCORES, "metric_failed")
+
+
+def test_what_a_filter_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command) -> None:
+    code = cases(TEXTS) + "def own(text: str):\n    return CASES.get(text.strip('<>'), lambda: text)()\n"
+    write(tmp_path, list(TEXTS), code, metrics=[{"implementation": "exact_match", "filters": ["own.py:own"]}])
+    run(gage)
+    found = scores(tmp_path)
+    assert found.pop("good")["status"] == "scored"
+    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(TEXTS, "metric_failed")
+
+
+def test_what_a_verdict_parser_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command) -> None:
+    code = cases(VERDICTS) + (
+        "def own(text: str):\n    return CASES.get(text.strip('<>'), lambda: Verdict(score=1.0))()\n"
+    )
+    roles = [
+        {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model"},
+        {
+            "adapter_id": "judge",
+            "role_type": "judge_model",
+            "backend_id": "model",
+            "prompt_id": "as_it_is",
+            "verdict_parser": "own.py:own",
+        },
+    ]
+    prompts = [{"prompt_id": "as_it_is", "template": "{{ model_answer }}"}]
+    write(tmp_path, list(VERDICTS), code, metrics=["judge_threshold"], role_adapters=roles, prompts=prompts)
+    run(gage)
+    found = {row["sample_id"]: row for row in table(tmp_path, "judge", "judgments")}
+    assert found.pop("good")["status"] == "ok"
+    assert {name: row["reason"] for name, row in found.items()} == dict.fromkeys(VERDICTS, "parser_failed")
+
+
+def test_what_a_preprocessor_gives_or_raises_costs_its_record(tmp_path: Path, gage: Command) -> None:
+    code = cases(TEXTS) + (
+        "def own():\n    def to_sample(record):\n"
+        "        return CASES.get(record['id'], lambda: {**record, 'label': '1'})()\n    return to_sample\n"
+    )
+    params = {"path": "rows.jsonl", "preprocess": "own.py:own", "on_reject": "skip"}
+    write(tmp_path, list(TEXTS), code, datasets=[{"dataset_id": "rows", "params": params}])
+    found = gage("run", "all.yaml", "--run-id", "first")
+    assert "Traceback" not in found.err
+    rejects = {row["record"]: row["reason"] for row in table(tmp_path, "standardize", "rejects")}
+    assert {json.loads(record)["id"] for record in rejects} >= set(TEXTS)
+
+
+@pytest.mark.parametrize("value", RAISED)
+@pytest.mark.parametrize("method", ["prepare", "parse"])
+def test_what_a_hook_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, method: str, value: str) -> None:
+    code = f"class Own:\n    def {method}(self, *_):\n        return {RAISED[value]}\n"
+    role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
+    write(tmp_path, [], code, role_adapters=[role])
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert ended.sentence.startswith(f"own.py:Own.{method}()")
+    assert len(ended.sentence.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "Response('ok', answer='\\ud800')",
+        "Response('ok', answer=object())",
+        "Response('ok', answer='', tool_calls=nested(1000))",
+        "Response([], answer='')",
+        "Request('chat', messages=[{'role': 'user', 'content': '\\ud800'}])",
+        "Request('chat', messages=[{'role': 'user', 'content': nested(1000)}])",
+        "Request('chat', messages=object())",
+        "Request('chat', messages=[object()])",
+        "Request('chat', messages=[], params=object())",
+        "Request(3, messages=[])",
+    ],
+)
+def test_a_request_or_response_of_a_hook_that_nothing_can_hold_is_one_sentence(
+    tmp_path: Path, gage: Command, given: str
+) -> None:
+    method = "parse" if given.startswith("Response") else "prepare"
+    code = f"from gage_eval.client.types import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
+    role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
+    write(tmp_path, [], f"{code}        return {given}\n", role_adapters=[role])
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert ended.sentence.startswith(f"own.py:Own.{method}()")
+
+
+@pytest.mark.parametrize(
+    "given", ["Aggregate(10**400)", "Aggregate(1.0, samples=1.5)", "{'\\ud800': Aggregate(1.0)}", *RAISED.values()]
+)
+def test_what_an_aggregation_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, given: str) -> None:
+    code = f"from gage_eval.metrics.aggregations.base import Aggregate\ndef own(rows):\n    return {given}\n"
+    write(tmp_path, [], code, metrics=[{"implementation": "exact_match", "aggregation": "own.py:own"}])
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert ended.sentence.startswith("own.py:own() ")
+
+
+def test_a_reply_that_nothing_can_hold_is_the_error_of_its_row(tmp_path: Path, gage: Command) -> None:
+    nested = b"[" * 1000 + b"]" * 1000
+    large = b"123456789012345678901234567890"
+
+    def reply(message: bytes = b'"content":""', more: bytes = b"") -> bytes:
+        return b'{"choices":[{"message":{%s},"finish_reason":"stop"%s}]}' % (message, more)
+
+    errors = {
+        "tool calls nested": reply(b'"content":null,"tool_calls":' + nested),
+        "tool calls with large and no numbers": reply(b'"content":null,"tool_calls":[NaN,%s]' % large),
+        "log probabilities nested": reply(more=b',"logprobs":' + nested),
+        "log probabilities with large and no numbers": reply(more=b',"logprobs":[NaN,%s]' % large),
+    }
+    held = {
+        "surrogate": reply(b'"content":"\\ud800"'),
+        "surrogate in a key": reply(b'"content":"","tool_calls":[{"\\ud800":1}]'),
+        "large number": reply(more=b',"logprobs":[%s]' % large),
+    }
+    with hostile_server({**errors, **held}) as url:
+        config = {"base_url": url, "model": "m", "max_attempts": 2}
+        write(tmp_path, [*errors, *held], backends=[{"backend_id": "m", "type": "openai_http", "config": config}])
+        run(gage)
+    found = {row["sample_id"]: row for row in table(tmp_path, "infer", "responses")}
+    assert found.pop("good")["answer"] == "good"
+    assert found.pop("surrogate")["answer"] == "\ufffd"
+    expected = {**dict.fromkeys(errors, "malformed"), "surrogate in a key": None, "large number": None}
+    assert {name: row["error_kind"] for name, row in found.items()} == expected
