@@ -1,8 +1,9 @@
 """Whether what a config brings together fits: adapters and their backends, prompts, examples, folders."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.canonical import canonical_text
@@ -12,6 +13,7 @@ from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.foreign import without_folders
+from gage_eval.metrics import BoundMetric
 
 # What role_adapters[].capabilities may say → the capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {
@@ -25,13 +27,22 @@ _CAPABILITIES: Mapping[str, str] = {
     "function_calling": "tools",
 }
 
+# What a response to a likelihood request does not have.
+_ANSWERS = frozenset({"answer", "parsed", "tool_calls", "reasoning"})
 
-def check_fit(config: PipelineConfig, resolved: Resolved, context: BackendContext) -> Iterator[ConfigProblem]:
+
+def check_fit(
+    config: PipelineConfig,
+    resolved: Resolved,
+    metrics: Mapping[str, Sequence[BoundMetric]],
+    context: BackendContext,
+) -> Iterator[ConfigProblem]:
     """What does not fit.
 
     Args:
         config: a valid config.
         resolved: its cross-references, as far as they lead somewhere.
+        metrics: the metrics of each task, by the task's id.
         context: what backends are built with; its folder is what relative paths of the config start from.
     """
     base_dir = context.base_dir
@@ -48,7 +59,8 @@ def check_fit(config: PipelineConfig, resolved: Resolved, context: BackendContex
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path)
     for at, task in resolved.tasks.items():
-        yield from _mode(("tasks", at, "mode"), task, context)
+        unanswerable = list(_mode(("tasks", at, "mode"), task, context))
+        yield from unanswerable or _metrics(("tasks", at), task, metrics.get(task.task.task_id, ()))
         number = next(place for place, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
@@ -99,6 +111,46 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
             f"backend '{backend.backend_id}' ({without_folders(backend.type)}) answers no {mode} requests. "
             f"It can: {can}.",
         )
+
+
+def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:
+    """Metrics that would score no row: of verdicts without a judge, or of what the task's requests do not bring."""
+    for metric in metrics:
+        required = [
+            path
+            for path, field in zip(metric.field_paths, metric.definition.fields, strict=True)
+            if field.required and metric.default is None
+        ]
+        name, mode = f"metric '{metric.metric_id}'", task.task.mode
+        if task.judge is None and any(path.input.name == "judgments" for path in required):
+            yield ConfigProblem(
+                loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
+            )
+        if not _answers_as_ours(task):
+            continue
+        asks_likelihoods = mode in ("likelihood", "chat_likelihood")
+        if metric.definition.plugin.info.get("of_likelihoods") and not asks_likelihoods:
+            read = next((path.text for path in required if path.text == "model_output.logprobs"), None)
+            if read is not None:
+                yield ConfigProblem(
+                    loc,
+                    f"{name} compares log-likelihoods, which {mode} requests do not bring. Set mode: likelihood, or "
+                    "use a metric that reads the answer.",
+                )
+        elif asks_likelihoods and any(path.root == "model_output" and path.parts[0] in _ANSWERS for path in required):
+            yield ConfigProblem(
+                loc,
+                f"{name} reads the answer's text, and {mode} requests bring none. Use a metric of log-likelihoods, as "
+                "acc, or set mode: chat.",
+            )
+
+
+def _answers_as_ours(task: ResolvedTask) -> bool:
+    """Whether the responses are those of a backend of ours; what other code answers is not known."""
+    dut = task.dut
+    plugin = registry.backends.loaded(dut.backend.type)
+    ours = plugin is not None and plugin.is_builtin and plugin.name != "custom_script"
+    return ours and dut.adapter.class_path is None
 
 
 def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:

@@ -189,7 +189,7 @@ def resolve_document(
     document.warnings += warnings
     metrics = bind_metrics(config, resolved.tasks)
     document.add(metrics.found)
-    document.add(check_fit(config, resolved, context))
+    document.add(check_fit(config, resolved, metrics.by_task, context))
     return resolved, metrics
 
 

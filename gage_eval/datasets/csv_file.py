@@ -49,6 +49,11 @@ class CsvLoader:
         if csv.field_size_limit() < MAX_BYTES:
             csv.field_size_limit(MAX_BYTES)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and how they are read."""
         return {

@@ -31,6 +31,11 @@ class JsonLoader:
         self._source = Source.of(params, base_dir, "json", _PARAMS)
         self._records_path = text_param(params, "records_path", "json") or ""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes in the order they are read, and where the records are in it."""
         return {**self._source.identity(), "records_path": self._records_path}

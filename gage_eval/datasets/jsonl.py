@@ -47,6 +47,11 @@ class JsonlLoader:
         self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
         self._labels_field = text_param(params, "labels_field", "jsonl") or "label"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""
         out = self._source.identity()

@@ -38,6 +38,11 @@ class ParquetLoader:
             raise InputError(f"loader parquet: columns is a list of names, not {columns!r}.")
         self._columns: list[str] | None = columns
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and which columns are read."""
         return {**self._source.identity(), "columns": self._columns}

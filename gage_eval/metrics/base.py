@@ -110,6 +110,7 @@ def metric(
     normalized: bool = False,
     chosen_by: str | None = None,
     binary: bool | Sequence[str] = False,
+    of_likelihoods: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
 
@@ -128,6 +129,7 @@ def metric(
         chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
             without braces: ``hit@k`` for ``hit@{k}``.
         binary: its numbers are always 0 or 1, or those of these keys are: their mean has Wilson's interval.
+        of_likelihoods: it compares log-likelihoods of candidates, which only tasks that ask for likelihoods have.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
     return metrics.register(
@@ -140,6 +142,7 @@ def metric(
         libraries=tuple(libraries),
         normalized=normalized,
         chosen_by=chosen_by,
+        of_likelihoods=of_likelihoods,
         binary=() if binary is False else values if binary is True else tuple(binary),
     )
 

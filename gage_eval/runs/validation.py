@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gage_eval.config import LoadedConfig
 from gage_eval.config.consent import Examined, examine
 from gage_eval.config.document import Origin
 from gage_eval.config.load import read_config
@@ -14,6 +13,7 @@ from gage_eval.config.templates import suite_path
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan
+from gage_eval.runs.first_rows import lacking_fields
 from gage_eval.runs.options import SUITE_PREFIX, RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.settings import load_settings
@@ -49,7 +49,7 @@ def validated(options: RunOptions) -> Validation:
     """
     asked = planned(options)
     loaded, plan = asked.loaded, asked.plan
-    if problems := _not_there(plan):
+    if problems := _not_there(plan) or [one for task in plan.tasks for one in lacking_fields(task)]:
         raise ConfigError(loaded.source, problems)
     names: dict[str, list[str]] = {
         "tasks": [task.task_id for task in plan.tasks],
@@ -58,7 +58,7 @@ def validated(options: RunOptions) -> Validation:
         "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
         "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
     }
-    return Validation(plan.name, loaded.source, loaded.digest, _warnings(loaded, plan), names, loaded.origins)
+    return Validation(plan.name, loaded.source, loaded.digest, list(loaded.warnings), names, loaded.origins)
 
 
 def examined(options: RunOptions) -> Examined:
@@ -96,15 +96,3 @@ def _not_there(plan: Plan) -> list[Problem]:
             except InputError as error:
                 problems.append(Problem(place, str(error)))
     return list(dict.fromkeys(problems))
-
-
-def _warnings(loaded: LoadedConfig, plan: Plan) -> list[str]:
-    warnings = list(loaded.warnings)
-    for task in plan.tasks:
-        judged = [metric.metric_id for metric in task.auto_eval.metrics if "judgments" in metric.inputs]
-        if task.judge.generate is None and judged:
-            named = ", ".join(judged)
-            warnings.append(
-                f"task '{task.task_id}' has no judge, but {named} reads its verdicts; no row will be scored."
-            )
-    return warnings

@@ -42,10 +42,10 @@ class TestValidate:
         assert gage("validate", "suite:demo").code == 0
         assert "Did you mean 'demo'?" in gage("validate", "suite:dem").err
 
-    def test_a_metric_that_waits_for_a_judge_nobody_configured_is_noted(self, gage: Gage) -> None:
+    def test_a_metric_that_waits_for_a_judge_nobody_configured_is_refused(self, gage: Gage) -> None:
         said = gage("validate", "mine.yaml", "--set", "metrics=[{text_length: {target_field: judge_output.answer}}]")
-        assert said.code == 0
-        assert "has no judge" in said.out
+        assert said.code == 2
+        assert "the task has no judge" in said.err
 
     def test_json_says_where_each_value_came_from(self, gage: Gage) -> None:
         for more in ([], ["--no-plugins"]):

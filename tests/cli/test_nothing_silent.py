@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import orjson
+import pandas as pd
 import pytest
 
 import gage_eval
@@ -73,3 +74,72 @@ def test_a_metric_of_gage_score_takes_filters(gage: Gage) -> None:
     assert (found["metric_id"], found["filter"]) == ("exact_match", "first")
     plain = gage("score", "first", "--metric", "exact_match(filters='strip_thinking')", "--json").json["metrics"]
     assert plain[0]["filter"] == "strip_thinking"
+
+
+def config_problems(gage: Gage, workspace: Path, metric: dict[str, object] | str, **task: object) -> str:
+    tasks = [{"task_id": "sums", "dataset_id": "sums", **task}]
+    write_config(workspace, metrics=[metric], tasks=tasks)
+    said = gage("validate", "mine.yaml")
+    assert said.code in (0, 2)
+    assert (said.code == 2) == bool(said.err)
+    return " ".join(said.err.split())
+
+
+def test_validate_names_a_field_that_no_sample_has(gage: Gage, workspace: Path) -> None:
+    lacking = {"metric_id": "exact_match", "params": {"label_field": "sample.lable"}}
+    said = config_problems(gage, workspace, lacking)
+    assert "task 'sums': metric 'exact_match': label_field is sample.lable, which none of the first 6 samples" in said
+    assert "Did you mean 'label'?" in said
+    assert config_problems(gage, workspace, {**lacking, "on_missing_field": "ignore"}) == ""
+    assert (
+        config_problems(gage, workspace, {"metric_id": "exact_match", "params": {**lacking["params"], "default": 0}})
+        == ""
+    )
+    assert "a slice is data_tag.topic, which none" in (
+        config_problems(gage, workspace, {"metric_id": "exact_match", "slices": ["data_tag.topic"]})
+    )
+    assert "cluster_field is metadata.passage, which none" in (
+        config_problems(gage, workspace, {"metric_id": "exact_match", "cluster_field": "metadata.passage"})
+    )
+    assert config_problems(gage, workspace, "exact_match") == ""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "parquet"])
+def test_validate_reads_the_first_rows_of_every_kind_of_local_file(gage: Gage, workspace: Path, suffix: str) -> None:
+    frame = pd.DataFrame([{"question": f"{i}?", "answer": str(i)} for i in range(300)])
+    file = workspace / f"rows.{suffix}"
+    write = {"csv": frame.to_csv, "parquet": frame.to_parquet}.get(suffix)
+    if write is None:
+        frame.to_json(file, orient="records")
+    else:
+        write(file, index=False)
+    dataset = {"dataset_id": "sums", "params": {"path": file.name}}
+    metric = {"metric_id": "exact_match", "params": {"label_field": "metadata.gold"}}
+    write_config(workspace, datasets=[dataset], metrics=[metric])
+    assert "none of the first 200 samples of dataset 'sums' has" in " ".join(gage("validate", "mine.yaml").err.split())
+
+
+def test_validate_knows_what_requests_of_a_mode_bring(gage: Gage, workspace: Path) -> None:
+    assert "metric 'acc' compares log-likelihoods, which chat requests do not bring. Set mode: likelihood" in (
+        config_problems(gage, workspace, "acc")
+    )
+    said = config_problems(gage, workspace, "judge_threshold")
+    assert "metric 'judge_threshold' reads a judge's verdicts, and the task has no judge" in said
+
+
+def test_a_metric_without_its_mode_is_refused_before_anything_is_asked(gage: Gage, workspace: Path) -> None:
+    write_config(workspace, metrics=["acc"])
+    ended = gage("run", "mine.yaml", "--inline")
+    assert ended.code == 2
+    assert "Set mode: likelihood" in ended.err
+
+
+def test_a_label_field_that_exists_nowhere_fails_the_run_and_the_scores_stay(gage: Gage, workspace: Path) -> None:
+    write_config(workspace, metrics=[{"metric_id": "exact_match", "params": {"label_field": "metadata.gold"}}])
+    ended = gage("run", "mine.yaml", "--inline", "--run-id", "lost")
+    assert ended.code == 1
+    assert "metric exact_match scored none of the 6 answers of task 'sums'" in ended.err
+    assert "point the metric at a field that the samples have" in ended.err
+    assert gage("resume", "lost", "--inline").code == 1, "nothing is different"
+    write_config(workspace)
+    assert gage("run", "mine.yaml", "--inline", "--json").json["run"]["sent"] == 0

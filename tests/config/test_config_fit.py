@@ -121,7 +121,7 @@ def test_what_a_backend_can_do_may_follow_from_its_config(small: Small, refusal:
     def text(**more: Any) -> str:
         config = {"base_url": "http://127.0.0.1:9/v1", "model": "m", **more}
         backend = {"backend_id": "local", "type": "openai_http", "config": config}
-        return small(role_adapters=[adapter], tasks=[task], backends=[backend])
+        return small(role_adapters=[adapter], tasks=[task], backends=[backend], metrics=["acc"])
 
     assert [line.partition(":")[0] for line in refusal(text())] == ["role_adapters[0].capabilities[0]", "tasks[0].mode"]
     assert parse_config(text(echo_logprobs=True), source="mine.yaml", env={}).config.tasks[0].mode == "likelihood"

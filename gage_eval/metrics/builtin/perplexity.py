@@ -49,7 +49,9 @@ def likelihood(
     return Score(values, components=components)
 
 
-@metric("word_perplexity", value="word_perplexity", aggregate="perplexity", version=2, fields=_FIELDS)
+@metric(
+    "word_perplexity", value="word_perplexity", aggregate="perplexity", version=2, fields=_FIELDS, of_likelihoods=True
+)
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ words), words being what white space divides, as in the lm-eval harness.
 
@@ -58,13 +60,15 @@ def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     return _perplexity("word_perplexity", logprobs, len(_SPACE.split(reference)))
 
 
-@metric("byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=2, fields=_FIELDS)
+@metric(
+    "byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=2, fields=_FIELDS, of_likelihoods=True
+)
 def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ UTF-8 bytes) of the texts that were measured (see ``word_perplexity``)."""
     return _perplexity("byte_perplexity", logprobs, _bytes(reference))
 
 
-@metric("bits_per_byte", value="bits_per_byte", aggregate="ratio", version=1, fields=_FIELDS)
+@metric("bits_per_byte", value="bits_per_byte", aggregate="ratio", version=1, fields=_FIELDS, of_likelihoods=True)
 def bits_per_byte(logprobs: JsonValue, reference: str) -> Score:
     """−Σ ll / (Σ UTF-8 bytes · ln 2) of the texts that were measured (see ``word_perplexity``)."""
     size = _bytes(reference)

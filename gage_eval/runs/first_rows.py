@@ -1,0 +1,111 @@
+"""The first rows of a dataset, to tell before a run which fields its metrics will find nowhere.
+
+Only files on this machine and records of the config are read, by code of ours alone, and few of them.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.errors import InputError, Problem, closest
+from gage_eval.field_paths import MISSING
+from gage_eval.field_paths import Path as FieldPath
+from gage_eval.metrics import BoundMetric
+from gage_eval.planning.specs import LoadSpec, TaskPlan
+from gage_eval.sample.record import RecordRejected
+from gage_eval.stages.standardize import to_standard
+from gage_eval.standardize.compose import build
+
+_LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})
+_ROWS = 200
+_SHOWN = 20
+# A JSON document is read as a whole.
+_LONGEST_DOCUMENT = 32 * 1024 * 1024
+
+
+def lacking_fields(task: TaskPlan) -> list[Problem]:
+    """Fields that metrics of a task read and that none of its first samples has; none where that cannot be told."""
+    samples = list(_first_samples(task))
+    if not samples:
+        return []
+    found = []
+    for metric in task.auto_eval.metrics:
+        for path, what in _needed(metric):
+            if all(_value(path, sample) is None for sample in samples):
+                message = (
+                    f"{what} is {path.text}, which none of the first {len(samples):,} samples of dataset "
+                    f"'{task.load.dataset_id}' has.{_fields_beside(path, samples[0])}"
+                )
+                found.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", message))
+    return found
+
+
+def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
+    """The fields of the sample without which rows have no score or no slice, and what they are to the metric."""
+    fields = zip(metric.field_paths, metric.definition.fields, strict=True)
+    if metric.on_missing_field != "ignore" and metric.default is None:
+        for path, field in fields:
+            if field.required and path.root == "sample":
+                yield path, field.spellings[0]
+    by = metric.grouping
+    for one, what in (
+        (by.cluster, "cluster_field"),
+        (by.weight, "weight_field"),
+        *((path, "a slice") for path in by.slices),
+    ):
+        if one is not None and one.root == "sample":
+            yield one, what
+
+
+def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
+    spec = task.standardize
+    plugin = registry.preprocessors.loaded(spec.preprocess)
+    if plugin is None or not plugin.is_builtin or spec.callables or spec.text is not None or not _is_local(task.load):
+        return
+    to_sample = build(plugin, spec.kwargs)
+    try:
+        for _, text in islice(_records(task.load), _ROWS):
+            try:
+                yield to_standard(text, to_sample)[0]
+            except RecordRejected:
+                # The run says what is wrong with it, and whether that matters.
+                continue
+    except InputError:
+        # A file that cannot be read is refused by the run, with its place.
+        return
+
+
+def _is_local(load: LoadSpec) -> bool:
+    if load.loader not in _LOADERS or not registry.loaders.get(load.loader).is_builtin or load.filter is not None:
+        return False
+    files = getattr(load.source, "files", ())
+    if any("://" in file for file in files):
+        return False
+    return load.loader != "json" or all(Path(file).stat().st_size <= _LONGEST_DOCUMENT for file in files)
+
+
+def _records(load: LoadSpec) -> Iterator[tuple[int, str]]:
+    if registry.loaders.get(load.loader).info.get("keeps_media"):
+        # Nothing is kept: a field is there, whatever its bytes are.
+        return iter(load.source.records(lambda *_: f"media://sha256/{'0' * 64}"))
+    return iter(load.source.records())
+
+
+def _value(path: FieldPath, sample: dict[str, Any]) -> Any:
+    found = path.get(sample)
+    return None if found is MISSING else found
+
+
+def _fields_beside(path: FieldPath, sample: dict[str, Any]) -> str:
+    """The fields where the path's last step is looked for, and the one that may be meant."""
+    holder: Any = sample
+    *before, last = path.parts
+    for step in before:
+        holder = holder.get(step) if isinstance(holder, dict) else None
+    if not isinstance(holder, dict):
+        return ""
+    names = [str(name) for name, value in holder.items() if value not in (None, [], {})]
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f" Fields here: {shown or 'none'}.{closest(str(last), names)}"
