@@ -2,7 +2,7 @@
 
 Canonical form: keys sorted by code point, no white space, UTF-8. ``1.0`` and ``1`` are the same number (an
 integral float below 2**53 is written as an integer), ``-0.0`` is ``0``, integers of any size are kept.
-NaN, infinities, lone surrogates and keys that are no strings have no canonical form and raise
+NaN, infinities, lone surrogates and keys that are not strings have no canonical form and raise
 `ValueError`. Duplicate keys of a JSON text are settled where it is parsed: the last one counts, as in
 every common parser.
 """
@@ -28,7 +28,7 @@ def normalise(value: JsonValue) -> JsonValue:
     """The value in canonical form: plain dicts, lists, strings, integers, floats, booleans and None.
 
     Raises:
-        ValueError: NaN, an infinity, a key that is no string, or a type JSON does not know.
+        ValueError: NaN, an infinity, a key that is not a string, or a type JSON does not know.
     """
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None:
@@ -41,7 +41,7 @@ def normalise(value: JsonValue) -> JsonValue:
         out = {}
         for key, item in value.items():
             if not isinstance(key, str):
-                raise ValueError(f"key {key!r} is no string")
+                raise ValueError(f"key {key!r} is not a string")
             out[key] = normalise(item)
         return out
     if kind is list or isinstance(value, list | tuple):

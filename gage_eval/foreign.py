@@ -158,7 +158,7 @@ def version_of(obj: Any, name: str) -> int:
     """The version that a plug-in says it has, 1 when it says none.
 
     Raises:
-        PluginError: it is no whole number.
+        PluginError: it is not a whole number.
     """
     version = getattr(obj, "version", 1)
     if type(version) is not int:

@@ -103,7 +103,7 @@ def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
     The order: PREFECT_API_URL, the local server of this folder (`gage server start`), the active Prefect profile.
 
     Raises:
-        InputError: --inline and --prefect together, --prefect without an API, or an API that is no URL.
+        InputError: --inline and --prefect together, --prefect without an API, or an API that is not a URL.
     """
     if inline and prefect:
         raise InputError("--inline and --prefect exclude each other.")

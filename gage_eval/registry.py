@@ -121,7 +121,7 @@ class Registry(Generic[T]):
 
         Raises:
             ValueError: another object of this kind has that name.
-            PluginError: it is no plug-in of this kind.
+            PluginError: it is not a plug-in of this kind.
         """
 
         def decorate(obj: T) -> T:
@@ -146,7 +146,7 @@ class Registry(Generic[T]):
 
         Raises:
             InputError: there is none, the message lists what is there and the closest name; or its code cannot be
-                loaded, or is no plug-in of this kind.
+                loaded, or is not a plug-in of this kind.
         """
         self._fill()
         if name in self._plugins:

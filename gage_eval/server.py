@@ -30,7 +30,7 @@ class Running:
 
     Attributes:
         pid: its process, the leader of its group.
-        born: start of that process in clock ticks since boot, so that a reused pid is no server of ours.
+        born: start of that process in clock ticks since boot, so that a reused pid is not a server of ours.
         port: where it listens on loopback.
     """
 

@@ -17,7 +17,7 @@ from gage_eval import registry
 # A shell that starts the tests in the background has them ignore Ctrl-C, and with them every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Machines differ: an example that is slow on a busy one is no defect.
+# Machines differ: an example that is slow on a busy one is not a defect.
 settings.register_profile("gage-eval", deadline=None)
 settings.load_profile("gage-eval")
 

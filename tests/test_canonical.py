@@ -27,7 +27,7 @@ def test_equal_numbers_and_orders_of_keys_are_one_text() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {1: 2}, {"a": {2, 3}}, "\ud800"])
 def test_what_has_no_form_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match=r"no JSON form|is no string|has no JSON form"):
+    with pytest.raises(ValueError, match=r"no JSON form|is not a string|has no JSON form"):
         canonical_json(value)
 
 

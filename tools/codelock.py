@@ -100,7 +100,7 @@ def read(file: Path = LOCK) -> dict[str, Entry]:
     """The entries of a lock file; none when there is no file.
 
     Raises:
-        InputError: the file is no lock file.
+        InputError: the file is not a lock file.
     """
     if not file.is_file():
         return {}
@@ -108,7 +108,7 @@ def read(file: Path = LOCK) -> dict[str, Entry]:
         entries = decode(file.read_bytes()).items()
         return {name: Entry(int(entry["version"]), str(entry["sha256"])) for name, entry in entries}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(f"{file.name} is no lock file ({error}). Restore it from version control.") from error
+        raise InputError(f"{file.name} is not a lock file ({error}). Restore it from version control.") from error
 
 
 def differences(locked: Mapping[str, Entry], code: Mapping[str, Entry]) -> list[str]:
@@ -145,7 +145,7 @@ def updated(
         same_results: entries whose edits change no result; empty: all of them; None: there are none.
 
     Raises:
-        InputError: code changed under an unchanged version, a version went back, or a name is no entry.
+        InputError: code changed under an unchanged version, a version went back, or a name is not an entry.
     """
     for name in same_results or ():
         if name not in code:

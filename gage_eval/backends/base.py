@@ -61,7 +61,7 @@ class BackendContext:
         else:
             value = self.secrets(name)
         if not value.isascii() or not value.isprintable() or " " in value:
-            raise InputError(f"the value of {reference} holds blanks or control characters and is no API key.")
+            raise InputError(f"the value of {reference} holds blanks or control characters and is not an API key.")
         return value
 
 
@@ -94,7 +94,7 @@ class BackendConfig(BaseModel):
     def _no_secrets_in_undeclared_keys(self) -> "BackendConfig":
         for name in self.model_extra or {}:
             if _SECRET_NAME.search(name):
-                raise ValueError(f"'{name}' is no field of this backend and may hold a secret; use api_key: env:NAME")
+                raise ValueError(f"'{name}' is not a field and may hold a secret; use api_key: env:NAME")
         return self
 
     @property

@@ -35,7 +35,7 @@ def config_model(type_: str) -> type[BackendConfig]:
     plugin = registry.backends.get(type_)
     model = plugin.info.get("config", BackendConfig)
     if not (isinstance(model, type) and issubclass(model, BackendConfig)):
-        raise PluginError(f"backend {plugin.place}: config={model!r} is no subclass of BackendConfig.")
+        raise PluginError(f"backend {plugin.place}: config={model!r} is not a subclass of BackendConfig.")
     return model
 
 

@@ -106,7 +106,7 @@ def checkpoint_identity(
         if file.is_file() and file.suffix not in _ASIDE and not file.relative_to(path).parts[0].startswith(".")
     ]
     if not any(file.name in {"config.json", "params.json", "adapter_config.json"} for file in files):
-        raise InputError(f"{place}: '{model_path}' holds no config.json, so it is no model's folder.")
+        raise InputError(f"{place}: '{model_path}' holds no config.json, so it is not a model folder.")
     return [
         {"name": file.relative_to(path).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file, env)}
         for file in files

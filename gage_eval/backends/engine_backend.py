@@ -70,7 +70,7 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
 
 
 def holds_images(messages: list[dict[str, Any]]) -> bool:
-    """Whether any part of the messages is no text."""
+    """Whether any part of the messages is not text."""
     return any(
         part.get("type") != "text"
         for message in messages

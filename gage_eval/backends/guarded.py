@@ -134,7 +134,7 @@ def check_response(what: str, found: Any) -> None:
     except (TypeError, ValueError) as error:
         raise PluginError(f"{what} gave a Response that cannot be stored: {error}.") from error
     if type(found.attempts) is not int or not isinstance(found.errors, list):
-        raise PluginError(f"{what} gave a Response whose attempts are no count, or whose errors are no list.")
+        raise PluginError(f"{what} gave a Response whose attempts are not a count, or whose errors are not a list.")
 
 
 def _type(value: Any) -> str:

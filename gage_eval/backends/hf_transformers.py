@@ -35,7 +35,7 @@ class TransformersConfig(CheckpointConfig):
     @classmethod
     def _is_device(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[a-z]+(:\d+)?", value):
-            raise ValueError(f"'{value}' is no device: cpu, cuda or cuda:1")
+            raise ValueError(f"'{value}' is not a device: cpu, cuda or cuda:1")
         return value
 
 

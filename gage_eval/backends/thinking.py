@@ -1,4 +1,4 @@
-"""Answers of models that think aloud: the thinking text apart from the answer."""
+"""Answers of reasoning models: separate the thinking from the answer."""
 
 from typing import Any
 

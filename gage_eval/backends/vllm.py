@@ -67,7 +67,7 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
                 raise ValueError(f"'{name}' belongs to a server that is started: remove it, or base_url")
         if self.model_extra:
             first = next(iter(self.model_extra))
-            raise ValueError(f"'{first}' is no field, and a running server takes no arguments: use default_params")
+            raise ValueError(f"'{first}' is not a field, and a running server takes no arguments: use default_params")
         return self
 
 

@@ -73,7 +73,7 @@ class VLLMEngineConfig(CheckpointConfig):
     def _arguments_are_free(self) -> "VLLMEngineConfig":
         for name in self.model_extra or {}:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"'{name}' is no argument of vLLM: they are written like max_num_seqs")
+                raise ValueError(f"'{name}' is not an argument of vLLM: they are written like max_num_seqs")
             if name in _OURS:
                 raise ValueError(f"'{name}' is set by gage-eval itself: remove it")
         return self

@@ -40,7 +40,7 @@ def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """A message's content as text; what is no text, as JSON."""
+    """A message's content as text; what is not text, as JSON."""
     from gage_eval.canonical import canonical_text
 
     content = message.get("content")

@@ -1,1 +1,1 @@
-"""Talking to an endpoint: requests and responses, HTTP and streams, retries, pace, limits and budgets."""
+"""HTTP client of model endpoints: requests, responses, streams, retries, pace, limits and budgets."""

@@ -1,26 +1,26 @@
-"""How many calls an endpoint takes at a time, by how it answers."""
+"""An adaptive limit on concurrent calls to an endpoint."""
 
 import math
 
-# So many attempts at least are judged together; fewer say nothing.
+# A window has at least this many attempts; fewer say nothing.
 _MIN_WINDOW = 10
-# A larger share of refusals is overload, a smaller one how a shared endpoint always is; a window says so when it has
-# more than chance would give it (two standard deviations).
+# A larger share of refusals means overload; a smaller one is normal for a shared endpoint. A window counts as
+# overloaded when it has more refusals than chance would give (two standard deviations).
 _OVERLOAD_SHARE = 0.1
 _DEVIATIONS = 2.0
 _DECREASE = 0.85
-# So many good windows just below what was too much, before that is tried again; twice as many after each vain try.
+# After this many good windows just below the known bad limit, that limit is tried again. Doubled after each failure.
 _PATIENCE = 10
 _MOST_PATIENCE = 80
 
 
 class Adaptive:
-    """A limit that follows an endpoint: additive increase, multiplicative decrease, judged by windows of attempts.
+    """A limit on concurrent calls that follows the endpoint: additive increase, multiplicative decrease.
 
-    Overload (429, 503, timeouts) decreases the limit by a factor, or to no more than the calls that the endpoint did
-    take. After each window of as many attempts as the limit that went well it doubles up to what was safe, then grows
-    by one, and lingers just below what was too much. That is tried again now and then, at the price of the few calls
-    that are refused; not when ever fewer calls are left, as nothing would fill the time until those are sent again.
+    Overload (429, 503, timeouts) multiplies the limit by a factor below 1, or lowers it to the number of calls that the
+    endpoint did take. A window of attempts is as long as the limit. After each good window the limit doubles up to the
+    last safe value, then grows by one, and stays just below the known bad value. That value is tried again now and
+    then; a few calls are refused each time. It is not tried when only a few calls are left.
 
     The limit starts at its cap, so that a healthy endpoint never waits for it.
 
@@ -37,7 +37,7 @@ class Adaptive:
         self._linger = _PATIENCE
 
     def answered(self, active: int, wanted: int) -> None:
-        """An attempt got through.
+        """An attempt succeeded.
 
         Args:
             active: calls under way, this one included.
@@ -64,7 +64,7 @@ class Adaptive:
         return self._bad > expected + _DEVIATIONS * math.sqrt(expected * (1 - _OVERLOAD_SHARE))
 
     def _judge(self, active: int, wanted: int) -> None:
-        """Change the limit by what the last window of attempts came to."""
+        """Change the limit by the results of the last window of attempts."""
         overload = self._is_overload(self._good + self._bad)
         self._good = self._bad = 0
         fewer, self._wanted = wanted < self._wanted, wanted

@@ -1,4 +1,4 @@
-"""What a run may take at most: tokens, money, time."""
+"""The limits of a run: tokens, money, time."""
 
 import time
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from gage_eval.client.types import Response
 
 @dataclass(frozen=True)
 class Price:
-    """What a backend's tokens cost, each for a million of them."""
+    """Prices of a backend's tokens, each per million tokens."""
 
     input: float = 0.0
     output: float = 0.0
 
 
 class Budget:
-    """Counts what the answers of a run take; used from the run's loop only.
+    """Counts the tokens, cost and time of a run; used from the run's loop only.
 
-    What was answered by earlier runs costs nothing. Answers under way when the budget ends are still taken.
+    Reused answers of earlier runs cost nothing. Answers in flight when the budget is spent are still kept.
 
     Args:
         tokens: of prompts and answers, as the endpoints count them.
@@ -43,18 +43,18 @@ class Budget:
         self.cost = 0.0
 
     def spend(self, response: Response, price: Price) -> None:
-        """Count an answer that was asked for."""
+        """Count the answer to a request that was sent."""
         if self._limited:
             prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
             self.tokens += prompt + answer
             self.cost += (prompt * price.input + answer * price.output) / 1_000_000
 
     def spent(self) -> str | None:
-        """Which limit is reached, in words; None while there is something left."""
+        """The limit that is reached, as a sentence; None while there is budget left."""
         if not self._limited:
             return None
         if self._tokens is not None and self.tokens >= self._tokens:
-            return f"limits.tokens ({self._tokens:,}) is reached: {self.tokens:,} tokens were taken"
+            return f"limits.tokens ({self._tokens:,}) is reached: {self.tokens:,} tokens were used"
         if self._cost is not None and self.cost >= self._cost:
             return f"limits.cost ({self._cost:g}) is reached: the answers cost {self.cost:.4g}"
         if self._wall_s is not None and (elapsed := self._now() - self._began) >= self._wall_s:

@@ -1,4 +1,4 @@
-"""Whether something answers at a URL."""
+"""Check whether a server answers at a URL."""
 
 import asyncio
 

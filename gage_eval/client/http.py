@@ -1,4 +1,4 @@
-"""One HTTP endpoint: a session, precomputed URLs and headers, calls tried again by the one policy."""
+"""An HTTP endpoint: one session, URLs and headers computed once, retries by `RetryPolicy`."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# What says that an endpoint has too much to do.
+# These kinds of errors mean that an endpoint is overloaded.
 _OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
 _EVENTS = "text/event-stream"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -38,7 +38,7 @@ _SHORTEST_SECRET = 12
 
 
 class Malformed(Exception):
-    """An answer that is no JSON or lacks what an answer must have; tried again."""
+    """An answer that is not JSON or lacks a required part. The call is retried."""
 
 
 class HTTPEndpoint:
@@ -51,9 +51,9 @@ class HTTPEndpoint:
         timeout_s: longest time for one request, from sending to the last byte.
         connect_timeout_s: longest time to connect.
         env: where proxies are configured (``HTTPS_PROXY``, ``NO_PROXY``, …).
-        is_alive: whether the server's process runs, where it is ours; a dead one is not waited for.
-        limiter: is told how each attempt went; a call that waits to be sent again lends its slot to others.
-        rates: what the endpoint gets a minute.
+        is_alive: whether the server's process runs, where we started it; a dead server is not waited for.
+        limiter: receives the result of each attempt. A call that waits for its retry lends its slot to others.
+        rates: requests and tokens per minute that the endpoint allows.
         give_up_after_s: how long every attempt may fail before the endpoint counts as gone.
     """
 
@@ -89,7 +89,7 @@ class HTTPEndpoint:
         self._warned = False
 
     async def open(self) -> None:
-        """Make the session. Sends nothing.
+        """Open the session. Sends nothing.
 
         Raises:
             InputError: the URL, or the environment's proxy, cannot be used.
@@ -100,7 +100,7 @@ class HTTPEndpoint:
         try:
             self._base = yarl.URL(self.base_url)
         except ValueError as error:
-            raise InputError(f"base_url '{self.base_url}' is no URL: {error}.") from None
+            raise InputError(f"base_url '{self.base_url}' is not a URL: {error}.") from None
         self._proxy = _proxy_for(self._base, self._env)
         headers = {
             "Content-Type": "application/json",
@@ -120,7 +120,7 @@ class HTTPEndpoint:
         self._unreachable = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
     async def close(self) -> None:
-        """Close the session and its connections; nothing when it is closed already."""
+        """Close the session and its connections. Does nothing when it is already closed."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -128,7 +128,7 @@ class HTTPEndpoint:
     async def call(
         self, path: str, body: bytes, read: Callable[[bytes], Response], *, stream: bool = False
     ) -> Response:
-        """Send a body until an answer can be read or the policy gives up.
+        """Send a body; retry until an answer can be read or the policy gives up.
 
         Args:
             path: below the base URL, as ``chat/completions``.
@@ -137,12 +137,12 @@ class HTTPEndpoint:
             stream: the body asks for a stream, whose first token is timed.
 
         Returns:
-            The answer, or a response of status ``error`` with its kind and what each attempt came to.
+            The answer, or a response of status ``error`` with its kind and one line for each failed attempt.
 
         Raises:
-            RequestRefused: the key or the model is refused, which mostly holds for every call.
-            EndpointFailed: no call can succeed: nothing answers at all, or the account's quota is used up.
-            BudgetSpent: the run's limits were reached while the call waited to be sent.
+            RequestRefused: the key or the model is refused, which usually affects every call.
+            EndpointFailed: no call can succeed: the server does not answer at all, or the account's quota is used up.
+            BudgetSpent: a limit of the run was reached while the call waited.
         """
         started = time.monotonic()
         errors: list[str] = []
@@ -181,7 +181,7 @@ class HTTPEndpoint:
         self._limiter.answered()
 
     def _after(self, failure: Failure, attempts: int, elapsed_s: float) -> float | None:
-        """Seconds to wait after a failed attempt; None when the row is given up.
+        """Seconds to wait after a failed attempt; None to give up the row.
 
         Raises:
             EndpointFailed: no other call can succeed either.
@@ -198,7 +198,7 @@ class HTTPEndpoint:
         if failing is not None:
             what = "cannot be reached" if unreachable else "refuses all requests" if failure.is_refusal else "fails"
             raise EndpointFailed(
-                f"{self.base_url} {what}: for {failing:.0f} s every attempt came to nothing ({failure.message})."
+                f"{self.base_url} {what}: every attempt failed for {failing:.0f} s ({failure.message})."
             )
         wait = self._policy.wait_s(attempts, elapsed_s, failure)
         if wait is None and unreachable:
@@ -210,7 +210,7 @@ class HTTPEndpoint:
     async def _attempt(
         self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool
     ) -> Response | Failure:
-        """One request: the answer, or what went wrong."""
+        """Send one request. Returns the answer or the failure."""
         assert self._session is not None, "the endpoint is not open"
         url = self._urls.get(path)
         if url is None:
@@ -252,19 +252,19 @@ class HTTPEndpoint:
 
     def _refused(self, reason: str) -> Failure:
         if self._is_alive is not None and not self._is_alive():
-            return Failure(Action.FATAL, "unreachable", f"its server ended: {reason}")
+            return Failure(Action.FATAL, "unreachable", f"its server stopped: {reason}")
         if not self._warned:
             self._warned = True
-            _log.warning("%s cannot be reached (%s); trying again for a while.", self.base_url, reason)
+            _log.warning("%s cannot be reached (%s); retrying for a while.", self.base_url, reason)
         return Failure(Action.RETRY, "unreachable", reason)
 
     def _hide(self, text: str) -> str:
-        """The text without the key, should an endpoint repeat it."""
+        """The text without the API key, in case an endpoint repeats it."""
         return text.replace(self._api_key, "***") if self._api_key else text
 
 
 def parse_json(text: bytes) -> Any:
-    """The value of an endpoint's JSON: lone surrogates and bad UTF-8 become U+FFFD, NaN is let through.
+    """Parse an endpoint's JSON. Lone surrogates and bad UTF-8 become U+FFFD; NaN is allowed.
 
     Raises:
         Malformed: not JSON.
@@ -276,16 +276,16 @@ def parse_json(text: bytes) -> Any:
     try:
         return without_surrogates(json.loads(text.decode(errors="replace")))
     except (ValueError, RecursionError):
-        raise Malformed(f"no JSON: {text[:200].decode(errors='replace')!r}") from None
+        raise Malformed(f"not JSON: {text[:200].decode(errors='replace')!r}") from None
 
 
 def data_url(data: bytes, known: str | None = None) -> str:
-    """A data URL of media bytes, of the type that is known or else told by the content."""
+    """A data URL of media bytes, with the known type or else the type found from the content."""
     return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
 
 
 async def _read(reply: "aiohttp.ClientResponse") -> bytes:
-    """The whole body, up to a size no honest answer has."""
+    """The whole body, up to a size that no real answer has."""
     if reply.content_length is not None and reply.content_length <= _MAX_REPLY:
         return await reply.read()
     body = bytearray()
@@ -297,7 +297,7 @@ async def _read(reply: "aiohttp.ClientResponse") -> bytes:
 
 
 def _proxy_for(url: "yarl.URL", env: Mapping[str, str]) -> str | None:
-    """The proxy of the environment for a URL, found once: aiohttp's own way costs a thread hop a request."""
+    """The environment's proxy for a URL, looked up once: aiohttp's own lookup costs a thread hop per request."""
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
     proxies = {
@@ -311,13 +311,13 @@ def _proxy_for(url: "yarl.URL", env: Mapping[str, str]) -> str | None:
         return None
     if not proxy.startswith(("http://", "https://")):
         raise InputError(
-            f"the proxy set for {url.scheme} URLs is no http:// or https:// URL: change {url.scheme}_proxy."
+            f"the proxy set for {url.scheme} URLs is not an http:// or https:// URL: change {url.scheme}_proxy."
         )
     return proxy
 
 
 def _tokens_of(response: Response) -> int | None:
-    """Tokens an answer took, as far as the endpoint counts them."""
+    """Tokens of an answer; None where the endpoint does not count them."""
     counted = [count for count in (response.prompt_tokens, response.completion_tokens) if count is not None]
     return sum(counted) if counted else None
 
@@ -326,7 +326,7 @@ def _reason(error: BaseException) -> str:
     import ssl
 
     text = str(error).strip()
-    # A connector's own words repeat the address; what the system said is what counts.
+    # A connector's message repeats the address; only the system's error matters.
     cause = getattr(error, "os_error", None)
     if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
         text = (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()

@@ -1,4 +1,4 @@
-"""How many calls an endpoint has in flight at once."""
+"""Limits on the number of calls that an endpoint has in flight."""
 
 import asyncio
 from collections import deque
@@ -8,10 +8,10 @@ from gage_eval.errors import BudgetSpent
 
 
 class Limiter:
-    """A first-come-first-served limit that may change while calls wait; used from one event loop only.
+    """A first-come-first-served limit that may change while calls wait. Use it from one event loop only.
 
-    The holder of a slot keeps it until the answer's log record is written, so that a crash loses at most
-    `limit` answers. While a call waits to be sent again it lends its slot to another (`pause`).
+    The holder of a slot keeps it until the answer is in the write-ahead log, so a crash loses at most `limit` answers.
+    While a call waits for its retry it lends its slot to another (`pause`).
 
     Args:
         limit: slots; an adaptive limit never exceeds it.
@@ -25,7 +25,7 @@ class Limiter:
     def __init__(self, limit: int, *, adaptive: bool = False) -> None:
         self.adaptive = adaptive
         self.active = 0
-        # Slots of calls that wait to be sent again.
+        # Slots of calls that wait for a retry.
         self._lent = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timers: set[asyncio.Future[None]] = set()
@@ -34,22 +34,22 @@ class Limiter:
 
     @property
     def cap(self) -> int:
-        """The most slots there may be."""
+        """The largest number of slots."""
         return self._cap
 
     def resize(self, limit: int) -> None:
-        """Change the limit and the cap: more slots are given out at once, fewer as calls end."""
+        """Change the limit and the cap. A higher limit grants slots at once; a lower one takes effect as calls end."""
         self._set(limit)
         self._grant()
 
     def answered(self) -> None:
-        """An attempt got through."""
+        """An attempt succeeded."""
         if self.adaptive:
             self._adaptive.answered(self.active, self._wanted)
             self._follow()
 
     def overloaded(self) -> None:
-        """An attempt was refused, or not answered in time: the endpoint has too much to do."""
+        """An attempt was refused or timed out: the endpoint is overloaded."""
         if self.adaptive:
             self._adaptive.overloaded(self.active, self._wanted)
             self._follow()
@@ -63,10 +63,10 @@ class Limiter:
         self._grant()
 
     async def wait(self, seconds: float) -> None:
-        """Wait with the slot held.
+        """Wait and keep the slot.
 
         Raises:
-            BudgetSpent: nothing more is sent (`stop`).
+            BudgetSpent: nothing more is sent (see `stop`).
         """
         if self._stopped is None:
             loop = asyncio.get_running_loop()
@@ -81,12 +81,12 @@ class Limiter:
         self._go_on()
 
     async def pause(self, seconds: float) -> None:
-        """Lend the holder's slot to others for a while, then wait for one again.
+        """Lend the holder's slot to others for a while, then wait for a slot again.
 
-        In turn: a call that went first would meet every refusal of an overload itself, until it has no attempts left.
+        Calls take turns: a call that always went first would meet every refusal and use up its attempts.
 
         Raises:
-            BudgetSpent: nothing more is sent (`stop`).
+            BudgetSpent: nothing more is sent (see `stop`).
         """
         self._lent += 1
         self._release()
@@ -97,13 +97,13 @@ class Limiter:
                 self._lent -= 1
             await self.__aenter__()
         except BaseException:
-            # The holder gives back what it holds when it leaves.
+            # The holder releases its slot when it leaves.
             self.active += 1
             raise
         self._go_on()
 
     def stop(self, reason: str) -> None:
-        """Have nothing sent again: who waits to do so gets `BudgetSpent` with this reason, now and from here on."""
+        """Stop all retries: every call that waits for one, now or later, gets `BudgetSpent` with this reason."""
         self._stopped = reason
         for timer in self._timers:
             _fire(timer)
@@ -155,7 +155,7 @@ def _fire(timer: asyncio.Future[None]) -> None:
 
 
 class CombinedLimiter:
-    """A slot of two limits at once: first of the narrower circle, then of the endpoint."""
+    """Holds a slot of two limits: first of the inner limit, then of the endpoint."""
 
     __slots__ = ("_inner", "_outer")
 

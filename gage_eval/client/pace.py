@@ -1,4 +1,4 @@
-"""How much an endpoint gets a minute, and when it counts as gone."""
+"""Rate limits of an endpoint, and a circuit breaker for one that is down."""
 
 import math
 import time
@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from gage_eval.client.retry import Failure
 
-# So much of a minute's allowance may go out at once.
+# This share of a minute's allowance may be sent at once.
 _BURST_S = 1.0
-# An endpoint that was never there is given this share of the time one has that is gone.
+# An endpoint that never answered gets this share of the time that one gets that answered before.
 _NEVER_THERE = 1 / 6
-# Bytes of a request body that make a token, before any answer has said how many there are.
+# Bytes of a request body per token, until the first answer gives the real ratio.
 _BYTES_PER_TOKEN = 4
 
 
 class Pace:
-    """A rate, first come first served: each taker is told when its turn is (the generic cell rate algorithm).
+    """A first-come-first-served rate limit (the generic cell rate algorithm).
 
     Args:
-        per_minute: units a minute; about a second's worth may be taken at once.
+        per_minute: units per minute; about one second's worth may be taken at once.
         now: a monotonic clock in seconds.
     """
 
@@ -34,14 +34,14 @@ class Pace:
         return max(0.0, due - self._now())
 
     def correct(self, units: float) -> None:
-        """So many more units were used than taken; fewer, when negative."""
+        """Correct the estimate: this many more units were used than taken; fewer when negative."""
         self._due += units * self._interval
 
 
 class Rates:
-    """Requests and tokens a minute of one endpoint.
+    """Requests and tokens per minute of one endpoint.
 
-    What a request will use is estimated by the mean of the answers so far and corrected by what the endpoint counts.
+    A request's tokens are estimated by the mean of the answers so far, then corrected by the endpoint's own count.
     """
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
@@ -52,11 +52,11 @@ class Rates:
 
     @property
     def limited(self) -> bool:
-        """Whether there is any limit."""
+        """Whether any limit is set."""
         return self._requests is not None or self._tokens is not None
 
     def turn(self, body: bytes) -> tuple[float, float]:
-        """Take a request's turn; returns the seconds to wait for it and the tokens that were set aside."""
+        """Take a turn for a request. Returns the seconds to wait and the tokens reserved."""
         wait = 0.0 if self._requests is None else self._requests.take(1)
         estimate = 0.0
         if self._tokens is not None:
@@ -65,7 +65,7 @@ class Rates:
         return wait, estimate
 
     def used(self, estimate: float, tokens: int | None) -> None:
-        """A request that was given its turn used so many tokens; None where the endpoint does not count."""
+        """Correct a request's reserved tokens by the tokens it used; None where the endpoint does not count them."""
         if self._tokens is None or tokens is None:
             return
         self._used += tokens
@@ -74,18 +74,18 @@ class Rates:
 
 
 class Breaker:
-    """Tells an endpoint that is gone from one that fails now and then.
+    """Circuit breaker: tells an endpoint that is down from one that fails now and then.
 
-    It opens when for ``give_up_after_s`` nothing was answered and every attempt failed: at once where nothing listens,
-    for other failures when they met several rows, so that one row that breaks a server does not end the run.
-    Refusals for load (429, or with a `Retry-After`) are signs of life. They open it only where nothing was ever
-    answered, after ``refused_most_s`` or, if the endpoint asked for longer, when that is over.
+    It opens when for ``give_up_after_s`` there was no answer and every attempt failed. Where no server listens it opens
+    at once. Other failures must affect several rows, so that one row that crashes a server does not end the run.
+    Refusals for load (429, or with a `Retry-After`) are signs of life. They open it only where there never was an
+    answer, after ``refused_most_s`` or after the time that the endpoint asked for, if that is longer.
 
-    Failures and refusals both wait for the attempts that were sent within their time: a slow endpoint may answer yet.
+    Both wait for the attempts that were sent within their time, because a slow endpoint may still answer.
 
     Args:
-        give_up_after_s: how long it may fail.
-        refused_most_s: how long it may refuse everything from its first answer on.
+        give_up_after_s: how long the endpoint may fail.
+        refused_most_s: how long the endpoint may refuse everything from its first answer on.
         now: a monotonic clock in seconds.
     """
 
@@ -102,20 +102,20 @@ class Breaker:
         self._there = False
         self._answers = False
         self._refused_since: float | None = None
-        # Seconds after the first refusal until which the endpoint asked to be left alone.
+        # Seconds after the first refusal until which the endpoint asked us to wait.
         self._left_alone_s = 0.0
-        # When each attempt that is under way was sent, oldest first.
+        # Send times of the attempts in flight, oldest first.
         self._sent: dict[int, float] = {}
         self._attempts = 0
 
     def sent(self) -> int:
-        """An attempt begins; its number, for `ended`."""
+        """Note that an attempt begins. Returns its number, for `ended`."""
         self._attempts += 1
         self._sent[self._attempts] = self._now()
         return self._attempts
 
     def ended(self, attempt: int) -> None:
-        """An attempt came to something; what that is, is told next."""
+        """Note that an attempt ended; its result is reported next."""
         del self._sent[attempt]
 
     def answered(self) -> None:
@@ -124,11 +124,11 @@ class Breaker:
         self._lives()
 
     def opened_by(self, failure: Failure, attempts: int) -> float | None:
-        """Count a failed attempt; how long the endpoint has been failing, once that is too long.
+        """Count a failed attempt. Returns how long the endpoint has been failing once that is too long, else None.
 
         Args:
-            failure: what the attempt came to.
-            attempts: how many attempts of this call have failed.
+            failure: the attempt's failure.
+            attempts: failed attempts of this call so far.
         """
         now = self._now()
         if failure.is_refusal:
@@ -145,7 +145,7 @@ class Breaker:
         return failing if gone and failing >= self._most_s else None
 
     def soonest(self, wait_s: float) -> float:
-        """How long to wait where nothing listens: no longer than until the endpoint counts as gone."""
+        """How long to wait where no server listens: at most until the endpoint counts as down."""
         since = self._now() if self._since is None else self._since
         return min(wait_s, max(0.0, since + self._most_s - self._now()))
 
@@ -169,5 +169,5 @@ class Breaker:
         return refusing if over else None
 
     def _is_awaited(self, moment: float) -> bool:
-        """Whether an attempt sent before a moment is still under way."""
+        """Whether an attempt that was sent before a moment is still in flight."""
         return next(iter(self._sent.values()), math.inf) < moment

@@ -1,4 +1,4 @@
-"""The one retry policy: what is tried again, how often, and when it is given up."""
+"""The retry policy: which failures are retried, how often, and when a call is given up."""
 
 import random
 import re
@@ -22,19 +22,19 @@ _CONTEXT_LENGTH = (
     "prompt is too long",
     "exceed_context",
 )
-# What some endpoints say with a 400 instead of a 401 or 404.
+# Some endpoints answer with a 400 and this message instead of a 401 or 404.
 _NO_CALL_CAN = frozenset({"model_not_found", "invalid_model", "invalid_api_key"})
 _NO_SUCH_MODEL = re.compile(r"\bmodel\b.{0,200}\b(does not exist|not found|is not supported)", re.IGNORECASE)
 _SHOWN = 300
-# No endpoint that is asked to wait longer than a day means it.
+# A longer wait than a day is never meant.
 _LONGEST_S = 86_400.0
 
 
 class Action(Enum):
     """What a failed attempt leads to.
 
-    ``retry``: another attempt; ``row``: an error of this row; ``refused``: an error of this row where other rows
-    succeed, else of the whole run; ``fatal``: the end of the run.
+    ``retry``: another attempt; ``row``: an error of this row; ``refused``: an error of this row if other rows succeed,
+    else of the whole run; ``fatal``: the run ends.
     """
 
     RETRY = "retry"
@@ -49,9 +49,9 @@ class Failure:
 
     Attributes:
         action: what follows.
-        kind: the row's `error_kind` when it is given up.
-        message: what happened, for the list of a row's errors.
-        retry_after_s: how long the endpoint asks to wait, None when it does not say.
+        kind: the row's `error_kind` when the call is given up.
+        message: what happened, for the row's list of errors.
+        retry_after_s: how long the endpoint asks to wait; None when it does not say.
     """
 
     action: Action
@@ -61,7 +61,7 @@ class Failure:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the endpoint is well and takes no more for now."""
+        """Whether the endpoint works but takes no more requests for now."""
         return self.kind == "rate_limited" or self.retry_after_s is not None
 
 
@@ -70,7 +70,7 @@ class RetryPolicy:
     """Exponential backoff with jitter, bounded by attempts and by elapsed time.
 
     Attributes:
-        max_attempts: requests sent for one call at most.
+        max_attempts: most requests sent for one call.
         max_elapsed_s: no attempt starts later than this after the first one.
         base_s: wait before the second attempt; doubles with each one.
         cap_s: longest wait of our own choice. An endpoint's `Retry-After` may be longer.
@@ -82,12 +82,12 @@ class RetryPolicy:
     cap_s: float = 30.0
 
     def wait_s(self, attempts: int, elapsed_s: float, failure: Failure, jitter: float | None = None) -> float | None:
-        """Seconds to wait before the next attempt; None when the call is given up.
+        """Seconds to wait before the next attempt; None to give up the call.
 
         Args:
             attempts: attempts made so far.
             elapsed_s: time since the first attempt began.
-            failure: what the last attempt came to.
+            failure: the last attempt's failure.
             jitter: in 0..1; drawn at random by default.
         """
         remaining = self.max_elapsed_s - elapsed_s
@@ -96,13 +96,13 @@ class RetryPolicy:
         draw = random.random() if jitter is None else jitter  # noqa: S311 - spreads load, guards nothing
         backoff = min(self.cap_s, self.base_s * 2.0 ** min(attempts - 1, 32)) * (0.5 + draw / 2)
         if failure.retry_after_s is not None:
-            # Never earlier than asked; spread, so that rows held back together do not return together.
+            # Never earlier than asked. Spread out, so that rows that waited together do not return together.
             backoff = failure.retry_after_s * (1 + draw / 10) + draw * self.base_s / 10
         return min(backoff, remaining)
 
 
 def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """What an answer with a status other than 200 means."""
+    """Classify an answer with a status other than 200."""
     code, text = error_text(body)
     message = f"{status} ({text})" if text else str(status)
     if status == 429 and code == "insufficient_quota":
@@ -118,13 +118,13 @@ def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
     if status in {400, 413, 422} and any(phrase in lowered for phrase in _CONTEXT_LENGTH):
         return Failure(Action.ROW, "context_too_long", message)
     if status < 400:
-        # A 2xx other than 200, with a body nobody specified.
+        # A 2xx other than 200, with an unspecified body.
         return Failure(Action.RETRY, "malformed", message)
     return Failure(Action.ROW, f"http_{status}", message)
 
 
 def error_text(body: bytes) -> tuple[str, str]:
-    """(code, message) of an error body: OpenAI's form, its relatives', or the beginning of the text."""
+    """(code, message) of an error body: OpenAI's form, a similar one, or the beginning of the text."""
     try:
         parsed: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -139,7 +139,7 @@ def error_text(body: bytes) -> tuple[str, str]:
 
 
 def retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds a `Retry-After` header asks for (RFC 9110: seconds or an HTTP date), None without one; a day at most."""
+    """Seconds a `Retry-After` header asks for (RFC 9110: seconds or an HTTP date), at most a day; None without one."""
     if header is None:
         return None
     text = header.strip()

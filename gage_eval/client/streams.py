@@ -1,4 +1,4 @@
-"""Streamed answers: server-sent events put together into the answer that would have come in one piece."""
+"""Streamed answers: puts server-sent events together into one complete answer."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
 class StreamError(ValueError):
-    """The stream is none, or ended before the answer did."""
+    """The body is not a stream, or the stream ended before the answer was complete."""
 
 
 class Stream:
@@ -21,7 +21,7 @@ class Stream:
 
     Attributes:
         first_token_at: `time.perf_counter` when the first text or tool call came, None before.
-        done: the stream said that it is complete.
+        done: whether the stream reported its end.
     """
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class Stream:
         self._logprobs: dict[str, Any] = {}
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes, wherever they were cut.
+        """Take the next bytes; they may be cut anywhere.
 
         Raises:
-            StreamError: an event is no JSON object, or tells of an error.
+            StreamError: an event is not a JSON object, or reports an error.
         """
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
@@ -50,10 +50,10 @@ class Stream:
         """The whole answer as JSON.
 
         Raises:
-            StreamError: the stream ended before the answer did.
+            StreamError: the stream ended before the answer was complete.
         """
         if not self.done and self._choice.get("finish_reason") is None:
-            raise StreamError("the stream ended before the answer did")
+            raise StreamError("the stream ended before the answer was complete")
         joined = {name: "".join(pieces) for name, pieces in self._texts.items()}
         choice = {**self._choice, "logprobs": self._logprobs or None}
         if "text" in joined:
@@ -74,9 +74,9 @@ class Stream:
         except orjson.JSONDecodeError:
             event = None
         if not isinstance(event, dict):
-            raise StreamError(f"an event that is no JSON object: {data[:200].decode(errors='replace')!r}")
+            raise StreamError(f"an event that is not a JSON object: {data[:200].decode(errors='replace')!r}")
         if event.get("error"):
-            raise StreamError(f"the stream tells of an error: {str(event['error'])[:300]}")
+            raise StreamError(f"the stream reports an error: {str(event['error'])[:300]}")
         self._reply.update({name: value for name, value in event.items() if name != "choices" and value is not None})
         choices = event.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
@@ -106,7 +106,7 @@ class Stream:
 
     def _tool(self, call: Any) -> None:
         if not isinstance(call, dict):
-            raise StreamError("a tool call that is no object")
+            raise StreamError("a tool call that is not an object")
         self._began()
         index = call.get("index")
         place = index if isinstance(index, int) else len(self._tools)
@@ -129,7 +129,7 @@ async def read_stream(pieces: "AsyncIterator[bytes]", most_bytes: int) -> tuple[
     """The answer of a stream as JSON, and `time.perf_counter` at its first token.
 
     Raises:
-        StreamError: the stream is none, is longer than ``most_bytes``, or ended before the answer did.
+        StreamError: the body is not a stream, is longer than ``most_bytes``, or ended before the answer was complete.
     """
     stream, size = Stream(), 0
     async for piece in pieces:

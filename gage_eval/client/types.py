@@ -1,4 +1,4 @@
-"""What goes to a backend and what comes back."""
+"""Requests to a backend and its responses."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One effective call of a model, parameters already merged.
+    """One call of a model, with all parameters merged.
 
     Attributes:
         kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and
@@ -28,12 +28,12 @@ class Request:
         row_index: the sample's row in the dataset.
         replicate: index of the sample's repetition (epoch), from 0.
         draw: which draw of the model's answers this asks for, from 0; equal requests of one draw get one answer.
-        tool_outputs: what tools give, ``{name, arguments, content}`` each, for the kind ``tools``.
-        tool_rounds: how often tool calls are answered.
-        lookup: value of the sample field a replay is matched by; None where the backend asks for none.
-        choices: continuations of the prompt whose likelihood is asked, delimiter included.
-        unconditioned: the text that their likelihood without the prompt is compared with; None where it is not asked.
-        embed: media are sent as data, also to a backend that could read them from files.
+        tool_outputs: prepared results of tool calls, ``{name, arguments, content}`` each, for the kind ``tools``.
+        tool_rounds: how many rounds of tool calls are answered.
+        lookup: value of the sample field by which a replay finds its answer; None where the backend needs none.
+        choices: continuations of the prompt whose likelihood is asked for, delimiter included.
+        unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
+        embed: send media as data, also to a backend that could read files.
     """
 
     kind: str
@@ -56,14 +56,14 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What came of one call, retries included. New fields go at the end: the log stores values by position.
+    """The result of one call, retries included. New fields go at the end: the log stores values by position.
 
     Attributes:
         status: ok, truncated, refused, error or skipped.
         answer: the model's text; None when there is none.
-        reasoning: the thinking text the endpoint keeps apart from the answer.
+        reasoning: the thinking text that the endpoint returns separately from the answer.
         tool_calls: JSON text of the calls the model asks for.
-        finish_reason: as the endpoint says it.
+        finish_reason: as the endpoint gives it.
         logprobs: JSON text of the endpoint's log probabilities; of a likelihood request
             ``{"choices": [{"ll", "is_greedy", "tokens", "truncated"}, …], "unconditioned": [like choices]}``.
         prompt_tokens: tokens of the prompt, as counted by the endpoint.
@@ -71,9 +71,9 @@ class Response:
         error_kind: why the status is error or skipped, one word (``http_400``, ``timeout``, …).
         latency_ms: wall time of the attempt that gave the answer.
         ttft_ms: time to the first token, where the backend streams.
-        attempts: requests sent; 0 when nothing had to be.
+        attempts: requests sent; 0 when none was needed.
         errors: one line for each failed attempt.
-        model_fingerprint: what the endpoint says it runs.
+        model_fingerprint: the model as the endpoint names it.
     """
 
     status: str
@@ -106,7 +106,7 @@ class Response:
         """The response of a log record; a shorter record of an older version gets defaults.
 
         Raises:
-            ValueError: the payload is none of ours.
+            ValueError: the payload is not a response.
         """
         values = orjson.loads(payload)
         if not isinstance(values, list) or not 1 <= len(values) <= len(cls.__slots__):
@@ -115,12 +115,12 @@ class Response:
 
 
 class RequestRefused(EndpointFailed):
-    """The endpoint refused a request in a way that mostly holds for every request: the key, the model, a redirect.
+    """The endpoint refused a request for a reason that usually affects every request: the key, the model, a redirect.
 
-    Where other requests succeed it holds for this one alone, as when a firewall or a moderation filter answers.
+    Where other requests succeed it affects this one alone, for example when a firewall or a moderation filter answers.
 
     Attributes:
-        response: what the row then gets, with status ``error``.
+        response: the row's response in that case, with status ``error``.
     """
 
     def __init__(self, message: str, response: Response) -> None:
@@ -129,7 +129,7 @@ class RequestRefused(EndpointFailed):
 
 
 def without_surrogates(value: Any) -> Any:
-    """A JSON value with U+FFFD for each lone surrogate, which no log and no table can hold."""
+    """A JSON value with each lone surrogate replaced by U+FFFD; logs and tables cannot hold surrogates."""
     if isinstance(value, str):
         return _SURROGATES.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -140,5 +140,5 @@ def without_surrogates(value: Any) -> Any:
 
 
 def token_count(value: Any) -> int | None:
-    """A count of tokens that may be believed; None for anything else."""
+    """A plausible count of tokens; None for anything else."""
     return value if type(value) is int and 0 <= value < 2**53 else None

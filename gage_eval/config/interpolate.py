@@ -79,7 +79,7 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
             out.found.append(ConfigProblem(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
             return ""
         if not yaml_lines.is_unicode(value):
-            out.found.append(ConfigProblem(loc, f"{name} holds bytes that are no UTF-8; set it to text."))
+            out.found.append(ConfigProblem(loc, f"{name} holds bytes that are not UTF-8; set it to text."))
             return match[0]
         return value
 

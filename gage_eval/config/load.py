@@ -228,7 +228,7 @@ def read_config(file: Path) -> str:
         if file.is_dir():
             raise InputError(f"'{file}' is a folder; name a config file in it.")
         if file.stat().st_size > yaml_lines.MAX_BYTES:
-            raise InputError(f"'{file}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is no config.")
+            raise InputError(f"'{file}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is not a config.")
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise InputError(f"no config file '{file}'.{_closest_file(file)}") from error
@@ -237,7 +237,7 @@ def read_config(file: Path) -> str:
     except OSError as error:
         raise InputError(f"cannot read config file '{file}': {error.strerror}.") from error
     except ValueError as error:
-        raise InputError(f"{str(file)!r} is no file name: {error}.") from error
+        raise InputError(f"{str(file)!r} is not a file name: {error}.") from error
 
 
 def _closest_file(file: Path) -> str:

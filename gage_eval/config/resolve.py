@@ -277,7 +277,7 @@ class _Resolver:
             self._add(loc, unknown("adapter", name, fitting))
             return None
         if name not in fitting:
-            self._add(loc, f"adapter '{name}' is no {role}; the step '{step.step}' needs one ({_names(fitting)}).")
+            self._add(loc, f"adapter '{name}' is not a {role}; the step '{step.step}' needs one ({_names(fitting)}).")
             return None
         return name
 

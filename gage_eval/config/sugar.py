@@ -77,7 +77,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     if len(text) > _MAX_SUGAR or not rest.endswith(")"):
         raise ValueError(expected)
     try:
-        # A fixed name in front: the real one may be a class path, which is no Python expression.
+        # A fixed name in front: the real one may be a class path, which is not a Python expression.
         with warnings.catch_warnings():
             # A pattern such as '\\d' is meant as it stands.
             warnings.simplefilter("ignore")

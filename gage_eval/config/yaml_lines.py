@@ -115,7 +115,7 @@ def value_of(text: str) -> Any:
         return int(text[2:], 16)
     if _FLOAT.match(text):
         number = float(text)
-        # 1e999 is no number JSON could hold; as text it meets the type check of its field.
+        # 1e999 is not a number JSON could hold; as text it meets the type check of its field.
         return number if abs(number) != float("inf") else text
     return text
 
@@ -198,7 +198,7 @@ class _Builder:
 
     def scalar(self, event: Any, line: int) -> Scalar:
         if not is_unicode(event.value):
-            raise _Refused("half a surrogate pair, which is no character; write the character itself.", line)
+            raise _Refused("half a surrogate pair, which is not a character; write the character itself.", line)
         if event.tag in (None, "!"):
             return Scalar(event.value, event.implicit[0], line)
         _check_tag(event.tag, "str", line)

@@ -1,4 +1,4 @@
-"""Where records come from: loaders, and the choice of rows."""
+"""Loaders of records, filters on records, and the choice of rows."""
 
 from gage_eval.datasets.base import Loader, Record
 from gage_eval.datasets.filter import Filter

@@ -1,4 +1,4 @@
-"""The contract of a loader, and what loaders of files share."""
+"""The contract of a loader, and the code that loaders of files share."""
 
 import glob
 import hashlib
@@ -18,7 +18,7 @@ from gage_eval.hashing import file_digest
 from gage_eval.sample.record import unreadable
 
 Record: TypeAlias = tuple[int, str]
-"""1-based line (or position) in the source, and the record's raw text."""
+"""1-based line number (or position) in the source, and the record's raw text."""
 
 MAX_BYTES = 64 * 1024 * 1024
 """The longest line, row, cell or single-record file that is read."""
@@ -33,14 +33,14 @@ _COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
 class Loader(Protocol):
     """Reads one source of records.
 
-    Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that
-    relative paths start from. It is registered with ``params``, the names it takes beside ``path``, so that
-    `gage validate` knows them. One whose records hold media as bytes is registered with ``keeps_media``: its
-    ``records`` takes a `store.media.Keep`, for no row holds data.
+    Built as ``loader(params, base_dir)``: the dataset's parameters for the loader, and the folder that relative paths
+    start from. A loader is registered with ``params``, the parameters that it takes besides ``path``, so that
+    `gage validate` knows them. A loader whose records hold media as bytes is registered with ``keeps_media``: its
+    ``records`` takes a `store.media.Keep` that stores the bytes, because rows never hold data.
     """
 
     def identity(self) -> JsonValue:
-        """What goes into keys: content hashes of what is read, never a path or a time."""
+        """The source's identity for keys: hashes of the content, never a path or a time."""
         ...
 
     def records(self) -> Iterator[Record]:
@@ -50,12 +50,12 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a loader, and the field of every record that says which file it came from.
+    """The files of a loader, and the field of a record that holds the name of its file.
 
     Attributes:
-        path: as the config names them.
-        files: paths or addresses, in the order in which they are read.
-        field: the record's field that takes the file's name without endings; None for no such field.
+        path: as in the config.
+        files: paths or addresses, in reading order.
+        field: the record's field that gets the file's name without endings; None for no such field.
     """
 
     path: str
@@ -67,7 +67,7 @@ class Source:
         """The source that ``path`` and ``source_field`` name.
 
         Raises:
-            InputError: a parameter is unknown, or nothing is there.
+            InputError: a parameter is unknown, or no file is there.
         """
         check_params(params, ("path", *known), loader)
         given: Any = params.get("path")
@@ -82,20 +82,20 @@ class Source:
         return cls(", ".join(paths), tuple(files), field)
 
     def identity(self) -> dict[str, JsonValue]:
-        """sha256 of each file's bytes in the order they are read; their names where records show them."""
+        """sha256 of each file's bytes, in reading order; also the files' names where records hold them."""
         out: dict[str, JsonValue] = {"files": [content_hash(file) for file in self.files]}
         if self.field is not None:
             out["source"] = {"field": self.field, "names": [stem(file) for file in self.files]}
         return out
 
     def named(self, record: JsonValue, file: str) -> JsonValue:
-        """The record with the name of its file; a field it has itself stays."""
+        """The record with the name of its file; an existing field is not changed."""
         if self.field is None or not isinstance(record, dict):
             return record
         return {self.field: stem(file), **record}
 
     def nothing(self) -> InputError:
-        """The error of a source without a record."""
+        """The error for a source without a record."""
         return InputError(f"'{self.path}' holds no records.")
 
 
@@ -111,7 +111,7 @@ def stem(path: str) -> str:
 
 
 def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -> None:
-    """Refuse parameters the loader does not have.
+    """Refuse parameters that the loader does not have.
 
     Raises:
         InputError: names the parameter and the closest known one.
@@ -124,7 +124,7 @@ def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -
 
 
 def text_param(params: Mapping[str, Any], name: str, loader: str) -> str | None:
-    """A parameter that is a text, None when it is not given.
+    """A text parameter; None when it is not given.
 
     Raises:
         InputError: it is something else, or empty.
@@ -141,7 +141,7 @@ def find_files(path: str, base_dir: Path) -> list[str]:
     Patterns are followed on file systems that list folders (``s3://``); an ``http(s)://`` address is one file.
 
     Raises:
-        InputError: nothing is there; the message names the closest file of that folder.
+        InputError: no file is there; the message names the closest file of that folder.
     """
     if "://" in path:
         return _find_remote(path)
@@ -149,7 +149,7 @@ def find_files(path: str, base_dir: Path) -> list[str]:
     try:
         return _find_local(path, full, base_dir)
     except OSError as error:
-        raise InputError(f"'{path}' cannot be looked for: {error.strerror}.") from error
+        raise InputError(f"'{path}' cannot be searched: {error.strerror}.") from error
 
 
 def _find_local(path: str, full: Path, base_dir: Path) -> list[str]:
@@ -212,7 +212,7 @@ def _find_remote(path: str) -> list[str]:
 
 
 def open_bytes(path: str) -> io.BufferedReader:
-    """A file for reading bytes, unpacked by its suffix.
+    """Open a file to read bytes, unpacked according to its suffix.
 
     Raises:
         InputError: it cannot be opened.
@@ -229,7 +229,7 @@ def open_bytes(path: str) -> io.BufferedReader:
 
 
 def lines_of(file: io.BufferedReader, name: str, first: int = 1) -> Iterator[bytes]:
-    """The lines of an opened file without outer white space, blank ones too; ``first`` is the number of the first.
+    """The lines of an opened file without outer white space, including blank ones; numbering starts at ``first``.
 
     Raises:
         InputError: a line is longer than 64 MiB.
@@ -256,7 +256,7 @@ def document_of(file: io.BufferedReader, name: str) -> bytes:
 
 
 class BoundedLines:
-    """The lines of a text, for `csv.reader`; the caller says by `end_row` when a row is complete.
+    """The lines of a text for `csv.reader`; the caller calls `end_row` when a row is complete.
 
     Raises:
         InputError: a row is longer than 64 Mi characters.
@@ -282,12 +282,12 @@ class BoundedLines:
         return line
 
     def end_row(self) -> None:
-        """Count the next row from its own beginning."""
+        """Start to count the next row."""
         self._size = 0
 
 
 def open_stored(path: str) -> io.BufferedReader:
-    """A file for reading its bytes as they are stored.
+    """Open a file to read its bytes as they are stored.
 
     Raises:
         InputError: it cannot be opened.
@@ -308,7 +308,7 @@ def _open_foreign(path: str, compression: str | None) -> io.BufferedReader:
 class _Foreign(io.RawIOBase):
     """A file of another library, remote or packed (`foreign_errors`).
 
-    Some read lines of any length only: the reader around this one bounds them.
+    Some of these files can only read lines of any length; the reader around this one limits them.
     """
 
     def __init__(self, file: Any) -> None:
@@ -341,9 +341,9 @@ class _Foreign(io.RawIOBase):
 
 @contextmanager
 def foreign_errors() -> Iterator[None]:
-    """Have what file systems, unpackers and HTTP clients raise be `OSError` or `EOFError`.
+    """Turn the errors of file systems, unpackers and HTTP clients into `OSError` or `EOFError`.
 
-    Each has errors of its own kinds: ClientPayloadError, NoCredentialsError, LZMAError.
+    Each library has its own error classes: ClientPayloadError, NoCredentialsError, LZMAError.
     """
     try:
         yield
@@ -378,7 +378,7 @@ def content_hash(path: str) -> str:
 def why(error: Exception) -> str:
     """Why a file cannot be read, without a full stop.
 
-    Some file systems say only its name, and the reason in the error's cause.
+    Some file systems report only the file's name, with the reason in the error's cause.
     """
     cause = error.__cause__
     said = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
@@ -386,7 +386,7 @@ def why(error: Exception) -> str:
 
 
 def decode_line(line: bytes) -> str:
-    """The text of a line. What is not UTF-8 becomes a record that standardize rejects with the reason."""
+    """The text of a line. A line that is not UTF-8 becomes a record that standardize rejects with the reason."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -395,7 +395,7 @@ def decode_line(line: bytes) -> str:
 
 
 def record_text(record: JsonValue) -> str:
-    """The raw text of a record a loader built. What has no JSON form is rejected later, with the reason."""
+    """The raw text of a record built by a loader. A record without a JSON form is rejected later, with the reason."""
     try:
         return canonical.encode(record).decode()
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""From the name and parameters of a loader to the loader; a plug-in's is behind a guard."""
+"""Build a loader from its name and parameters. Plug-in loaders are wrapped in a guard."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ def build_loader(name: str, params: Mapping[str, Any], base_dir: Path) -> Any:
     """The `Loader` of that name.
 
     Raises:
-        InputError: there is none, its parameters are wrong, or its file is not there.
+        InputError: no loader has that name, its parameters are wrong, or its file is missing.
     """
     plugin = registry.loaders.get(name)
     if plugin.is_builtin:
@@ -28,7 +28,7 @@ def build_loader(name: str, params: Mapping[str, Any], base_dir: Path) -> Any:
 
 
 class _GuardedLoader:
-    """Passes everything on to a plug-in's loader; what that raises or gives wrong is told in one sentence."""
+    """Wraps a plug-in's loader; reports its errors and wrong results in one sentence."""
 
     def __init__(self, inner: Any, place: str) -> None:
         self._inner = inner
@@ -43,7 +43,7 @@ class _GuardedLoader:
         except (TypeError, ValueError) as error:
             raise PluginError(f"{what} gave {type(found).__name__} without a JSON form: {error}.") from error
         if found is None:
-            raise PluginError(f"{what} gave None; it gives what tells these records from others, as a hash.")
+            raise PluginError(f"{what} gave None; it must give a value that identifies the records, such as a hash.")
         return found
 
     def records(self, *keep: Any) -> Iterator[Record]:
@@ -57,7 +57,7 @@ class _GuardedLoader:
                 return
             if not _is_record(record):
                 raise PluginError(
-                    f"{what} gave {_shown(record)}; it gives pairs of a line's number and a record as text."
+                    f"{what} gave {_shown(record)}; it must give pairs of a line number and a record as text."
                 )
             yield record  # type: ignore[misc]  # checked
 

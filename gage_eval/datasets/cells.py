@@ -14,14 +14,14 @@ from gage_eval.store.media import Keep
 def plain(value: Any, keep: Keep, read: Callable[[str], bytes | None] = lambda path: None) -> JsonValue:
     """A cell as JSON.
 
-    NaN, which tables write for missing numbers, is null. Times are ISO 8601, decimals keep their digits as text.
-    Bytes are kept in the store and become their address; so do those of ``{bytes, path}``, the form in which tables
-    hold a medium.
+    NaN, which tables write for missing numbers, becomes null. Times are ISO 8601; decimals become text.
+    Bytes are stored and replaced by their address; so are the bytes of ``{bytes, path}``, the form in which tables hold
+    a medium.
 
     Args:
-        value: of the cell.
-        keep: where bytes go.
-        read: the bytes of a medium of which the table has only the path; None leaves the path.
+        value: the cell's value.
+        keep: stores bytes.
+        read: reads the bytes of a medium for which the table has only the path; None leaves the path.
 
     Raises:
         ValueError: an infinity, or a type without a JSON form.
@@ -39,7 +39,7 @@ def plain(value: Any, keep: Keep, read: Callable[[str], bytes | None] = lambda p
             return _medium(value["bytes"], value["path"], keep, read)
         return {str(key): plain(item, keep, read) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        # Arrow gives a map as a list of pairs; as such it stays.
+        # Arrow gives a map as a list of pairs; it stays a list of pairs.
         return [plain(item, keep, read) for item in value]
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()

@@ -19,10 +19,10 @@ _PARAMS = ("columns", "delimiter", "encoding", "source_field")
 
 @registry.loaders.register("csv", version=1, params=_PARAMS)
 class CsvLoader:
-    """One record a row; the first row names the columns unless ``columns`` does. Every cell is text.
+    """One record per row; the first row names the columns unless ``columns`` does. Every cell is text.
 
-    Cells may be quoted and then hold line breaks. A row that has more or fewer cells than there are columns
-    is passed on as a record that standardize rejects with its line. Empty rows are passed over.
+    Quoted cells may hold line breaks. A row with more or fewer cells than columns becomes a record that standardize
+    rejects with its line number. Empty rows are skipped.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order, each with its own header) or address; ``.gz``,
@@ -55,7 +55,7 @@ class CsvLoader:
         return self._source.files
 
     def identity(self) -> JsonValue:
-        """sha256 of each file's bytes, and how they are read."""
+        """sha256 of each file's bytes, and the reading parameters."""
         return {
             **self._source.identity(),
             "columns": self._columns,
@@ -64,16 +64,16 @@ class CsvLoader:
         }
 
     def records(self) -> Iterator[Record]:
-        """(line, text) of each row; lines are counted on from file to file.
+        """(line, text) of each row; line numbers continue from file to file.
 
         Raises:
-            InputError: there is no row at all, a header names no or equal columns, or a file cannot be read.
+            InputError: there is no row at all, a header has empty or equal names, or a file cannot be read.
         """
         before, empty = 0, True
         for file in self._source.files:
             name = Path(file).name
             with open_bytes(file) as packed:
-                # Bytes that are no text become lone surrogates, which have no JSON form: that row is rejected.
+                # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.
                 text = io.TextIOWrapper(packed, self._encoding, errors="surrogateescape", newline="")
                 bounded = BoundedLines(text, name)
                 reader = csv.reader(bounded, delimiter=self._delimiter_of(file))
@@ -100,14 +100,14 @@ class CsvLoader:
 
     def _record(self, columns: list[str], cells: list[str], path: str) -> str:
         if len(cells) != len(columns):
-            reason = f"the row has {len(cells)} cells and there are {len(columns)} columns."
+            reason = f"the row has {len(cells)} cells, but there are {len(columns)} columns."
             return unreadable(reason, ",".join(cells)[:1000].encode(errors="replace").decode())
         return record_text(self._source.named(dict(zip(columns, cells, strict=True)), path))
 
 
 @registry.loaders.register("tsv", version=1, params=_PARAMS)
 class TsvLoader(CsvLoader):
-    """The csv loader for files with tabs between their cells, whatever they are called."""
+    """The csv loader for files with tabs between their cells, whatever their ending."""
 
     NAME = "tsv"
     DELIMITER = "\t"
@@ -117,7 +117,7 @@ def _encoding(name: Any, loader: str) -> str:
     """The codec's own name; UTF-8 with or without a byte order mark is one encoding."""
     try:
         found = codecs.lookup(name).name
-        "".encode(name)  # refuses codecs of something other than text, as base64
+        "".encode(name)  # refuses codecs that are not for text, such as base64
     except (LookupError, TypeError, ValueError):
         raise InputError(f"loader {loader}: there is no encoding {name!r}; try utf-8.") from None
     return "utf-8-sig" if found == "utf-8" else found
@@ -132,7 +132,7 @@ def _columns(given: Any, loader: str) -> list[str] | None:
 
 
 def _header(cells: list[str], name: str) -> list[str]:
-    """The names of the columns; one without a name is called by its place."""
+    """The names of the columns; a column without a name is named by its position."""
     names = [cell.strip() or f"column_{place}" for place, cell in enumerate(cells, 1)]
     return _distinct(names, f"the header of '{name}'")
 

@@ -16,18 +16,18 @@ _PARSERS = ("json", "txt")
 
 @registry.loaders.register("files", version=1, params=_PARAMS)
 class FilesLoader:
-    """One record a file, as sets of scanned receipts are published.
+    """One record per file, as sets of scanned receipts are published.
 
-    A JSON file is a record; a text file is a record with its text in one field. A record that names no ``id``
-    gets the file's name without endings.
+    A JSON file is a record. A text file is a record with its text in one field. A record without ``id`` gets the
+    file's name without endings.
 
     Parameters (``params``):
         path: glob pattern or list of the files (read in sorted order).
         parser: ``json`` or ``txt``. Default: json for ``.json``, else txt.
-        image: where the image of a record is, relative to the dataset's ``content_root``; ``{stem}`` stands for the
+        image: the path of a record's image, relative to the dataset's ``content_root``; ``{stem}`` stands for the
             file's name without endings, as in ``img/{stem}.jpg``.
-        image_field: the record's field that takes the image's path. Default ``image``.
-        text_field: the field that takes a text file's text. Default ``text``.
+        image_field: the record's field for the image's path. Default ``image``.
+        text_field: the field for a text file's text. Default ``text``.
         source_field: the record's field that takes the file's name without endings.
 
     Raises:
@@ -47,9 +47,9 @@ class FilesLoader:
         self._text_field = text_param(params, "text_field", "files") or "text"
 
     def identity(self) -> JsonValue:
-        """sha256 of each file's bytes and its name, which is its record's id, and how it is read.
+        """sha256 of each file's bytes, its name (which is its record's id), and the reading parameters.
 
-        The images' own bytes count where they are read: in preprocess.
+        The images' own bytes count in preprocess, where they are read.
         """
         return {
             **self._source.identity(),
@@ -60,7 +60,7 @@ class FilesLoader:
         }
 
     def records(self) -> Iterator[Record]:
-        """(place of the file from 1, text) of each file.
+        """(position of the file from 1, text) of each file.
 
         Raises:
             InputError: a file cannot be read or is longer than 64 MiB.
@@ -84,7 +84,7 @@ class FilesLoader:
             text = data.decode()
             record: JsonValue = {self._text_field: text} if self._parser_of(path) == "txt" else canonical.decode(text)
         except ValueError as error:
-            return unreadable(f"'{name}' is no {self._parser_of(path)} text: {error}.", "")
+            return unreadable(f"'{name}' is not {self._parser_of(path)} text: {error}.", "")
         if not isinstance(record, dict):
             return record_text(record)
         own = stem(path)

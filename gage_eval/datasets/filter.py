@@ -1,4 +1,4 @@
-"""Which records take part, by the values of their fields."""
+"""Filters: which records take part, by the values of their fields."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,12 +17,12 @@ _SHOWN = 12
 class Filter:
     """Conditions on fields of raw records.
 
-    A mapping holds when all of its fields do; of a list of mappings one has to. A field is a dotted path. Its
-    condition is a value, a list of which one has to fit, or operators: ``eq``, ``ne``, ``in``, ``not_in``, ``lt``,
+    A mapping holds when all of its fields do; a list of mappings holds when one of them does. A field is a dotted path.
+    Its condition is a value, a list of accepted values, or operators: ``eq``, ``ne``, ``in``, ``not_in``, ``lt``,
     ``le``, ``gt``, ``ge``, ``exists``, as in ``{level: {ge: 3}, subject: [Algebra, Geometry]}``.
 
-    Numbers are compared by value, also with texts that spell one (cells of CSV files are text). Where the record
-    holds a list, one of its items has to fit. A field that is missing or null equals null and nothing else.
+    Numbers are compared by value, also with texts that spell a number (cells of CSV files are text). Where the record
+    holds a list, one of its items must fit. A missing or null field equals null and nothing else.
 
     Raises:
         InputError: a condition is none of these; the message names the field.
@@ -41,10 +41,10 @@ class Filter:
     def apply(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records that pass, in their order.
 
-        A record that cannot be read stays: standardize rejects it, with its line and the reason.
+        A record that cannot be parsed stays: standardize rejects it, with its line number and the reason.
 
         Raises:
-            InputError: none of those that can be read passes; the message names the fields there are.
+            InputError: no record that can be parsed passes; the message names the fields.
         """
         read, kept, seen = 0, 0, dict[str, None]()
         for line, text in records:
@@ -82,7 +82,7 @@ def _test(field: str, condition: JsonValue) -> _Test:
     if isinstance(condition, Mapping):
         tests = [_operator(field, name, operand) for name, operand in condition.items()]
         if not tests:
-            raise InputError(f"filter.{field}: {{}} says nothing; write an operator ({', '.join(_OPERATORS)}).")
+            raise InputError(f"filter.{field}: {{}} is empty; write an operator ({', '.join(_OPERATORS)}).")
         return lambda value: all(test(value) for test in tests)
     if isinstance(condition, list):
         return _operator(field, "in", condition)
@@ -102,13 +102,13 @@ def _operator(field: str, name: str, operand: JsonValue) -> _Test:
 
 def _equal(operand: JsonValue) -> _Test:
     if isinstance(operand, list | Mapping):
-        raise ValueError(f"it takes one value, not {kind_of(operand)}")
+        raise ValueError(f"it must be one value, not {kind_of(operand)}")
     return lambda value: any(_same(item, operand) for item in _items(value))
 
 
 def _member(operand: JsonValue) -> _Test:
     if not isinstance(operand, list) or not operand:
-        raise ValueError("it takes a list of values")
+        raise ValueError("it must be a list of values")
     tests = [_equal(item) for item in operand]
     return lambda value: any(test(value) for test in tests)
 
@@ -126,7 +126,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[JsonValue], _Test
         if isinstance(operand, str):
             return lambda value: any(isinstance(item, str) and compare(item, operand) for item in _items(value))
         if isinstance(operand, bool) or not isinstance(operand, int | float):
-            raise ValueError(f"it takes a number or a text, not {kind_of(operand)}")
+            raise ValueError(f"it must be a number or a text, not {kind_of(operand)}")
         return lambda value: any(
             (number := _number(item)) is not None and compare(number, operand) for item in _items(value)
         )
@@ -136,7 +136,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[JsonValue], _Test
 
 def _exists(operand: JsonValue) -> _Test:
     if not isinstance(operand, bool):
-        raise ValueError(f"it is true or false, not {kind_of(operand)}")
+        raise ValueError(f"it must be true or false, not {kind_of(operand)}")
     return lambda value: (value is not None) == operand
 
 
@@ -164,7 +164,7 @@ def _same(value: Any, wanted: JsonValue) -> bool:
         return value == wanted
     if isinstance(value, dict | list):
         return False
-    # A number and a text that spells it, or two numbers: their canonical form decides.
+    # Two numbers, or a number and a text that spells one: compare their canonical forms.
     return _spelled(value) == _spelled(wanted)
 
 

@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face hub, and folders that the datasets library wrote or reads."""
+"""Datasets of the Hugging Face hub, and folders in the formats of the datasets library."""
 
 import importlib
 import re
@@ -27,16 +27,16 @@ _BATCH = 512
 class HubLoader:
     """A split of a dataset of the Hugging Face hub, or of a local folder. Needs the extra ``hf``.
 
-    Rows are read as they are stored: images and recordings are not decoded but kept in the store by their hash. Code
-    of a dataset's repository is never run.
+    Rows are read as they are stored: images and recordings are not decoded but stored by their hash. Code in a
+    dataset's repository is never run.
 
     Parameters (``params``, and ``hub``, ``hub_params`` beside them):
         hub: the dataset's name on the hub, as ``openai/gsm8k``; or a folder.
         path: a folder that ``save_to_disk`` wrote, or one of data files.
         split: which split. Default ``test``.
         subset: which configuration of the dataset.
-        revision: branch, tag or commit; what it stands for goes into the key. Default ``main``.
-        streaming: read rows over the network as they are needed, without fetching the set.
+        revision: branch, tag or commit; the commit that it points to is part of the key. Default ``main``.
+        streaming: read rows over the network as they are needed, without downloading the set.
 
     Raises:
         InputError: a parameter is unknown or wrong, or the folder is not there.
@@ -59,10 +59,10 @@ class HubLoader:
         self._streaming = params.get("streaming") is True
 
     def identity(self) -> JsonValue:
-        """The commit that the revision stands for, or the digests of a folder's files; and the split.
+        """The commit of the revision, or the digests of a folder's files; and the split.
 
         Raises:
-            InputError: the commit cannot be told.
+            InputError: the commit cannot be found.
         """
         chosen = {"split": self._split, "subset": self._subset}
         if self._folder is None:
@@ -77,7 +77,7 @@ class HubLoader:
         """(row from 1, text) of each row.
 
         Args:
-            keep: puts bytes into the store.
+            keep: stores bytes.
 
         Raises:
             InputError: the library is missing, or cannot read the dataset or its split.
@@ -100,12 +100,12 @@ class HubLoader:
             return unreadable(f"the row has no JSON form: {error}.", "")
 
     def _file(self, path: str) -> bytes | None:
-        """The bytes of a file that belongs to the set: below its folder, or where the library keeps what it fetched."""
+        """The bytes of a file that belongs to the set: inside its folder, or in the library's download cache."""
         try:
             file = Path(path).resolve()
             belongs = file.is_file() and any(file.is_relative_to(root) for root in self._roots)
         except (OSError, ValueError):
-            # No path at all: too long, or with a NUL byte. It stays what it is, and is rejected where it is used.
+            # Not a valid path: too long, or with a NUL byte. The value stays as it is and is rejected where it is used.
             return None
         return file.read_bytes() if belongs else None
 
@@ -134,12 +134,12 @@ class HubLoader:
                 if self._split not in found:
                     raise InputError(f"'{self._name}' has no split '{self._split}'. Splits: {', '.join(found)}.")
                 return found[self._split]
-            # Streamed, so that no second copy is made of files that are here.
+            # Streamed, so that local files are not copied.
             return library.load_dataset(str(self._folder), self._subset, split=self._split, streaming=True)
         except InputError:
             raise
         except Exception as error:
-            # The library raises errors of its own, of its parsers and of its HTTP client.
+            # The library, its parsers and its HTTP client raise their own error classes.
             raise InputError(f"'{self._name}' cannot be loaded: {_first_line(error)}") from error
 
     @cached_property
@@ -155,15 +155,15 @@ class HubLoader:
             if cached is not None:
                 return cached
             raise InputError(
-                f"cannot tell which commit '{self._revision}' of '{self._name}' is ({_first_line(error)}) "
-                "Give revision the full commit hash to do without asking."
+                f"cannot find the commit of '{self._revision}' of '{self._name}' ({_first_line(error)}) "
+                "Set revision to the full commit hash to avoid the request."
             ) from error
 
     def _cached_commit(self, hub: Any) -> str | None:
         try:
             folder = hub.file_download.repo_folder_name(repo_id=self._name, repo_type="dataset")
         except ValueError:
-            return None  # the name is that of no dataset, which the hub's own answer says
+            return None  # no dataset has that name, and the hub's own answer says so
         file = Path(hub.constants.HF_HUB_CACHE) / folder / "refs" / self._revision
         commit = file.read_text().strip() if file.is_file() else ""
         return commit if _COMMIT.fullmatch(commit) else None
@@ -190,7 +190,7 @@ def _saved(folder: Path) -> bool:
 
 
 def _is_cache(file: Path) -> bool:
-    """Whether the library keeps the file beside a set for itself."""
+    """Whether the library keeps this file beside a set for its own use."""
     return file.name.startswith((".", "cache-", "tmp")) or file.suffix == ".lock"
 
 

@@ -12,20 +12,20 @@ from gage_eval.errors import InputError
 
 @registry.loaders.register("inline", version=1, params=("records",))
 class InlineLoader:
-    """Records given in the config, for a handful of questions.
+    """Records given in the config, for small sets of questions.
 
     Parameters (``params``):
         records: a list of records.
 
     Raises:
-        InputError: there is no list of records.
+        InputError: the list of records is missing.
     """
 
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         check_params(params, ("records",), "inline")
         records = params.get("records")
         if not isinstance(records, list) or not records:
-            raise InputError("loader inline needs params.records, a list with a record at least.")
+            raise InputError("loader inline needs params.records, a list with at least one record.")
         self._records: list[JsonValue] = records
 
     def identity(self) -> JsonValue:
@@ -33,6 +33,6 @@ class InlineLoader:
         return {"records": self._records}
 
     def records(self) -> Iterator[Record]:
-        """(place from 1, text) of each record."""
+        """(position from 1, text) of each record."""
         for position, record in enumerate(self._records, 1):
             yield position, record_text(record)

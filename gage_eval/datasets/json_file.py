@@ -16,7 +16,7 @@ _KEYS_SHOWN = 20
 
 @registry.loaders.register("json", version=1, params=_PARAMS)
 class JsonLoader:
-    """A list of records, or an object of records by id, in one JSON document or several. Each is read as a whole.
+    """A list of records, or an object of records by id, in one or several JSON documents. Each is read as a whole.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
@@ -37,13 +37,13 @@ class JsonLoader:
         return self._source.files
 
     def identity(self) -> JsonValue:
-        """sha256 of each file's bytes in the order they are read, and where the records are in it."""
+        """sha256 of each file's bytes in reading order, and the path of the records in it."""
         return {**self._source.identity(), "records_path": self._records_path}
 
     def records(self) -> Iterator[Record]:
-        """(position from 1, text) of each record; positions are counted on from file to file.
+        """(position from 1, text) of each record; positions continue from file to file.
 
-        A record by id gets its key as ``id`` unless it has one.
+        In an object of records, each record gets its key as ``id`` unless it has one.
 
         Raises:
             InputError: a file is not a JSON document, is longer than 512 MiB, or holds no records at ``records_path``.
@@ -55,7 +55,7 @@ class JsonLoader:
                 yield position, record_text(self._source.named(record, file))
 
     def _document(self, file: str) -> list[JsonValue]:
-        # Named as the config names it; of several each by itself.
+        # One file is named as in the config; several are named one by one.
         name = self._source.path if len(self._source.files) == 1 else Path(file).name
         try:
             with open_bytes(file) as opened:

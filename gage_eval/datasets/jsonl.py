@@ -1,4 +1,4 @@
-"""JSON Lines: one record a line, in one file or many, plain or compressed."""
+"""JSON Lines: one record per line, in one file or many, plain or compressed."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,14 +27,14 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 @registry.loaders.register("jsonl", version=1, params=_PARAMS)
 class JsonlLoader:
-    """One JSON object a line; blank lines are passed over.
+    """One JSON object per line; blank lines are skipped.
 
-    A broken line is passed on as it is: standardize rejects it with its line number and the reason.
+    A broken line becomes a record too: standardize rejects it with its line number and the reason.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
         labels_path: a second file whose N-th line is the gold of line N, for sets published that way.
-        labels_field: the record's field that takes this gold. Default ``label``.
+        labels_field: the record's field for this gold. Default ``label``.
         source_field: the record's field that takes the file's name without endings.
 
     Raises:
@@ -61,7 +61,7 @@ class JsonlLoader:
         return out
 
     def records(self) -> Iterator[Record]:
-        """(line, text) of each record; lines are counted on from file to file.
+        """(line, text) of each record; line numbers continue from file to file.
 
         Raises:
             InputError: there is no record at all, a line is longer than 64 MiB, a compressed file is damaged,
@@ -89,14 +89,14 @@ class JsonlLoader:
                 raise InputError(f"'{self._labels_path}' has no label for line {number} of '{path}'.")
             yield number, self._with_label(text, label[2].strip(), number)
         if next(labels, None) is not None:
-            raise InputError(f"'{self._labels_path}' goes on after the last record of '{path}' (line {last}).")
+            raise InputError(f"'{self._labels_path}' has more lines than there are records in '{path}' (line {last}).")
 
     def _with_label(self, text: str, label: str, number: int) -> str:
         value = int(label) if _INTEGER.fullmatch(label) else label
         labelled = _with_field(text, self._labels_field, value)
         if labelled == text and _holds(text, self._labels_field):
             raise InputError(
-                f"line {number} of '{self._source.path}' has a '{self._labels_field}' already; "
+                f"line {number} of '{self._source.path}' already has a '{self._labels_field}'; "
                 f"name another labels_field for '{self._labels_path}'."
             )
         return labelled
@@ -115,7 +115,7 @@ def _holds(text: str, field: str) -> bool:
 
 
 def _with_field(text: str, field: str, value: JsonValue) -> str:
-    """The record with one more field, its own text untouched; unchanged if it is no object or has the field."""
+    """The record with one more field, otherwise unchanged text. Unchanged if it is not an object or has the field."""
     record = _object(text)
     if record is None or field in record:
         return text
@@ -124,7 +124,7 @@ def _with_field(text: str, field: str, value: JsonValue) -> str:
 
 
 def _numbered_lines(files: Sequence[str]) -> Iterator[tuple[str, int, str]]:
-    """(file, line counted on from file to file, text) of every line that is not blank."""
+    """(file, line number continued from file to file, text) of every line that is not blank."""
     number = 0
     for path in files:
         with open_bytes(path) as file:

@@ -18,9 +18,9 @@ _BATCH = 512
 
 @registry.loaders.register("parquet", version=2, params=_PARAMS, keeps_media=True)
 class ParquetLoader:
-    """One record a row, read row group by row group.
+    """One record per row, read row group by row group.
 
-    NaN is null, times are ISO 8601, decimals text; bytes, say of an image, are kept in the store by their hash.
+    NaN becomes null, times are ISO 8601, decimals are text. Bytes, such as images, are stored by their hash.
 
     Parameters (``params``):
         path: file, list of files, glob pattern (files in sorted order) or address.
@@ -44,17 +44,17 @@ class ParquetLoader:
         return self._source.files
 
     def identity(self) -> JsonValue:
-        """sha256 of each file's bytes, and which columns are read."""
+        """sha256 of each file's bytes, and the columns that are read."""
         return {**self._source.identity(), "columns": self._columns}
 
     def records(self, keep: Keep) -> Iterator[Record]:
-        """(row from 1, text) of each row; rows are counted on from file to file.
+        """(row from 1, text) of each row; row numbers continue from file to file.
 
         Args:
-            keep: puts bytes into the store.
+            keep: stores bytes.
 
         Raises:
-            InputError: there is no row at all, a file is no Parquet, or a column is not there.
+            InputError: there is no row at all, a file is not Parquet, or a column is not there.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

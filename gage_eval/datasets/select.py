@@ -1,4 +1,4 @@
-"""Which rows of a source take part, and in which order."""
+"""The choice of rows of a source, and their order."""
 
 import hashlib
 import heapq
@@ -13,12 +13,12 @@ _IN_MEMORY = 32 * 1024 * 1024
 
 
 def reservoir(records: Iterable[Record], size: int, seed: int) -> Iterator[Record]:
-    """``size`` records drawn by chance, in the source's order; all of them when there are no more.
+    """Draw ``size`` random records, in the source's order; all records when there are no more.
 
-    Those with the smallest hash of (seed, text) are drawn: the choice depends on what records hold and neither on
-    their order nor on who reads them, and a smaller sample is part of a larger one. Memory holds the sample.
+    Records with the smallest hash of (seed, text) are drawn. So the choice depends only on the records' content, not
+    on their order, and a smaller sample is part of a larger one. Memory holds only the sample.
     """
-    # The largest rank is on top, to be dropped for a smaller one.
+    # The largest rank is on top; a smaller one replaces it.
     drawn: list[tuple[int, int, Record]] = []
     for position, (line, text) in enumerate(records):
         data = f"{seed}:{text}".encode("utf-8", "surrogatepass")
@@ -35,9 +35,9 @@ def select(
 ) -> Iterator[Record]:
     """The first ``limit`` records, in the source's order or in a seeded one.
 
-    The seeded order sorts by a hash of (seed, position): it depends on neither Python's random numbers nor
-    the number of rows, so that a smaller limit takes a prefix of a larger one's. Memory holds the rows
-    of the limit; a whole set is shuffled through a temporary file.
+    The seeded order sorts by a hash of (seed, position). It depends neither on Python's random numbers nor on the
+    number of rows, so a smaller limit takes a prefix of a larger one. Memory holds only the rows within the limit;
+    a whole set is shuffled through a temporary file.
 
     Raises:
         ValueError: the limit is negative.

@@ -1,11 +1,11 @@
-r"""LaTeX answers: what a ``\boxed{…}`` holds."""
+r"""LaTeX answers: the content of ``\boxed{…}``."""
 
 _BOXES = ("\\boxed", "\\fbox")
 _BARE = "\\boxed "
 
 
 def boxed_answer(text: str) -> str | None:
-    r"""What the last box of a text holds; None without a box.
+    r"""The content of the last box of a text; None without a box.
 
     >>> boxed_answer(r"so \boxed{1} or \boxed{\frac{1}{2}}.")
     '\\frac{1}{2}'
@@ -17,8 +17,8 @@ def boxed_answer(text: str) -> str | None:
 def last_boxed(text: str) -> str | None:
     r"""The last ``\boxed{…}`` of a text with its braces, else the last ``\fbox{…}``.
 
-    The rule of hendrycks/math: ``\boxed 5`` without braces wins over any with them, and ends at the next ``$``; a box
-    whose braces never close does not count.
+    The rule of hendrycks/math: ``\boxed 5`` without braces is preferred to boxes with braces, and ends at the next
+    ``$``. A box whose braces never close does not count.
     """
     if _BARE in text:
         return _BARE + text.rpartition(_BARE)[2].partition("$")[0]
@@ -37,7 +37,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def boxed_content(box: str) -> str | None:
-    r"""What a box found by `last_boxed` holds."""
+    r"""The content of a box found by `last_boxed`."""
     if box.startswith(_BARE):
         return box.removeprefix(_BARE)
     _, brace, content = box.partition("{")

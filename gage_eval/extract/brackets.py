@@ -2,7 +2,7 @@
 
 import re
 
-# Linear: the dot stands between the digits, so that a long run of them is read in one way only.
+# Linear time: the dot must stand between the digits, so a long run of digits matches in only one way.
 _NUMBER = r"[0-9]+(?:\.[0-9]*)?"
 _DOUBLE = re.compile(rf"\[\[({_NUMBER})\]\]")
 _SINGLE = re.compile(rf"\[({_NUMBER})\]")
@@ -22,5 +22,5 @@ def single_bracketed(text: str) -> str | None:
 
 
 def pairwise_verdict(text: str) -> str | None:
-    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, looked for in this order anywhere in the text."""
+    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, searched in this order anywhere in the text."""
     return next((verdict for mark, verdict in _VERDICTS.items() if mark in text), None)

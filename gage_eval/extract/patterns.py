@@ -1,8 +1,8 @@
-"""Regular expressions of configs, run against texts of models and datasets: neither may hold a run up.
+"""Regular expressions of configs with a time limit, so that no text of a model or dataset can stop a run.
 
-They are compiled by the package `regex`, which knows the syntax of `re` and can be given a time limit; a search that
-outlasts it raises, and costs only its row, with that reason. Patterns of our own are written to be linear and need
-none of this.
+They are compiled by the package `regex`, which has the syntax of `re` and a time limit. A search that exceeds the
+limit raises, and only its row fails, with that reason. Patterns in this code base run in linear time and need no
+limit.
 """
 
 from collections import deque
@@ -26,12 +26,12 @@ class PatternTooSlow(Exception):
     def __init__(self, pattern: str, text: str) -> None:
         super().__init__(
             f"the pattern {pattern!r} took more than {TIME_LIMIT_S:g} s on {len(text)} characters: "
-            "repeat nothing that repeats itself, as in (a+)+"
+            "avoid nested repetition such as (a+)+"
         )
 
 
 def search(pattern: str, text: str, *, ignore_case: bool = False) -> "Match[str] | None":
-    """The first hit of a pattern.
+    """The first match of a pattern.
 
     Raises:
         PatternTooSlow: it took longer than `TIME_LIMIT_S`.
@@ -43,7 +43,7 @@ def search(pattern: str, text: str, *, ignore_case: bool = False) -> "Match[str]
 
 
 def find(pattern: str, text: str, *, take: Literal["first", "last"] = "first") -> "Match[str] | None":
-    """The first or last hit of a pattern.
+    """The first or last match of a pattern.
 
     Raises:
         PatternTooSlow: it took longer than `TIME_LIMIT_S`.
@@ -58,7 +58,7 @@ def find(pattern: str, text: str, *, take: Literal["first", "last"] = "first") -
 
 
 def remove(pattern: str, text: str) -> str:
-    """The text without any hit of a pattern.
+    """The text without the matches of a pattern.
 
     Raises:
         PatternTooSlow: it took longer than `TIME_LIMIT_S`.
@@ -77,7 +77,7 @@ def _compiled(pattern: str, ignore_case: bool) -> "Pattern[str]":
 
 
 def problem(pattern: str) -> str | None:
-    """Why a text is not a regular expression; None for one that is."""
+    """Why a text is not a regular expression; None for a valid one."""
     import regex
 
     try:
@@ -89,9 +89,9 @@ def problem(pattern: str) -> str | None:
 
 def _checked(pattern: str) -> str:
     if (reason := problem(pattern)) is not None:
-        raise PydanticCustomError("pattern", "it is no regular expression: {reason}", {"reason": reason})
+        raise PydanticCustomError("pattern", "it is not a regular expression: {reason}", {"reason": reason})
     return pattern
 
 
 PatternText: TypeAlias = Annotated[str, AfterValidator(_checked)]
-"""A parameter that is a regular expression; it stays text, checked when the config is read."""
+"""A parameter that is a regular expression. It stays text and is checked when the config is read."""

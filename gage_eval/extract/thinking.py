@@ -1,4 +1,4 @@
-"""Answers of models that think aloud: the thinking text apart from the answer."""
+"""Answers of reasoning models: separate the thinking from the answer."""
 
 from dataclasses import dataclass
 
@@ -24,8 +24,8 @@ class Thought:
 def split_thinking(text: str, start: str = THINK_START, end: str = THINK_END) -> Thought:
     """Split a text on the end-of-thinking marker; the last part, stripped on the left, is the answer.
 
-    The start marker may be missing, as chat templates put it into the prompt. A start marker that no end marker
-    follows leaves no answer.
+    The start marker may be missing, because chat templates put it into the prompt. A start marker without an end marker
+    leaves no answer.
     """
     before, ended, answer = text.rpartition(end)
     if start in answer:

@@ -372,7 +372,7 @@ class _Terms:
         """The rows of one part.
 
         Raises:
-            InputError: something is there and is no list of numbers, or one of another length.
+            InputError: something is there and is not a list of numbers, or one of another length.
         """
         rows = [self._numbers(text) for text in components]
         width = 0 if self._width is None else self._width

@@ -105,7 +105,7 @@ class NumericThresholdMetric:
     def score(self, prediction: str, reference: str) -> Score:
         wanted, found = last_number(reference), last_number(prediction)
         if wanted is None:
-            return Score.unscored("the reference is no number")
+            return Score.unscored("the reference is not a number")
         if found is None:
             return Score.unparsed("the answer holds no number")
         return Score(float(self.accepts(found.value, wanted.value)), extracted=found.text)

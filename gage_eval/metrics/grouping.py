@@ -66,7 +66,7 @@ class Grouping:
             tables: the part's samples, its responses, and the other `inputs`.
 
         Raises:
-            InputError: a sample has no cluster id or no weight, or a weight is no number from 0 up.
+            InputError: a sample has no cluster id or no weight, or a weight is not a number from 0 up.
         """
         if not self.field_paths:
             return scores
@@ -111,7 +111,7 @@ def grouping(
     """The fields of a metric's clusters, weights and slices.
 
     Raises:
-        InputError: a path cannot be read, the cluster or weight is no field of the sample, or a slice is there
+        InputError: a path cannot be read, the cluster or weight is not a field of the sample, or a slice is there
             twice.
     """
     found = Grouping(
@@ -134,7 +134,7 @@ def _of_sample(text: str | None, name: str, metric_id: str) -> Path | None:
         return None
     path = compile_path(text)
     if path.root != "sample" or not path.parts:
-        raise InputError(f"metric {metric_id}: {name} '{text}' is no field of the sample. Write e.g. metadata.passage.")
+        raise InputError(f"metric {metric_id}: {name} '{text}' is not a field of the sample. Write metadata.passage.")
     return path
 
 

@@ -43,7 +43,7 @@ def _read(text: str) -> tuple[JsonValue] | None:
 
 
 def _among_words(text: str) -> tuple[JsonValue] | None:
-    """The last complete object or list; one inside another only where the outer one is no JSON."""
+    """The last complete object or list; one inside another only where the outer one is not JSON."""
     for start, end in reversed(_spans(text)[-_MOST_TRIED:]):
         found = _read(text[start:end])
         if found is not None:

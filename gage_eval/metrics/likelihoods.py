@@ -92,7 +92,7 @@ def _place(answer: str, ids: tuple[str, ...], texts: tuple[str, ...]) -> int:
         return ids.index(answer)
     if texts.count(answer) == 1:
         return texts.index(answer)
-    raise ValueError(f"the answer {answer[:80]!r} is none of the options")
+    raise ValueError(f"the answer {answer[:80]!r} is not one of the options")
 
 
 def _likelihood(entry: JsonValue) -> Likelihood:

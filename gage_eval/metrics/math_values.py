@@ -37,8 +37,9 @@ class _NoExpression(Exception):
 def equal_values(left: str, right: str) -> bool:
     """Whether two expressions are equal wherever they are defined.
 
-    False also for what is no expression, has more than two letters that mean nothing, or a power this project's rule
-    (prm800k's) refuses to compute: a bracket, a tower, or two digits; and an exponent or factorial that is too large.
+    False also for text that is not an expression, has more than two letters without a meaning, or has a power that
+    this project's rule (prm800k's) refuses to compute: a bracket, a tower, or two digits. Also for an exponent or
+    factorial that is too large.
     """
     text = f"({left})-({right})"
     letters = {sign for sign in text.replace("sqrt", "").replace("frac", "") if sign.isalpha()}

@@ -1,6 +1,6 @@
 """Numbers in text, as exact rationals (the project's rule "numbers in text").
 
-Currency signs, ``*``, ``_`` and thousands separators are no part of a number's value; fractions and
+Currency signs, ``*``, ``_`` and thousands separators are not part of a number's value; fractions and
 scientific notation are numbers; ``nan`` and ``inf`` are none. Values are compared exactly, never as floats:
 180001 is not 180000, and 0.1 + 0.2 is 0.3.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-# Beyond these a number is refused: it is no answer, and exact arithmetic on it would be an attack.
+# Beyond these a number is refused: it is not an answer, and exact arithmetic on it would be an attack.
 _MAX_DIGITS = 1000
 _MAX_EXPONENT = 4000
 

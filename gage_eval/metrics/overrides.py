@@ -68,7 +68,7 @@ def named_metrics(configs: Iterable[str | None]) -> frozenset[str]:
 
 
 def unknown_metrics(named: Collection[str], known: Collection[str]) -> frozenset[str]:
-    """Of the names in samples' ``eval_config`` those that are no metric; ``known`` are names beside the registry's."""
+    """The names in samples' ``eval_config`` that are not metrics; ``known`` are names besides those registered."""
     return frozenset(named) - frozenset(known) - frozenset(registry.metrics.names()) if named else frozenset()
 
 
@@ -104,16 +104,16 @@ def override_of(metric: BoundMetric, config: str | None, known: Collection[str] 
     if wanted is None:
         return Override(judge=judge)
     if not isinstance(wanted, Mapping):
-        return _invalid(f"{_NAMES} is no mapping of metrics to parameters")
+        return _invalid(f"{_NAMES} is not a mapping of metrics to parameters")
     names = {metric.metric_id, metric.implementation, *known}
     if strange := sorted(unknown_metrics(wanted, names)):
         near = closest(strange[0], [*names, *registry.metrics.names()])
-        return _invalid(f"{_NAMES} names '{strange[0]}', which is no metric.{near}")
+        return _invalid(f"{_NAMES} names '{strange[0]}', which is not a metric.{near}")
     params: dict[str, JsonValue] = {}
     for name in dict.fromkeys((metric.implementation, metric.metric_id)):
         own = wanted.get(name)
         if own is not None and not isinstance(own, Mapping):
-            return _invalid(f"{_NAMES}.{name} is no mapping of parameters")
+            return _invalid(f"{_NAMES}.{name} is not a mapping of parameters")
         params.update(own or {})
     return Override(canonical_text(params) if params else None, judge)
 

@@ -23,7 +23,7 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
     """The calls of each message or turn that calls tools, in order.
 
     ``tool_calls`` are in OpenAI's form (``{"function": {"name", "arguments"}}``) or plain (``{"name", "arguments"}``),
-    or the JSON text of such a list. Arguments are an object or its JSON text; text that is no JSON equals only itself.
+    or the JSON text of such a list. Arguments are an object or its JSON text; text that is not JSON equals only itself.
 
     Raises:
         ValueError: something there is no call.
@@ -35,7 +35,7 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
         if isinstance(calls, list) and calls:
             steps.append([_call(item) for item in calls])
         elif calls:
-            raise ValueError(f"{str(calls)[:80]} is no list of tool calls")
+            raise ValueError(f"{str(calls)[:80]} is not a list of tool calls")
     return steps
 
 
@@ -55,7 +55,7 @@ def _call(item: JsonValue) -> Call:
     call = inner if isinstance(inner, Mapping) else item
     name = call.get("name") if isinstance(call, Mapping) else None
     if not isinstance(call, Mapping) or not isinstance(name, str):
-        raise ValueError(f"{str(item)[:80]} is no tool call")
+        raise ValueError(f"{str(item)[:80]} is not a tool call")
     arguments = call.get("arguments")
     if isinstance(arguments, str):
         arguments = _decoded(arguments)

@@ -41,7 +41,7 @@ class Forecast:
         key: the action's key, None where it cannot be known yet.
         why: the reason, in a few words.
         outputs: artifact ids of a hit.
-        responses: requests of a generate stage that is no hit, None where they cannot be rendered yet.
+        responses: requests of a generate stage that is not a hit, None where they cannot be rendered yet.
         to_send: those of them without an answer.
         tokens: tokens they will take, by earlier answers of the same model; None without any.
         seconds: time they will take, by earlier answers of the same model; None without any.

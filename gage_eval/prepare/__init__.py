@@ -1,1 +1,1 @@
-"""From Samples to prepared rows: few-shot examples, media and images. No model has a part in it."""
+"""From Samples to prepared rows: few-shot examples, media and images. Models take no part in this step."""

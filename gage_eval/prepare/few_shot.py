@@ -1,7 +1,7 @@
-"""Few-shot examples: which ones a sample gets, and how they stand in its prompt.
+"""Few-shot examples: which ones a sample gets, and how they appear in its prompt.
 
-The choice depends on nothing but the rules, the pool, (seed, task, sample id) and the value the rules match by: limits,
-shards, part sizes and worker counts never change a prompt. A sample is never an example of its own, by id (where the
+The choice depends only on the rules, the pool, (seed, task, sample id) and the value to match. Limits, shards, part
+sizes and worker counts never change a prompt. A sample is never its own example: it is excluded by id (where the
 pool is the sample's own dataset) and by content.
 """
 
@@ -28,17 +28,17 @@ _MAX_SHOWN = 80
 
 @dataclass(frozen=True)
 class FewShotRules:
-    """How many examples, which, and in what form.
+    """How many examples, which ones, and in what form.
 
     Attributes:
-        k: how many; None for all of `ids`, or all of the sample's own.
-        pool: the dataset they come from by its id; None for the sample's own examples. A name: in no key.
+        k: number of examples; None for all of `ids`, or all of the sample's own.
+        pool: id of the dataset they come from; None for the sample's own examples. A name, so it is not in keys.
         own_dataset: whether the pool is the dataset that is evaluated.
-        match: path of a sample's field; examples are rows that hold the same value there. None for any row.
-        strategy: ``first``, ``random``, or ``balanced``: the labels in turn.
+        match: path of a sample's field; examples have the same value there. None for any row.
+        strategy: ``first``, ``random``, or ``balanced`` (each label in turn).
         seed: of the draws of random and balanced.
         ids: these examples of the pool, in this order.
-        form: ``chat``: turns of user and assistant; ``text``: before the question, in the user's message.
+        form: ``chat``: turns of user and assistant; ``text``: text before the question, in the user's message.
         delimiter: between examples in text.
     """
 
@@ -54,7 +54,7 @@ class FewShotRules:
 
     @property
     def draws(self) -> bool:
-        """Whether examples are drawn for each sample, by the task's id among others."""
+        """Whether examples are drawn for each sample; then the task's id matters too."""
         return self.pool is not None and not self.ids and self.strategy != "first"
 
     @property
@@ -64,21 +64,21 @@ class FewShotRules:
 
     @property
     def pool_columns(self) -> list[str]:
-        """The columns of a pool's samples that examples are chosen by and made of."""
+        """The columns of a pool's samples that choosing and building examples needs."""
         return [*_EXAMPLE_COLUMNS, *sorted(self.match_columns.difference(_EXAMPLE_COLUMNS))]
 
     def matched(self, sample: Mapping[str, Any]) -> str | None:
-        """What a sample and its examples have in common, as canonical JSON; None where the sample has no such value."""
+        """The value that a sample shares with its examples, as canonical JSON; None where the sample lacks it."""
         if self.match is None:
             return ""
         value = compile_path(self.match).get(sample)
         if value is MISSING or value is None:
             return None
-        # A number or boolean matches its text: the other dataset may be a table, whose cells are text.
+        # A number or boolean matches its text, because the other dataset may be a table whose cells are text.
         return canonical_text(canonical_text(value) if isinstance(value, int | float) else value)
 
     def material(self) -> JsonValue:
-        """What determines the examples, beside the pool's artifact."""
+        """What determines the examples, besides the pool's artifact."""
         material: dict[str, JsonValue] = {
             "k": self.k,
             "own_dataset": self.own_dataset,
@@ -93,7 +93,7 @@ class FewShotRules:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A solved example: its messages without the system's, content as segments, and its answer."""
+    """A solved example: its messages without the system message, content as segments, and its answer."""
 
     messages: list[dict[str, Any]]
     answer: str
@@ -101,7 +101,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class FewShotQuery:
-    """A sample that is to get examples: its id, its `fingerprint`, and what `FewShotRules.matched` says of it."""
+    """A sample that needs examples: its id, its `fingerprint`, and the result of `FewShotRules.matched` for it."""
 
     sample_id: str
     fingerprint: bytes
@@ -110,7 +110,7 @@ class FewShotQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """Places of rows that can be examples of the same samples, in the pool's order, and the same by label."""
+    """Positions of rows that can be examples of the same samples, in the pool's order, overall and by label."""
 
     places: list[int] = field(default_factory=list)
     by_label: dict[str, list[int]] = field(default_factory=dict)
@@ -121,17 +121,17 @@ class _Candidates:
 
 
 class Pool:
-    """The rows of a dataset that can be examples: those with messages, a question last, and an answer.
+    """The rows of a dataset that can be examples: those with messages (a question last) and an answer.
 
     Args:
         samples: `FewShotRules.pool_columns` of the pool's samples, in their order.
         rules: how to choose.
-        task_id: part of what examples are drawn by.
-        prepared: the messages of an example's sample, ready to be shown; raises what the stage may raise.
+        task_id: part of the seed of the draws.
+        prepared: prepares the messages of an example's sample; raises what the stage may raise.
 
     Raises:
-        InputError: an id is not in the pool, the pool has fewer usable rows than examples are asked for, or none of
-            them has a value to match by.
+        InputError: an id is not in the pool, the pool has fewer usable rows than the number of examples, or no row has
+        a value to match by.
     """
 
     def __init__(
@@ -175,14 +175,14 @@ class Pool:
         if rules.k and not self._candidates:
             raise InputError(
                 f"{self._where}.match: no example of dataset '{rules.pool}' has a value at '{rules.match}'. "
-                "Name a field that both datasets have, as data_tag.subject."
+                "Name a field that both datasets have, such as data_tag.subject."
             )
 
     def choose(self, samples: Iterable[FewShotQuery]) -> list[list[Example] | RecordRejected]:
-        """The examples of each sample, or why it can have none: it lacks the value to match by.
+        """The examples of each sample; or, for a sample without the value to match by, the reason for its rejection.
 
         Raises:
-            InputError: without the sample itself too few rows are left.
+            InputError: too few rows are left after the sample itself is excluded.
         """
         chosen = [self._chosen(sample) for sample in samples]
         self._remember({place for places in chosen for place in places or ()})
@@ -193,18 +193,18 @@ class Pool:
         ]
 
     def _chosen(self, sample: FewShotQuery) -> list[int] | None:
-        """Places of a sample's examples in the pool; None for a sample that lacks the value to match by."""
+        """Positions of a sample's examples in the pool; None for a sample without the value to match by."""
         rules = self._rules
         count = len(rules.ids) if rules.k is None else rules.k
         if sample.matched is None and count:
             return None
         chosen = list(islice(self._order(sample, lambda place: not self._is_self(place, sample)), count))
-        # Among examples named one by one the sample itself may be one, and then has no substitute.
+        # The sample itself may be among examples given by id; then there is no replacement for it.
         if len(chosen) < count and not rules.ids:
             alike = f"with {rules.match} {_shown(sample.matched)} " if rules.match is not None else ""
             raise InputError(
                 f"{self._where}: dataset '{rules.pool}' has {len(chosen):,} examples {alike}for sample "
-                f"'{sample.sample_id}', which is no example of its own; {count:,} are asked for. Lower few_shot.k."
+                f"'{sample.sample_id}', which cannot be its own example; {count:,} are asked for. Lower few_shot.k."
             )
         return chosen
 
@@ -230,7 +230,7 @@ class Pool:
         return self._prints[place] == sample.fingerprint
 
     def _remember(self, places: set[int]) -> None:
-        """Make some rows examples, all at once: single rows are slow to take out of a table."""
+        """Load some rows as examples, all at once: taking single rows out of a table is slow."""
         if len(self._examples) > _REMEMBERED:
             self._examples.clear()
         missing = sorted(places - self._examples.keys())
@@ -253,7 +253,7 @@ class Pool:
 
 
 def answer_of(shot: Mapping[str, Any]) -> str:
-    """What the assistant says in an example.
+    """The assistant's answer in an example.
 
     The worked solution under ``metadata.answer_text`` where a preprocessor kept one, else the label, else the first
     reference as text; empty when there is none.
@@ -267,13 +267,13 @@ def answer_of(shot: Mapping[str, Any]) -> str:
 
 
 def fingerprint(messages: Sequence[Mapping[str, Any]]) -> bytes:
-    """Names what is asked: equal for equal messages, system prompts aside."""
+    """A hash of the question: equal for equal messages, system prompts aside."""
     asked = [message for message in messages if message["role"] not in _SYSTEM]
     return hashlib.sha256(canonical_json(asked)).digest()[:16]
 
 
 def as_chat(own: list[dict[str, Any]], examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """The examples as turns of user and assistant before the sample's own; its system message stays the first."""
+    """The examples as turns of user and assistant before the sample's own turns, after its system message."""
     before: list[dict[str, Any]] = []
     for example in examples:
         before += [*example.messages, {"role": "assistant", "content": [_text(example.answer)]}]
@@ -284,7 +284,7 @@ def as_chat(own: list[dict[str, Any]], examples: Sequence[Example]) -> list[dict
 def as_text(
     own: list[dict[str, Any]], examples: Sequence[Example], *, target_delimiter: str, delimiter: str
 ) -> list[dict[str, Any]]:
-    """The examples as text (and media) before the sample's first message that is no system prompt.
+    """The examples as text (and media) before the sample's first message that is not a system message.
 
     Args:
         own: the sample's messages.
@@ -307,7 +307,7 @@ def as_text(
 
 
 def shuffled(items: Sequence[int], draws: Iterator[int]) -> Iterator[int]:
-    """The items in a random order, drawn one at a time (Fisher and Yates) and never all at once."""
+    """The items in random order, drawn one at a time (Fisher and Yates)."""
     moved: dict[int, int] = {}
     for index in range(len(items)):
         other = index + next(draws) % (len(items) - index)
@@ -317,7 +317,7 @@ def shuffled(items: Sequence[int], draws: Iterator[int]) -> Iterator[int]:
 
 
 def _in_turn(groups: Sequence[Sequence[int]], draws: Iterator[int], fits: Callable[[int], bool]) -> Iterator[int]:
-    """One fitting item of each group after the other; order of groups and within them is random."""
+    """One fitting item of each group in turn; the order of groups and of items is random."""
     opened: list[Iterator[int]] = []
     for group in shuffled(range(len(groups)), draws):
         fitting = filter(fits, shuffled(groups[group], draws))
@@ -333,7 +333,7 @@ def _in_turn(groups: Sequence[Sequence[int]], draws: Iterator[int], fits: Callab
 
 
 def _draws(seed: int, task_id: str, sample_id: str) -> Iterator[int]:
-    """An endless stream of 64-bit numbers that depends on these three alone: sha256 in counter mode."""
+    """An endless stream of 64-bit numbers that depends only on these arguments: sha256 in counter mode."""
     start = hashlib.sha256(canonical_json([seed, task_id, sample_id])).digest()
     counter = 0
     while True:

@@ -1,4 +1,4 @@
-"""Images as models take them: checked, and resized where the config says so. Pillow is loaded on first use."""
+"""Images for models: checked, and resized where the config says so. Pillow is loaded on first use."""
 
 import io
 import math
@@ -21,12 +21,12 @@ FACTOR = 28
 MIN_PIXELS = 4 * FACTOR * FACTOR
 MAX_PIXELS = 16384 * FACTOR * FACTOR
 MAX_RATIO = 200
-# Where Pillow begins to warn of a decompression bomb: 256 MiB of RGB.
+# Pillow warns of a decompression bomb from this size on: 256 MiB of RGB.
 BOMB_PIXELS = 89_478_485
 _JPEG_QUALITY = 95
-# Pillow has Ghostscript, a program of its own, draw these: no data set may start one.
+# For these formats Pillow starts Ghostscript, another program. Data must not start programs.
 _PROGRAMS = frozenset({"EPS"})
-# What decoders of damaged files raise.
+# The errors that decoders raise for damaged files.
 _BROKEN = (
     OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError,
     MemoryError, struct.error, zlib.error,
@@ -35,7 +35,7 @@ _BROKEN = (
 
 @dataclass(frozen=True)
 class ImageRules:
-    """How large images may be; without any of the values they stay as they are.
+    """Size limits of images; without any value images stay as they are.
 
     Attributes:
         min_pixels: smaller areas are enlarged. Default 3,136.
@@ -64,8 +64,8 @@ class ImageRules:
     def fitted(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing, by the rule of Qwen2-VL's image processor (``smart_resize``).
 
-        Both become multiples of the factor, the area comes to lie between the bounds, and the ratio is kept as far
-        as that allows.
+        Both become multiples of the factor, the area lies between the bounds, and the ratio is kept as well as
+        possible.
 
         Raises:
             RecordRejected: one side is more than 200 times the other.
@@ -73,7 +73,7 @@ class ImageRules:
         if not self.resizes:
             return width, height
         if max(width, height) > MAX_RATIO * min(width, height):
-            raise RecordRejected(f"the image has {width} x {height} pixels; the ratio may be {MAX_RATIO} at most.")
+            raise RecordRejected(f"the image has {width} x {height} pixels; the ratio may be at most {MAX_RATIO}.")
         factor = self.factor or FACTOR
         low, high = self.min_pixels or MIN_PIXELS, self.max_pixels or MAX_PIXELS
         new_width = max(factor, round(width / factor) * factor)
@@ -100,7 +100,7 @@ class Picture:
 
 
 def pillow_version() -> str:
-    """The version of Pillow, which decides what images come to.
+    """The version of Pillow, which decides the bytes of the images.
 
     Raises:
         InputError: it is not installed.
@@ -115,11 +115,11 @@ def pillow_version() -> str:
 def prepared(data: bytes, rules: ImageRules) -> Picture:
     """The image checked by decoding it whole, and resized by the rules.
 
-    An image that fits is kept byte for byte. A resized JPEG stays JPEG (quality 95), any other becomes PNG; its
-    orientation is applied, and of an animation the first frame is taken.
+    An image within the limits is kept byte for byte. A resized JPEG stays JPEG (quality 95); other formats become PNG.
+    A resized image is rotated as its metadata says, and only the first frame of an animation is used.
 
     Raises:
-        RecordRejected: the bytes are no image, broken, too many pixels, or of a ratio no model takes.
+        RecordRejected: the bytes are not an image, are broken, or have too many pixels or too extreme a ratio.
         InputError: Pillow is not installed.
     """
     pillow_version()
@@ -138,7 +138,7 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
             size = rules.fitted(*upright.size)
             return _encoded(upright.convert(_mode(upright)).resize(size, Image.Resampling.BICUBIC), media_type)
     except UnidentifiedImageError:
-        raise RecordRejected("it is no image that can be read.") from None
+        raise RecordRejected("it is not a readable image.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise RecordRejected(f"the image has more than {BOMB_PIXELS:,} pixels.") from None
     except _BROKEN as error:
@@ -147,7 +147,7 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """What Pillow reads, less the formats that it starts a program for."""
+    """The formats that Pillow reads without starting another program."""
     from PIL import Image
 
     Image.init()
@@ -155,7 +155,7 @@ def _formats() -> tuple[str, ...]:
 
 
 def as_png(image: "Image") -> bytes:
-    """A Pillow image, as a callable of a config may give it, as PNG bytes."""
+    """A Pillow image, such as a callable of a config may return, as PNG bytes."""
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()

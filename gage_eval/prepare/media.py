@@ -1,7 +1,7 @@
-"""Media of messages: found, read from where the data says, checked, and kept by hash.
+"""Media of messages: resolved, read, checked, and stored by hash.
 
-Rows never hold data: a path or a ``data:`` URL becomes ``media://sha256/<hex>``, an ``http(s)://`` address stays
-what it is. Everything here treats addresses as hostile: they come from the data.
+Rows never hold data. A path or a ``data:`` URL becomes ``media://sha256/<hex>``; an ``http(s)://`` address is not
+changed. All addresses are treated as hostile, because they come from the data.
 """
 
 import base64
@@ -40,12 +40,12 @@ _REMEMBERED = 32_768
 
 @dataclass(frozen=True)
 class MediaRules:
-    """Where media lie and what becomes of them.
+    """The location of media and how they are treated.
 
     Attributes:
-        root: folder that relative paths start from; None where the data have no folder. Names a place: in no key.
+        root: folder that relative paths start from; None where the data have no folder. A place, so it is not in keys.
         allow_outside: whether a path may lead out of the folder.
-        embed: whether backends that can read files must be sent data all the same.
+        embed: whether to send data even to backends that can read files.
         images: sizes of images.
     """
 
@@ -55,18 +55,18 @@ class MediaRules:
     images: ImageRules = field(default_factory=ImageRules)
 
     def material(self) -> JsonValue:
-        """The values that determine rows; what the files hold is `files_digest`."""
+        """The values that determine rows; the files' content is in `files_identity`."""
         return {"allow_outside": self.allow_outside, "embed": self.embed, "images": self.images.material()}
 
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """What became of an address.
+    """The result for an address.
 
     Attributes:
-        url: what rows hold.
-        meta: its entry of ``media_meta``.
-        media_type: of the file, where its content alone may not tell; None for images and for what is not kept here.
+        url: the URL that rows hold.
+        meta: its entry in ``media_meta``.
+        media_type: type of the file, where its content alone may not show it; None for images and unstored media.
     """
 
     url: str
@@ -75,12 +75,12 @@ class Medium:
 
 
 class MediaReader:
-    """Resolves the media of messages for one folder; each address is worked on once.
+    """Resolves the media of messages for one folder; each address is read once.
 
     Args:
-        rules: where media lie and what becomes of them.
-        store: where they are kept.
-        threads: readers at a time; 0 for a few.
+        rules: location and treatment of media.
+        store: where they are stored.
+        threads: number of reader threads; 0 for the default.
     """
 
     def __init__(self, rules: MediaRules, store: Media, *, threads: int = 0) -> None:
@@ -90,7 +90,7 @@ class MediaReader:
         self._known: dict[tuple[str, str], Medium | str] = {}
 
     def read(self, conversations: Iterable[list[dict[str, Any]]]) -> None:
-        """Work on all media of some conversations side by side, ahead of `resolve`."""
+        """Read all media of some conversations in parallel, ahead of `resolve`."""
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         new = {place: None for messages in conversations for place in places(messages) if place not in self._known}
@@ -101,7 +101,7 @@ class MediaReader:
                 self._known.update(zip(new, pool.map(self._work, new), strict=True))
 
     def resolve(self, messages: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[JsonValue]]:
-        """The messages with stored media, and the ``media_meta`` of those they refer to, each once.
+        """The messages with stored media, and the ``media_meta`` of the media in them, each once.
 
         Raises:
             RecordRejected: a medium is missing, broken or out of bounds.
@@ -137,7 +137,7 @@ class MediaReader:
         return found
 
     def _work(self, place: tuple[str, str]) -> Medium | str:
-        """The stored medium of an address, or why there is none."""
+        """The stored medium of an address, or the reason why there is none."""
         kind, url = place
         try:
             return self._stored(kind, url)
@@ -169,33 +169,33 @@ class MediaReader:
 
 
 def local_file(url: str, rules: MediaRules) -> Path:
-    """The file a path of the data means.
+    """The file that a path in the data refers to.
 
     Raises:
-        RecordRejected: it is no regular file, too large, or lies outside of the folder (symbolic links resolved).
+        RecordRejected: it is not a regular file, too large, or lies outside of the folder (symbolic links resolved).
     """
     address = _SCHEME.match(url)
     scheme = address[1].lower() if address else ""
     if scheme == "file":
         url = unquote(url[len("file://") :])
     elif scheme:
-        raise RecordRejected(f"media come from files, data: and http(s):// addresses, not from {scheme}://.")
+        raise RecordRejected(f"media can be files, data: URLs or http(s):// addresses, not {scheme}://.")
     if rules.root is None and not (rules.allow_outside and Path(url).is_absolute()):
         raise RecordRejected("a path needs a folder to start from: set content_root in the dataset's params.")
     try:
         path = ((rules.root or Path("/")) / url).resolve()
         if not rules.allow_outside and (rules.root is None or not path.is_relative_to(rules.root.resolve())):
-            raise RecordRejected("it leads out of content_root; set allow_outside: true to let it.")
+            raise RecordRejected("it leads out of content_root; set allow_outside: true to allow it.")
         found = path.stat()
     except FileNotFoundError:
         raise RecordRejected("there is no such file in content_root.") from None
-    # A NUL byte, a name too long, a link to itself.
+    # A NUL byte, a name that is too long, or a link to itself.
     except (OSError, ValueError, RuntimeError):
-        raise RecordRejected("it is no path to a file.") from None
+        raise RecordRejected("it is not a path to a file.") from None
     if not stat.S_ISREG(found.st_mode):
-        raise RecordRejected("it is no file.")
+        raise RecordRejected("it is not a file.")
     if found.st_size > MAX_BYTES:
-        raise RecordRejected(f"the file has {found.st_size:,} bytes; {MAX_BYTES:,} are the most.")
+        raise RecordRejected(f"the file has {found.st_size:,} bytes; the limit is {MAX_BYTES:,}.")
     return path
 
 
@@ -207,7 +207,7 @@ def data_of(url: str) -> bytes:
     """
     head, comma, body = url.partition(",")
     if not comma:
-        raise RecordRejected("a data: URL has a comma before its data.")
+        raise RecordRejected("a data: URL needs a comma before its data.")
     if not head.lower().endswith(";base64"):
         return unquote_to_bytes(body)
     try:
@@ -217,10 +217,10 @@ def data_of(url: str) -> bytes:
 
 
 def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict[str, Any]]:
-    """The messages with the data of ``data:`` URLs in the store, for no row holds any.
+    """The messages with the data of ``data:`` URLs moved to the store, because rows hold no data.
 
     Raises:
-        RecordRejected: such a URL is broken, or the messages name a stored medium that this store does not have.
+        RecordRejected: a ``data:`` URL is broken, or the messages name a stored medium that this store does not have.
     """
     out = []
     for message in messages:
@@ -247,7 +247,7 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
 
 
 def without_data(value: Any, store: Media) -> Any:
-    """A JSON value with the data of whole ``data:`` URLs in the store; a broken one stays the text it is."""
+    """A JSON value with the data of whole ``data:`` URLs moved to the store; a broken URL stays text."""
     if type(value) is str:
         head = value[:_MAX_HEAD].partition(",")[0] if value.startswith(_DATA) else ""
         if not head.lower().endswith(";base64"):
@@ -265,7 +265,7 @@ def without_data(value: Any, store: Media) -> Any:
 
 def _check_stored(url: str, store: Media) -> None:
     if MEDIA_URL.fullmatch(url.encode()) is None:
-        raise RecordRejected("a stored medium is named media://sha256/ and 64 hex digits.")
+        raise RecordRejected("a stored medium is written as media://sha256/ and 64 hex digits.")
     if not store.has(url):
         raise RecordRejected(f"{url} is not in this store.")
 
@@ -296,7 +296,7 @@ def media_of(samples: pa.Table) -> list[tuple[str, str]]:
 
 
 def media_in(samples: Artifact) -> list[tuple[str, str]]:
-    """`media_of` a whole artifact of samples; free where standardize counted none."""
+    """`media_of` a whole artifact of samples; costs nothing where standardize counted no media."""
     if not samples.counts.get("media"):
         return []
     found: set[tuple[str, str]] = set()
@@ -306,10 +306,10 @@ def media_in(samples: Artifact) -> list[tuple[str, str]]:
 
 
 def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonValue:
-    """What the files behind some media hold, and Pillow's version where images are read; None for neither.
+    """The content of the files behind some media, and Pillow's version where images are read; None for neither.
 
-    A file counts by its content, wherever it lies; one that cannot be used counts as missing, for its row is
-    rejected. Large files are read once and remembered (`gage_eval.hashing.file_digest`).
+    A file counts by its content, not by its place. An unusable file counts as missing, because its row is rejected.
+    The digests of large files are cached (`gage_eval.hashing.file_digest`).
 
     Raises:
         InputError: there are images, and Pillow is not installed.

@@ -1,4 +1,4 @@
-"""The options of a multiple-choice question, listed below it where no message shows them."""
+"""Adds the options of a multiple-choice question to its messages where they are missing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 def lacks_options(sample: Mapping[str, Any]) -> bool:
     """Whether a sample or few-shot example is a multiple-choice question whose messages hold none of its options.
 
-    A sample that has options and names no task type is one.
+    A sample with options and without a task type counts as one.
     """
     options = sample.get("options")
     if not options or sample.get("task_type", "multiple-choice").replace("_", "-") != "multiple-choice":
@@ -18,7 +18,7 @@ def lacks_options(sample: Mapping[str, Any]) -> bool:
 
 
 def with_options(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages of a sample or few-shot example, options that they lack listed at the end of the last user's.
+    """The messages of a sample or few-shot example, with missing options listed at the end of the last user message.
 
     Args:
         sample: ``messages`` with content as segments, ``options`` and ``task_type``.

@@ -1,4 +1,4 @@
-"""Prompts: templates of the config, rendered with what a sample and a run hold."""
+"""Prompt templates of the config, rendered for each sample."""
 
 from gage_eval.prompts.render import MAX_OUTPUT, PromptError, PromptRenderer
 

@@ -1,7 +1,7 @@
-"""Prompt templates rendered to messages.
+"""Render prompt templates to messages.
 
 A template sees ``sample`` (without ``raw_assets``), ``payload``, ``history``, ``extras``,
-``prompt_params`` and, for judges, ``model_answer``. A variable that is missing is an error that names
+``prompt_params`` and, for judges, ``model_answer``. A missing variable is an error that names
 it, never an empty string.
 """
 
@@ -13,11 +13,11 @@ from gage_eval.errors import InputError
 from gage_eval.sample.rules import ROLES
 
 MAX_OUTPUT = 4 * 1024 * 1024
-"""Characters a rendered text may have."""
+"""The largest number of characters of a rendered text."""
 
 Message: TypeAlias = dict[str, Any]
 Template: TypeAlias = Callable[[Mapping[str, Any]], tuple[str, str | None]]
-"""Variables → the text, and None or what went wrong in one sentence."""
+"""Variables → (text, None), or an empty text and the error in one sentence."""
 
 _QUOTED = re.compile(r"'([^']*)' is undefined|has no (?:attribute|element) '?([^']*)'?")
 
@@ -37,7 +37,7 @@ class PromptRenderer:
         prompt_id: its name in messages.
 
     Raises:
-        InputError: a template's syntax is wrong (the message names the line), or the prompt is no such thing.
+        InputError: a template's syntax is wrong (the message names the line), or the prompt has another form.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class PromptRenderer:
     ) -> list[Message]:
         """The messages for one sample, contents as plain strings.
 
-        A prompt without template puts its system message before the history, or without one before the
-        sample's own messages, in place of a system message that they begin with.
+        A prompt without a template puts its system message before the history. Without a history it puts it before the
+        sample's own messages, in place of a system message at their beginning.
 
         Raises:
             PromptError: a variable is missing, a value has the wrong type, or the text is too long.
@@ -99,7 +99,7 @@ class PromptRenderer:
 
 
 def compile_template(source: str, place: str) -> Template:
-    """A Jinja text as a function of its variables. jinja2 is loaded here, on first use.
+    """Compile a Jinja text to a function of its variables. jinja2 is loaded here, on first use.
 
     Raises:
         InputError: its syntax is wrong; the message names ``place`` and the line.
@@ -138,7 +138,7 @@ def compile_template(source: str, place: str) -> Template:
 def _undefined(message: str) -> str:
     found = _QUOTED.search(message)
     name = (found[1] or found[2]) if found else ""
-    return f"the template uses '{name}', which is not there ({message})." if name else f"{message}."
+    return f"the template uses '{name}', which is not defined ({message})." if name else f"{message}."
 
 
 def _sources(template: str | Sequence[Mapping[str, str]] | None, prompt_id: str) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
-"""The Jinja environment of all templates. Import it inside functions: it loads jinja2.
+"""The Jinja environment of all templates. Import this module inside functions: it loads jinja2.
 
-Templates come from configs, data from anywhere. Data is only ever a value: text with ``{{ }}`` in it stays
-text. Templates cannot read files, reach attributes of Python objects or change what they are given, and what
-one expression can allocate is bounded.
+Templates come from configs and data from anywhere. Data is always a value: a text that contains ``{{ }}`` stays
+text. Templates cannot read files, access attributes of Python objects or change their inputs, and the memory of
+one expression is limited.
 """
 
 import json
@@ -17,15 +17,15 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_REPEAT = 1_000_000
 MAX_POWER_BITS = 4096
-# Each makes a long text of a short expression, by width or by format.
+# Each of these can make a long text from a short expression, by width or by format.
 _PADDING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs", "format", "format_map"})
 _WIDE_FILTERS = ("center", "indent", "format", "xmlattr", "urlize", "pprint")
-# A prompt is the same every time it is rendered.
+# A prompt must be the same every time it is rendered.
 _RANDOM_FILTERS = ("random",)
 
 
 class Environment(ImmutableSandboxedEnvironment):
-    """Sandboxed, strict about missing variables, plain text."""
+    """Sandboxed, strict about missing variables, with plain-text output."""
 
     intercepted_binops = frozenset({"*", "**", "%"})
 
@@ -34,11 +34,11 @@ class Environment(ImmutableSandboxedEnvironment):
         for name in (*_WIDE_FILTERS, *_RANDOM_FILTERS):
             del self.filters[name]
         del self.globals["lipsum"]
-        # Jinja's own writes < and > as escapes, for web pages.
+        # Jinja's own version escapes < and > for web pages.
         self.filters["tojson"] = _json_text
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Keys of data come before methods: a record may well have a field named ``items``."""
+        """Keys of data come before methods, because a record may have a field named ``items``."""
         if isinstance(obj, Mapping) and attribute in obj:
             return obj[attribute]
         return super().getattr(obj, attribute)
@@ -50,9 +50,9 @@ class Environment(ImmutableSandboxedEnvironment):
         return super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Bound what ``*``, ``**`` and ``%`` can make."""
+        """Limit the size of the results of ``*``, ``**`` and ``%``."""
         if operator == "%" and isinstance(left, str):
-            raise SecurityError("'%' formats no text here; use ~ to join")
+            raise SecurityError("'%' cannot format text here; use ~ to join")
         if operator == "**" and _power_bits(left, right) > MAX_POWER_BITS:
             raise SecurityError("a power is too large")
         if operator == "*" and _product_size(left, right) > MAX_REPEAT:
@@ -81,7 +81,7 @@ def _product_size(left: Any, right: Any) -> int:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """The one environment."""
+    """The shared environment."""
     return Environment()
 
 

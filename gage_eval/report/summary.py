@@ -102,7 +102,7 @@ class TaskSummary(_Model):
     )
     slices: list[MetricSummary] = Field(default=[], description="The same numbers over slices of the rows.")
     responses: dict[str, int] = Field(description="Responses by status: ok, truncated, refused, error, skipped.")
-    rejects: int = Field(default=0, description="Records that are no sample; they are no part of any number.")
+    rejects: int = Field(default=0, description="Rejected records; they are not part of any number.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")
     tokens: Tokens = Field(default=Tokens(), description="Tokens of the responses.")
 
@@ -262,7 +262,7 @@ def task_summary(
         metrics: rows of `tables.METRICS`, those of slices among them.
         sample_count: standardised samples.
         statuses: responses by status; other counts are left out.
-        reject_count: records that are no sample.
+        reject_count: rejected records.
         tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 stands for not reported.
         model: the model's name as configured.
         description: the task's description.

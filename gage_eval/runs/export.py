@@ -57,12 +57,12 @@ class LocalTarget:
         """The folder, made when it does not exist.
 
         Raises:
-            InputError: it cannot be made.
+            InputError: it cannot be created.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"'{folder}' cannot be made: {error.strerror}. Name another folder with --to.") from error
+            raise InputError(f"'{folder}' cannot be created: {error.strerror}. Name another one with --to.") from error
         return cls(folder)
 
     def write(self, name: str, data: bytes) -> None:
@@ -203,7 +203,7 @@ def file_name(text: str) -> str:
 def _placed(target: Target, name: str) -> Iterator[Path]:
     """A local file to write, which becomes the target's file of that name once it is whole."""
     local = target.local
-    # Beside its place it is moved there in one step, whatever its size; what a kill leaves is no object of the store.
+    # Written beside its place, it is moved there in one step, whatever its size. A kill leaves no partial object.
     with tempfile.TemporaryDirectory(prefix=".tmp-export-", dir=local) as temporary:
         file = Path(temporary) / name
         yield file

@@ -136,7 +136,7 @@ class RunFolder:
             change: makes the new record of the one that stands; called once for each try.
 
         Raises:
-            InputError: run.json is damaged or gone.
+            InputError: run.json is damaged or missing.
             StoreError: it cannot be written.
         """
         path = f"{self.run_id}/{RUN_FILE}"

@@ -1,1 +1,1 @@
-"""The Sample contract: the model and its schema, the rules that bring a record into form, the Arrow table."""
+"""The Sample contract: the model and its schema, the rules that normalise a record, and the Arrow table."""

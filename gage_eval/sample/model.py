@@ -1,8 +1,8 @@
 """The Sample contract: one shape for every record that is evaluated, from loading to the report.
 
 `Sample` is the contract as a typed model, with a JSON Schema (`json_schema`) for editors and converters. The
-pipeline itself handles plain dicts: `normalise_sample` applies the same rules at the speed of a dict walk,
-and `samples_to_table` and `rows_of` move them to Arrow and back without loss.
+pipeline itself uses plain dicts for speed: `normalise_sample` applies the same rules to a dict, and
+`samples_to_table` and `rows_of` convert dicts to Arrow and back without loss.
 """
 
 from collections.abc import Mapping
@@ -104,12 +104,12 @@ class Message(_Open):
     @model_validator(mode="after")
     def _has_content(self) -> Self:
         if self.content is None and not (self.role == "assistant" and self.tool_calls):
-            raise ValueError("content: only an assistant's message with tool_calls may go without")
+            raise ValueError("content: only an assistant's message with tool_calls may lack it")
         return self
 
 
 class Option(_Closed):
-    """A candidate answer of a multiple-choice question. The list's order is the order shown."""
+    """A candidate answer of a multiple-choice question. Options are shown in the list's order."""
 
     id: Text
     content: Text
@@ -142,7 +142,7 @@ class Sandbox(_Open):
 class _Answered(_Open):
     """What a Sample and a few-shot example share."""
 
-    messages: list[Message] = Field(description="What is asked; empty where a prompt of the config renders it.")
+    messages: list[Message] = Field(description="The question; empty where a prompt of the config renders it.")
     options: list[Option | Text] | None = Field(None, description="Candidates; plain texts get the ids A, B, …")
     references: list[Reference | Text] | None = Field(None, description="Correct final answers; may be empty.")
     label: Text | None = Field(None, description="String form of references[0]; for media its path or id.")
@@ -152,7 +152,7 @@ class _Answered(_Open):
     @model_validator(mode="after")
     def _label_and_references(self) -> Self:
         if self.references is None and self.label is None:
-            raise ValueError("references: missing; an empty list says that there are none")
+            raise ValueError("references: missing; write an empty list when there are none")
         if (
             self.label is not None
             and self.references
@@ -174,13 +174,13 @@ class _Answered(_Open):
 
 
 class FewShot(_Answered):
-    """A solved example, shown before the question; it nests no examples and holds no runtime fields."""
+    """A solved example, shown before the question. It has no examples of its own and no runtime fields."""
 
     @model_validator(mode="after")
     def _compact(self) -> Self:
         for name in FEW_SHOT_FORBIDDEN:
             if name in (self.model_extra or {}):
-                raise ValueError(f"a few-shot example holds no {name}")
+                raise ValueError(f"a few-shot example cannot hold {name}")
         return self
 
 
@@ -193,13 +193,13 @@ class Sample(_Answered):
     few_shot_examples: list[FewShot] | None = Field(None, description="Examples that belong to this sample.")
     golden_trajectories: list[list[Message]] | None = Field(None, description="Traces of a correct process.")
     sandbox: Sandbox | None = None
-    metadata: JsonObject | None = Field(None, description="Of the task: source ids, split, option_map, …")
+    metadata: JsonObject | None = Field(None, description="About the task: source ids, split, option_map, …")
     data_tag: JsonObject | None = Field(None, description="Labels to slice by.")
     raw_assets: JsonObject | None = Field(None, description="Large raw objects; never visible to prompts.")
     sampling_params: JsonObject | None = Field(None, description="Sampling parameters of this sample.")
     generation_params: JsonObject | None = Field(None, description="Generation parameters of this sample.")
     eval_config: JsonObject | None = Field(None, description="Overrides of judge and metrics for this sample.")
-    unconditioned_input: str | list[JsonValue] | None = Field(None, description="Input that PMI compares with.")
+    unconditioned_input: str | list[JsonValue] | None = Field(None, description="The input that PMI compares with.")
     predict_result: list[JsonValue] | None = Field(None, description="Written by a run: what the model answered.")
     eval_result: JsonObject | None = Field(None, description="Written by a run: verdicts and scores.")
     choices_role: Literal["options", "reference"] | None = Field(
@@ -218,7 +218,7 @@ class Sample(_Answered):
     def _extra_is_extra(self) -> Self:
         for name in self.extra or {}:
             if name in type(self).model_fields or name in (self.model_extra or {}):
-                raise ValueError(f"extra.{name}: it is a field of its own, or given twice")
+                raise ValueError(f"extra.{name}: it is a field outside extra, or given twice")
         return self
 
 

@@ -1,4 +1,4 @@
-"""A raw record's text on its way to a Sample: parsed, named, or rejected with the reason."""
+"""The text of a raw record: parse it, name it, or reject it with a reason."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _KINDS: dict[type, str] = {
 
 
 class RecordRejected(InputError):
-    """A record that is no Sample. It goes to the rejects with `reason`, one sentence naming the place."""
+    """A record that is not a Sample. It is stored in the rejects with `reason`, a sentence that names the place."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -28,12 +28,12 @@ class RecordRejected(InputError):
 
 
 def content_id(record_text: bytes) -> str:
-    """The id of a record that states none: the first 16 hex digits of the sha256 of its text."""
+    """The id of a record without one: the first 16 hex digits of the sha256 of its text."""
     return hashlib.sha256(record_text).hexdigest()[:16]
 
 
 def unreadable(reason: str, shown: str) -> str:
-    """Stands in the raw table for a record that is no text; `parse_record` rejects it with ``reason``."""
+    """The text that replaces a record that is not text; `parse_record` rejects it with ``reason``."""
     return f"{_UNREADABLE}{reason}\n{shown}"
 
 
@@ -41,7 +41,7 @@ def parse_record(text: str) -> dict[str, Any]:
     """The JSON object of a raw record.
 
     Raises:
-        RecordRejected: the text is no JSON, or no object.
+        RecordRejected: the text is not JSON, or not an object.
     """
     try:
         record = canonical.decode(text)
@@ -57,7 +57,7 @@ def parse_record(text: str) -> dict[str, Any]:
 
 
 def _fault(error: ValueError) -> str:
-    """Why a text is no JSON. A record is a line of its file: the parser's own line and column would mislead."""
+    """Why a text is not JSON. The parser's line and column are left out: the record is one line of a larger file."""
     if not isinstance(error, json.JSONDecodeError):
         return str(error)
     what = error.msg[:1].lower() + error.msg[1:]
@@ -65,5 +65,5 @@ def _fault(error: ValueError) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in the words of messages: ``a string``, ``null``, …"""
+    """The kind of a JSON value, as messages name it: ``a string``, ``null``, …"""
     return _KINDS.get(type(value), f"a {type(value).__name__}")

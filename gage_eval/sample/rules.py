@@ -1,8 +1,8 @@
 """The rules of the Sample contract as one fast pass over plain dicts.
 
-`normalise_sample` runs once a row between reading and writing, where a pydantic model a row costs too much.
-`gage_eval.sample.model.Sample` states the same rules as a typed model and JSON Schema; a property test holds the
-two together.
+`normalise_sample` runs once per row, where a pydantic model per row would cost too much.
+`gage_eval.sample.model.Sample` states the same rules as a typed model and JSON Schema; a property test checks that
+the two agree.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,11 +19,11 @@ ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 MEDIA_TYPES = ("image_url", "audio_url", "video_url", "file_url")
 SEGMENT_TYPES = ("text", *MEDIA_TYPES)
 CHOICES_ROLES = ("options", "reference")
-# Prompt fields of earlier formats: prompts are declared in the config, so a record's own is left out.
+# Prompt fields of earlier formats. Prompts are declared in the config, so a record's own prompt is dropped.
 DROPPED_FIELDS = frozenset({"model_prompt_tmpl", "model_prompt_placeholder"})
 FEW_SHOT_FORBIDDEN = ("few_shot_examples", "predict_result", "eval_result", "raw_assets", "sandbox")
 
-# Types whose values stand for a text, their canonical JSON: an answer 7 is "7", and true is "true".
+# Types whose values become text, as canonical JSON: an answer 7 is "7", and true is "true".
 TEXTUAL = frozenset({int, float, bool})
 _ROLES = frozenset(ROLES)
 _MEDIA = frozenset(MEDIA_TYPES)
@@ -31,15 +31,14 @@ _Rule = Callable[[Any, str], Any]
 
 
 def normalise_sample(record: Mapping[str, Any], *, default_id: str | None = None) -> dict[str, Any]:
-    """The record in the canonical form of a Sample: plain JSON values, absent fields left out.
+    """The record in the canonical form of a Sample: plain JSON values, absent fields omitted.
 
-    Strings as content, options or references become their long form; keys the contract does not know go to
-    ``extra``; ``label`` is filled from the first reference and the other way round. Applied to its own result
-    it changes nothing.
+    Strings as content, options or references become their long form. Unknown keys move to ``extra``. ``label`` is
+    filled from the first reference, and the other way round. Applied to its own result, the function changes nothing.
 
     Args:
-        record: a Sample-shaped record; it is not changed, and the result shares no mutable part of it.
-        default_id: the id to use when the record states none.
+        record: a Sample-shaped record; it is not changed, and the result shares no mutable part with it.
+        default_id: the id to use when the record has none.
 
     Raises:
         RecordRejected: a rule of the contract is broken; the reason names the field.
@@ -93,7 +92,7 @@ def option_letter(index: int) -> str:
 
 
 def inside(path: str) -> bool:
-    """Whether a relative path stays inside the folder it is joined to."""
+    """Whether a relative path stays inside the folder that it is joined to."""
     pure = PurePosixPath(path.replace("\\", "/"))
     return bool(path) and not pure.is_absolute() and ".." not in pure.parts and path[1:2] != ":"
 
@@ -144,7 +143,7 @@ def _settle(out: dict[str, Any], place: str) -> None:
 def _with_unknown(extra: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
     twice = extra.keys() & unknown.keys()
     if twice:
-        raise RecordRejected(f"extra.{min(twice)}: it is given twice, in extra and beside it.")
+        raise RecordRejected(f"extra.{min(twice)}: it is given twice, inside and outside extra.")
     return {**extra, **canonical.normalise(unknown)}
 
 
@@ -165,9 +164,9 @@ def _message(value: Any, where: str, index: int) -> dict[str, Any]:
     if type(value) is not dict:
         _wrong(f"{where}[{index}]", "an object with role and content", value)
     role = value.get("role")
-    # `type` first: a list as role cannot be looked up in a set.
+    # `type` first: a list as role is not hashable.
     if type(role) is not str or role not in _ROLES:
-        raise RecordRejected(f"{where}[{index}].role: {_show(role)} is no role ({', '.join(ROLES)}).")
+        raise RecordRejected(f"{where}[{index}].role: {_show(role)} is not a role ({', '.join(ROLES)}).")
     out: dict[str, Any] = {"role": role}
     content = value.get("content")
     if content is not None:
@@ -207,7 +206,7 @@ def _segment(value: Any, where: str, index: int) -> dict[str, Any]:
         out = {"type": kind, kind: _medium(value.get(kind), f"{where}[{index}].{kind}")}
     else:
         known = ", ".join(SEGMENT_TYPES)
-        raise RecordRejected(f"{where}[{index}].type: {_show(kind)} is no segment type ({known}).")
+        raise RecordRejected(f"{where}[{index}].type: {_show(kind)} is not a segment type ({known}).")
     if len(value) > 2:
         for key, item in value.items():
             if key not in out:
@@ -278,7 +277,7 @@ def _few_shot_item(value: Any, where: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, item in value.items():
         if key in FEW_SHOT_FORBIDDEN:
-            raise RecordRejected(f"{where}.{key}: a few-shot example holds no {key}.")
+            raise RecordRejected(f"{where}.{key}: a few-shot example cannot hold {key}.")
         if key in _FEW_SHOT_FIELDS:
             if item is not None:
                 out[key] = _FEW_SHOT_FIELDS[key](item, f"{where}.{key}")
@@ -334,7 +333,7 @@ def _array(value: Any, where: str) -> list[Any]:
 
 
 def _text(value: Any, where: str) -> str:
-    """A string; a number or a boolean in its canonical form."""
+    """A string; a number or a boolean becomes its canonical text."""
     if type(value) is str:
         return value
     if type(value) in TEXTUAL:
@@ -376,7 +375,7 @@ def _extra(value: Any, where: str) -> dict[str, Any]:
     out = _object(value, where)
     for key in out:
         if key in _FIELDS:
-            raise RecordRejected(f"{where}.{key}: '{key}' is a field of its own and belongs beside extra.")
+            raise RecordRejected(f"{where}.{key}: '{key}' is a field of the Sample and belongs outside extra.")
     return out
 
 

@@ -24,8 +24,8 @@ _JSON_COLUMNS = (
     "sandbox", "metadata", "data_tag", "raw_assets", "tools", "tool_choice", "sampling_params",
     "generation_params", "eval_config", "unconditioned_input",
 )  # fmt: skip
-# What a run writes back on a Sample has no column of its own: it travels under these names in `extra`, where
-# the contract allows no field's name.
+# Fields that a run writes to a Sample have no column. They are stored under these names in `extra`, where the
+# contract does not allow the name of a field.
 _RUNTIME_FIELDS = ("predict_result", "eval_result")
 
 
@@ -37,7 +37,7 @@ def samples_to_table(samples: Sequence[Mapping[str, Any]], row_indexes: Sequence
     """
     if len(samples) != len(row_indexes):
         raise ValueError(f"{len(samples)} samples, but {len(row_indexes)} row indexes")
-    # Most datasets use a few of the fields: the others are columns of nulls, made without a look at each row.
+    # Most datasets use a few of the fields: the other columns are nulls, made without reading the rows.
     used = set[str]().union(*samples)
     if not used.isdisjoint(_RUNTIME_FIELDS):
         used.add("extra")
@@ -71,7 +71,7 @@ def rows_of(table: pa.Table, columns: Iterable[str] | None = None) -> list[dict[
 
 
 def messages_to_array(conversations: Sequence[list[dict[str, Any]] | None]) -> pa.Array:
-    """A `tables.MESSAGES` array, one list of messages a row.
+    """A `tables.MESSAGES` array, one list of messages per row.
 
     Content may be a list of segments, a plain string (one text segment) or absent.
     """
@@ -79,7 +79,7 @@ def messages_to_array(conversations: Sequence[list[dict[str, Any]] | None]) -> p
 
 
 def messages_from_array(array: pa.Array | pa.ChunkedArray, *, collapse: bool = True) -> list[list[dict[str, Any]]]:
-    """The messages of a `tables.MESSAGES` array in OpenAI's form; of a null row, none.
+    """The messages of a `tables.MESSAGES` array in OpenAI's form; an empty list for a null row.
 
     Args:
         array: the column, sliced or chunked as it may be.
@@ -95,7 +95,7 @@ def _list_array(lists: Sequence[Sequence[Any] | None], inner: Callable[[list[Any
 
 
 def _offsets(lists: _Lists) -> pa.Array:
-    """Offsets of a list array; the offset of a null list is null, as `from_arrays` reads it."""
+    """Offsets of a list array. The offset of a null list is null, as `from_arrays` expects."""
     ends = list(accumulate([len(items) if items else 0 for items in lists], initial=0))
     if None in lists:
         marked = [None if items is None else start for items, start in zip(lists, ends, strict=False)]
@@ -173,7 +173,7 @@ def _segment_array(segments: list[dict[str, Any]]) -> pa.Array:
 
 
 def _segment_rest(segment: dict[str, Any]) -> dict[str, Any] | None:
-    """A segment's keys beyond type and text or url; those beside a medium's url stand under its type."""
+    """A segment's keys except type, text and url. Extra keys of a medium's object are under the segment's type."""
     kind = segment["type"]
     rest = {key: value for key, value in segment.items() if key not in ("type", kind)}
     if kind in _MEDIA and len(segment[kind]) > 1:

@@ -67,7 +67,7 @@ class ScorerPreset(_Model):
         """A preset from plain values, which are left as they are.
 
         Raises:
-            pydantic.ValidationError: they are no preset.
+            pydantic.ValidationError: they are not a preset.
         """
         return cls.model_validate(dict(data))
 
@@ -86,7 +86,7 @@ class ScoringProfile(_Model):
         """A profile from plain values.
 
         Raises:
-            ConfigError: they are no profile, or name metrics or parameters that are not there; all mistakes at once.
+            ConfigError: they are not a profile, or name metrics or parameters that are not there; all mistakes at once.
         """
         try:
             profile = cls.model_validate(dict(raw))
@@ -127,7 +127,7 @@ def load_profile(path: str | Path | None = None, *, base_dir: Path | None = None
         base_dir: where a relative file starts from, the working folder by default.
 
     Raises:
-        ConfigError: the file is no profile; all its mistakes at once.
+        ConfigError: the file is not a profile; all its mistakes at once.
         InputError: there is no such file or profile.
     """
     name = str(path or DEFAULT_PROFILE)
@@ -242,7 +242,7 @@ def _read(data: bytes, source: str) -> ScoringProfile:
     except (yaml.YAMLError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         line = None if place is None else place.line + 1
-        raise ConfigError(source, [Problem("", "it is no YAML.", line)]) from error
+        raise ConfigError(source, [Problem("", "it is not YAML.", line)]) from error
     if not isinstance(raw, Mapping):
         raise ConfigError(
             source, [Problem("", "a scoring profile is a mapping of version, normalization and scorers.")]

@@ -31,7 +31,7 @@ def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float =
         tolerance: how far it may fall, 0 or more.
 
     Raises:
-        InputError: the cards have no score, different primary metrics, or the tolerance is no number from 0 up.
+        InputError: the cards have no score, different primary metrics, or the tolerance is not a number from 0 up.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance {tolerance}: it must be 0 or more.")

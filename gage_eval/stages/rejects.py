@@ -39,7 +39,7 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
     Args:
         kept: name of the output that holds what was kept.
         rejects: name of the output that holds the rest.
-        wrong: what is the matter with the rejects, as ``records are no samples``.
+        wrong: what is the matter with the rejects, as ``records are not samples``.
         none: said when nothing was kept, as ``none of its {total} records is a sample``.
 
     Returns:

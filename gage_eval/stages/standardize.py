@@ -27,7 +27,7 @@ from gage_eval.tables import REJECTS, SAMPLES
 @stage(
     "standardize",
     check=limit_on_rejects(
-        "samples", "rejects", wrong="records are no samples", none="none of its {total} records is a sample"
+        "samples", "rejects", wrong="records are not samples", none="none of its {total} records is a sample"
     ),
 )
 def standardize(run: StageRun, spec: StandardizeSpec) -> None:

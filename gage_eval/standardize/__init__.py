@@ -1,4 +1,4 @@
-"""Plug-ins that turn a record of a source into a Sample (``preprocess:`` of a dataset)."""
+"""Preprocessors: plug-ins that turn a record of a source into a Sample (``preprocess:`` of a dataset)."""
 
 from gage_eval.standardize.base import Preprocessor
 

@@ -1,6 +1,6 @@
-"""What preprocessors share: reading fields, options and answers, and building messages.
+"""Code that preprocessors share: reading fields, options and answers, and building messages.
 
-A preprocessor is a factory whose keyword arguments are the config's ``preprocess_kwargs``; what it returns
+A preprocessor is a factory whose keyword arguments are the config's ``preprocess_kwargs``. It returns a function that
 turns one record into a Sample-shaped dict (`gage_eval.sample.model.normalise_sample` settles the rest) or raises
 `RecordRejected`. Fields are dotted paths; digits index lists.
 """
@@ -33,9 +33,9 @@ class Choice:
 
 
 def read(record: Mapping[str, Any], field: str) -> Any:
-    """The value at a dotted path of the record; None when it is not there or null.
+    """The value at a dotted path of the record; None when it is missing or null.
 
-    A key that is spelled with dots itself comes first.
+    A key that itself contains the dots comes first.
     """
     if field in record:
         return record[field]
@@ -88,13 +88,13 @@ def text_in(record: Mapping[str, Any], field: str, what: str, setting: str) -> s
 
 
 def build_messages(question: str | list[dict[str, Any]], system_prompt: str | None) -> list[dict[str, Any]]:
-    """One user message, of text or segments, after the system's if there is one."""
+    """One user message, of text or segments, after the system message if there is one."""
     user = {"role": "user", "content": question}
     return [{"role": "system", "content": system_prompt}, user] if system_prompt else [user]
 
 
 def addresses(value: Any, field: str, what: str = "an image") -> list[str]:
-    """Where media are: one path or address, an object that holds it, or a list of these.
+    """The addresses of media: one path or address, an object that holds it, or a list of these.
 
     Raises:
         RecordRejected: it is something else, or there is none.
@@ -114,7 +114,7 @@ def object_of(sample: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The sample's object of that name, empty when it has none.
 
     Raises:
-        RecordRejected: it is no object.
+        RecordRejected: it is not an object.
     """
     value = sample.get(name)
     if value is None:
@@ -130,17 +130,17 @@ def set_options(
     """Give the sample its options and, from the answer, the reference.
 
     Returns:
-        ``option_map`` and ``correct_choice``, which belong into the metadata.
+        ``option_map`` and ``correct_choice``, which belong in the metadata.
 
     Raises:
-        RecordRejected: the answer is none of the choices.
+        RecordRejected: the answer is not one of the choices.
     """
     sample["options"] = [{"id": choice.id, "content": choice.text} for choice in choices]
     sample["choices_role"] = "options"
     sample["references"] = []
     facts: dict[str, Any] = {"option_map": {choice.id: choice.text for choice in choices}}
     if answer is not None:
-        # A label that repeats the answer, say as an index, becomes the letter; any other has to agree.
+        # A label that repeats the answer, for example as an index, becomes the letter; any other label must agree.
         if sample.get("label") == answer:
             del sample["label"]
         correct = correct_choice(answer, choices, index_base, field)
@@ -150,21 +150,21 @@ def set_options(
 
 
 def carry_over(record: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """The record without the top-level keys that were used up."""
+    """The record without the top-level keys that were used."""
     gone = set(used)
     return {key: value for key, value in record.items() if key not in gone}
 
 
 class FieldMap:
-    """The ``fields`` argument: where in the record some fields of the Sample come from.
+    """The ``fields`` argument: which fields of the Sample come from which fields of the record.
 
     Args:
         fields: Sample path → record path, as ``{"data_tag.topic": "subject", "id": "meta.0.uid"}``. A target
             is a text field of the Sample, or a key of one of its objects.
-        id_field: record path of the id, which counts where ``fields`` gives none.
+        id_field: record path of the id; used where ``fields`` gives none.
 
     Raises:
-        InputError: a target is no such field.
+        InputError: a target is not a field of the Sample.
     """
 
     def __init__(self, fields: Mapping[str, str] | None, id_field: str | None = None) -> None:
@@ -173,16 +173,16 @@ class FieldMap:
             top, _, key = target.partition(".")
             if not (top in _SAMPLE_OBJECTS and key) and not (top in _SAMPLE_TEXTS and not key):
                 known = [*_SAMPLE_TEXTS, *(f"{name}.<key>" for name in _SAMPLE_OBJECTS)]
-                raise InputError(f"fields.{target}: a target is one of {', '.join(known)}.{closest(top, known)}")
+                raise InputError(f"fields.{target}: a target must be one of {', '.join(known)}.{closest(top, known)}")
             if not isinstance(source, str) or not source:
-                raise InputError(f"fields.{target}: name the field of the record it comes from.")
+                raise InputError(f"fields.{target}: name the field of the record that it comes from.")
             self._targets.append((top, key, source))
 
     def apply(self, record: Mapping[str, Any], sample: dict[str, Any]) -> None:
-        """Set the mapped fields; those the record does not hold are left out.
+        """Set the mapped fields; fields that the record lacks are left out.
 
         Raises:
-            RecordRejected: the record's own object of that name is none.
+            RecordRejected: the record's field of that name is not an object.
         """
         for top, key, source in self._targets:
             value = read(record, source)
@@ -212,7 +212,7 @@ class AnswerRule:
         """The final answer, without outer white space when a rule applied.
 
         Raises:
-            RecordRejected: the text holds no answer of that form, or the search for it takes too long.
+            RecordRejected: the text has no answer of that form, or the search takes too long.
         """
         if self.split is not None:
             _, found, tail = text.rpartition(self.split)
@@ -233,7 +233,7 @@ class AnswerRule:
 
     @property
     def active(self) -> bool:
-        """Whether anything is taken out at all."""
+        """Whether the rule changes anything."""
         return bool(self.split or self.regex or self.strip)
 
 
@@ -251,13 +251,13 @@ def answer_rule(split: str | None, regex: str | None, strip: str | None) -> Answ
 
 
 def choices_of(value: Any, field: str) -> list[Choice]:
-    """Candidates in the forms in which sets hold them.
+    """Candidates in the forms that datasets use.
 
     A list of texts (ids A, B, …), a list of ``{label or id, text or content}``, an object ``{"A": text}``, or
     one of two lists ``{"text": [...], "label": [...]}``.
 
     Raises:
-        RecordRejected: it is none of these, or has fewer than two candidates or equal ids.
+        RecordRejected: it has another form, fewer than two candidates, or equal ids.
     """
     if type(value) is dict and type(value.get("text")) is list and type(value.get("label")) is list:
         if len(value["text"]) != len(value["label"]):
@@ -271,20 +271,20 @@ def choices_of(value: Any, field: str) -> list[Choice]:
         raise RecordRejected(f"{field}: the choices must be a list or an object, not {kind_of(value)}.")
     choices = [Choice(text_of(name, field), text_of(text, field)) for name, text in pairs]
     if len(choices) < 2:
-        raise RecordRejected(f"{field}: a question needs two choices at least, and has {len(choices)}.")
+        raise RecordRejected(f"{field}: a question needs at least two choices, but has {len(choices)}.")
     if len({choice.id for choice in choices}) < len(choices):
         raise RecordRejected(f"{field}: two choices have the same id.")
     return choices
 
 
 def correct_choice(value: Any, choices: list[Choice], index_base: int, field: str) -> Choice:
-    """The candidate an answer means.
+    """The candidate that an answer refers to.
 
     A number is an index, counted from ``index_base``. A string is an id, else a choice's text, else an index. A
     boolean is the choice that reads true or false, in any case.
 
     Raises:
-        RecordRejected: it means none of them, or a text that several have.
+        RecordRejected: it refers to none of them, or to a text that several have.
     """
     if type(value) is int:
         return _at(value - index_base, choices, value, field)
@@ -292,7 +292,7 @@ def correct_choice(value: Any, choices: list[Choice], index_base: int, field: st
         named = [choice for choice in choices if choice.text.strip().casefold() == canonical.canonical_text(value)]
         if len(named) == 1:
             return named[0]
-        raise RecordRejected(f"{field}: {canonical.canonical_text(value)} is none of the choices.")
+        raise RecordRejected(f"{field}: {canonical.canonical_text(value)} is not one of the choices.")
     if type(value) is not str:
         raise RecordRejected(f"{field}: the answer must be a letter, an index or a text, not {kind_of(value)}.")
     wanted = value.strip()
@@ -305,20 +305,20 @@ def correct_choice(value: Any, choices: list[Choice], index_base: int, field: st
         raise RecordRejected(f"{field}: several choices read '{wanted[:60]}'.")
     if found:
         return found[0]
-    # Limited: int() refuses thousands of digits with an error of its own.
+    # Limited, because int() refuses thousands of digits with its own error.
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 10:
         return _at(int(wanted) - index_base, choices, wanted, field)
     bare = wanted.strip("().:")
     found = [choice for choice in choices if choice.id.casefold() == bare.casefold()]
     if len(found) == 1:
         return found[0]
-    raise RecordRejected(f"{field}: '{wanted[:60]}' is none of the choices.")
+    raise RecordRejected(f"{field}: '{wanted[:60]}' is not one of the choices.")
 
 
 def _at(index: int, choices: list[Choice], shown: object, field: str) -> Choice:
     if not 0 <= index < len(choices):
         text = str(shown) if type(shown) is str or abs(index) < 10**9 else "a huge number"
-        raise RecordRejected(f"{field}: index {text} is none of the {len(choices)} choices.")
+        raise RecordRejected(f"{field}: index {text} is not one of the {len(choices)} choices.")
     return choices[index]
 
 

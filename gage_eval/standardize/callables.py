@@ -1,4 +1,4 @@
-"""``doc_to_text``, ``doc_to_visual`` and ``doc_to_audio``: callables of a config that give a sample text and media."""
+"""``doc_to_text``, ``doc_to_visual`` and ``doc_to_audio``: callables in a config that give a sample text and media."""
 
 import copy
 import inspect
@@ -17,17 +17,17 @@ from gage_eval.standardize.base import Preprocessor
 from gage_eval.standardize.compose import reason_of
 from gage_eval.store.media import Media
 
-# What a callable may make of data it does not expect; anything else is a defect of it and ends the run.
+# The errors that unexpected data may cause in a callable. Any other error is a defect and ends the run.
 _OF_DATA = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError)
 
 
 class ConfigCallable:
-    """A function that a config names, and what it is called with beside its first argument.
+    """A function that a config names, with its arguments besides the first one.
 
     Attributes:
         path: ``pkg.mod:function`` or ``file.py:function``.
         kwargs: its own arguments.
-        inherited: arguments of the preprocessor; those it has a parameter for are given to it as well.
+        inherited: arguments of the preprocessor; those that the function has a parameter for are passed to it as well.
     """
 
     path: str
@@ -36,7 +36,7 @@ class ConfigCallable:
 
     @property
     def name(self) -> str:
-        """What messages and reasons call it."""
+        """Its name in messages and reasons."""
         return without_folders(self.path)
 
     @cached_property
@@ -48,10 +48,10 @@ class ConfigCallable:
 
     @cached_property
     def arguments(self) -> dict[str, JsonValue]:
-        """What it is called with; its own arguments count before inherited ones.
+        """Its keyword arguments; its own ones override inherited ones.
 
         Raises:
-            InputError: there is no such function, or it has no parameter for an argument of its own.
+            InputError: the function does not exist, or has no parameter for one of its own arguments.
         """
         function, _ = self._loaded
         try:
@@ -71,11 +71,11 @@ class ConfigCallable:
         return {"origin": self._loaded[1], "name": self.path.rpartition(":")[2], "arguments": self.arguments}
 
     def _called(self, given: Mapping[str, Any]) -> Any:
-        """What it makes of a record or sample.
+        """Call it with a record or sample.
 
         Raises:
             RecordRejected: it fails on this one.
-            PluginError: it fails in a way that no data explains.
+            PluginError: it fails with an error that data cannot explain.
         """
         function, _ = self._loaded
         try:
@@ -89,17 +89,17 @@ class ConfigCallable:
 
 @dataclass(frozen=True)
 class TextCallable(ConfigCallable):
-    """``doc_to_text``: ``f(record, **kwargs)`` gives the text that a record asks with."""
+    """``doc_to_text``: ``f(record, **kwargs)`` returns the question text of a record."""
 
     path: str
     kwargs: Mapping[str, JsonValue]
     inherited: Mapping[str, JsonValue]
 
     def before(self, to_sample: Preprocessor) -> Preprocessor:
-        """The preprocessor, given records that ask with the callable's text.
+        """The preprocessor, applied to records whose question is the callable's text.
 
-        The text stands where the preprocessor reads the question: in its ``question_field``, else in ``question``. In
-        a record of messages it takes the place of the text of the last user message.
+        The text goes where the preprocessor reads the question: to its ``question_field``, else to ``question``. In
+        a record of messages it replaces the text of the last user message.
         """
         question_field = self.inherited.get("question_field") or "question"
 
@@ -131,15 +131,15 @@ def _asked_with(text: str, messages: list[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class MediaCallable(ConfigCallable):
-    """A callable of a config, ``f(sample, **kwargs)``, that gives the media of a sample.
+    """A callable in a config, ``f(sample, **kwargs)``, that returns the media of a sample.
 
-    It returns None, one medium or a list: a path or address, bytes, or a Pillow image.
+    It returns None, one medium or a list of media: a path or address, bytes, or a Pillow image.
 
     Attributes:
         path: ``pkg.mod:function`` or ``file.py:function``.
-        kind: what its media are: ``image_url`` or ``audio_url``.
+        kind: type of its media: ``image_url`` or ``audio_url``.
         kwargs: its own arguments.
-        inherited: arguments of the preprocessor; those it has a parameter for are given to it as well.
+        inherited: arguments of the preprocessor; those that the function has a parameter for are passed to it as well.
     """
 
     path: str
@@ -151,7 +151,7 @@ class MediaCallable(ConfigCallable):
         """Addresses of the media of a sample; bytes are stored.
 
         Raises:
-            RecordRejected: the callable fails on this sample, or gives something else.
+            RecordRejected: the callable fails on this sample, or returns something else.
         """
         given = self._called(sample)
         several = given if isinstance(given, list | tuple) else [] if given is None else [given]
@@ -164,21 +164,21 @@ class MediaCallable(ConfigCallable):
             return store.put(bytes(given))
         if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
             return store.put(as_png(given))
-        raise RecordRejected(f"{self.name} gave {kind_of(given)}; it gives paths, addresses, bytes or Pillow images.")
+        raise RecordRejected(f"{self.name} gave {kind_of(given)}; it must give paths, URLs, bytes or Pillow images.")
 
 
 def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:
-    """The sample with the media of the callables at the head of its last user message.
+    """The sample with the media of the callables at the beginning of its last user message.
 
     A sample that has media in its messages stays as it is.
 
     Args:
         sample: in canonical form.
-        callables: asked in this order.
-        store: takes the bytes they give.
+        callables: called in this order.
+        store: stores the bytes that they return.
 
     Raises:
-        RecordRejected: a callable fails, or there is no user message to put its media in.
+        RecordRejected: a callable fails, or there is no user message for its media.
     """
     if not callables or any(places(sample["messages"])):
         return sample

@@ -1,4 +1,4 @@
-"""What is put around preprocessors: roles taken out, an instruction added, users' own ones brought into form."""
+"""Steps around preprocessors: remove roles, add an instruction, and wrap users' own preprocessors."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ from gage_eval.standardize.base import Preprocessor
 def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
     """The preprocessor of a plug-in: a factory of functions, or a class with ``to_sample(record)``.
 
-    Built-in ones raise `RecordRejected` themselves. What another one raises rejects the record it was given, with
-    the error as the reason; it gets a copy, so that it may write into the record.
+    Built-in ones raise `RecordRejected` themselves. An error of another one rejects the record, with the error as the
+    reason. It gets a copy of the record, so it may change the record.
 
     Raises:
-        PluginError: the factory fails, or gives nothing that can be called.
+        PluginError: the factory fails, or returns something that cannot be called.
     """
     if plugin.is_builtin:
         builtin: Preprocessor = plugin.obj(**kwargs).to_sample
@@ -60,19 +60,19 @@ def reason_of(name: str, error: BaseException) -> str:
 
 
 def check_roles(roles: Iterable[str]) -> frozenset[str]:
-    """The roles to take out of messages.
+    """Check the roles to remove from messages.
 
     Raises:
-        InputError: there is no such role.
+        InputError: a role does not exist.
     """
     chosen = frozenset(roles)
     for role in sorted(chosen - set(ROLES)):
-        raise InputError(f"roles_to_remove: '{role}' is no role ({', '.join(ROLES)}).")
+        raise InputError(f"roles_to_remove: '{role}' is not a role ({', '.join(ROLES)}).")
     return chosen
 
 
 def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, Any]:
-    """The record without the messages of some roles; the record itself where it has none of them.
+    """The record without the messages of some roles; the same record where it has none of them.
 
     Raises:
         RecordRejected: no message is left.
@@ -84,7 +84,7 @@ def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, An
     if len(kept) == len(messages):
         return record
     if not kept:
-        raise RecordRejected(f"messages: none is left without those of {', '.join(sorted(roles))}.")
+        raise RecordRejected(f"messages: none is left after removing those of {', '.join(sorted(roles))}.")
     return {**record, "messages": kept}
 
 

@@ -1,4 +1,4 @@
-"""The preprocessor for records that are Samples already, or simple questions and answers."""
+"""The preprocessor for records that are already Samples, or simple questions and answers."""
 
 from functools import cached_property
 from typing import Annotated, Any
@@ -41,15 +41,15 @@ class Default(BuiltInPreprocessor):
     ] = None
     choices_field: Annotated[str | None, Field(description="Its candidates; by default choices or options.")] = None
     id_field: IdField = "id"
-    answer_index_base: Annotated[int, Field(description="What an index as answer counts from, 0 or 1.")] = 0
+    answer_index_base: Annotated[int, Field(description="The base of an index as answer, 0 or 1.")] = 0
     answer_split: Annotated[
-        str | None, Field(description="The final answer follows the last occurrence of this text, as `#### `.")
+        str | None, Field(description="The final answer follows the last occurrence of this text, for example `#### `.")
     ] = None
     answer_regex: Annotated[
         str | None, Field(description="The final answer is this expression's last match (its first group).")
     ] = None
     answer_strip: Annotated[
-        str | None, Field(description="Characters removed from the final answer, as the comma of thousands.")
+        str | None, Field(description="Characters removed from the final answer, for example the comma of thousands.")
     ] = None
     system_prompt: SystemPrompt = None
     template: Template = None
@@ -104,7 +104,7 @@ class Default(BuiltInPreprocessor):
         return sample
 
     def _complete(self, record: dict[str, Any]) -> dict[str, Any]:
-        """A record with messages: its answer may stand where earlier formats had it."""
+        """A record with messages, with its answer taken from where earlier formats had it."""
         sample = dict(record)
         choices = record.get("choices")
         if type(choices) is list and _holds_messages(choices):
@@ -130,7 +130,7 @@ class Default(BuiltInPreprocessor):
         texts = [text_of(value, field) for value in values]
         sample["references"] = [self.rule(text, field) for text in texts]
         if self.rule.active and texts:
-            # The worked solution that the final answer was taken from; few-shot prompts show it.
+            # The worked solution that contains the final answer; few-shot prompts show it.
             sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": texts[0]}
 
 

@@ -48,7 +48,7 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
     answer_field: Annotated[
         str | None, Field(description="The correct one as letter, index or text; null for sets without answers.")
     ] = "answer"
-    answer_index_base: Annotated[int, Field(description="What an index counts from, 0 or 1.")] = 0
+    answer_index_base: Annotated[int, Field(description="The base of an index, 0 or 1.")] = 0
     id_field: IdField = "id"
     task_type: TaskType = "multiple-choice"
 
@@ -60,9 +60,9 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         super().check()
         named = [name for name in (self.choices_field, self.options_field) if name is not None]
         if len(named) == 2 and named[0] != named[1] and "choices_field" in self.model_fields_set:
-            raise InputError("choices_field and options_field are one argument by two names; give one of them.")
+            raise InputError("choices_field and options_field mean the same; give one of them.")
         if self.answer_index_base not in (0, 1):
-            raise InputError(f"answer_index_base: it is 0 or 1, not {self.answer_index_base!r}.")
+            raise InputError(f"answer_index_base: it must be 0 or 1, not {self.answer_index_base!r}.")
 
     @property
     def source(self) -> str | Sequence[str]:

@@ -1,7 +1,7 @@
-"""The options of built-in preprocessors (``preprocess_kwargs`` of a config), each declared once.
+"""The options of built-in preprocessors (``preprocess_kwargs`` in a config), each declared once.
 
-A built-in preprocessor is a model of its options with a method ``to_sample(record)``. An option that several share is
-one of the types below; each class says only its own default.
+A built-in preprocessor is a model of its options with a method ``to_sample(record)``. An option that several of them
+share is one of the types below; each class states only its own default.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ ChoicesField: TypeAlias = Annotated[
     str | Sequence[str] | None,
     Field(description="The candidates, or a list of fields that hold one each. Default `choices`."),
 ]
-RolesToRemove: TypeAlias = Annotated[Sequence[str], Field(description="The roles whose messages are taken out.")]
+RolesToRemove: TypeAlias = Annotated[Sequence[str], Field(description="The roles whose messages are removed.")]
 SystemPrompt: TypeAlias = Annotated[str | None, Field(description="The system message.")]
 Instruction: TypeAlias = Annotated[
     str | None, Field(description="The last paragraph of the user message; null for none.")
@@ -39,7 +39,7 @@ Fields: TypeAlias = Annotated[
 
 
 class BuiltInPreprocessor(BaseModel):
-    """A preprocessor as a model of its options.
+    """A built-in preprocessor: a model of its options.
 
     Raises:
         InputError: its options contradict each other or cannot work.
@@ -51,7 +51,7 @@ class BuiltInPreprocessor(BaseModel):
 
     @abstractmethod
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The Sample-shaped form of a record, which stays as it is.
+        """The Sample-shaped form of a record; the record is not changed.
 
         Raises:
             RecordRejected: the record cannot be a Sample.

@@ -1,7 +1,7 @@
 """Preprocessors for questions on images: DocVQA and MMMU.
 
-They write the images' paths as the record has them, relative to the dataset's ``content_root``; the images
-themselves are read in preprocess.
+They keep the images' paths as the record has them, relative to the dataset's ``content_root``. Preprocess reads the
+images themselves.
 """
 
 import ast
@@ -49,7 +49,7 @@ class DocVqa(BuiltInPreprocessor):
     ``metadata`` gets ``answers`` and ``image_url``. The pages stand before the question.
     """
 
-    question: Annotated[str | None, Field(description="One question for all records, for sets that hold none.")] = None
+    question: Annotated[str | None, Field(description="One question for all records, where they have none.")] = None
     question_field: QuestionField = "question"
     answers_field: Annotated[
         str | None,
@@ -67,7 +67,7 @@ class DocVqa(BuiltInPreprocessor):
     def check(self) -> None:
         super().check()
         if self.image_field and self.content_field and self.image_field != self.content_field:
-            raise InputError("content_field and image_field are one argument by two names; give one of them.")
+            raise InputError("content_field and image_field mean the same; give one of them.")
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         pages_field = self.content_field or self.image_field or "image"
@@ -100,7 +100,7 @@ class Mmmu(BuiltInPreprocessor):
     """
 
     question_field: QuestionField = "question"
-    choices_field: Annotated[str, Field(description="The options, a list or the text of one as the hub has it.")] = (
+    choices_field: Annotated[str, Field(description="The options: a list, or the text of one as on the hub.")] = (
         "options"
     )
     answer_field: Annotated[
@@ -148,7 +148,7 @@ class Mmmu(BuiltInPreprocessor):
 
 
 def _with_images(text: str, record: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
-    """Text and images in turn. A text without a slot has image 1, where there is one, before it."""
+    """Text and images in turn. A text without a slot gets image 1 before it, if there is one."""
     content: list[dict[str, Any]] = []
     end = 0
     for slot in _SLOT.finditer(text):
@@ -168,7 +168,7 @@ def _image(address: str) -> dict[str, Any]:
 
 
 def _listed(value: Any, field: str) -> list[Any]:
-    """A list, also one written as Python text; empty for null, and for a text that is no list."""
+    """A list, or a list written as Python text; empty for null and for text that is not a list."""
     if value is None or type(value) is list:
         return value or []
     if type(value) is not str:
@@ -177,8 +177,8 @@ def _listed(value: Any, field: str) -> list[Any]:
     if not (text.startswith("[") and text.endswith("]")) or len(text) > _MAX_LITERAL:
         return []
     try:
-        # Literals only: nothing is evaluated; and of those only what JSON has too.
+        # Literals only, nothing is evaluated; and only those that JSON has too.
         found = canonical.normalise(ast.literal_eval(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise RecordRejected(f"{field}: '{text[:60]}' is no list.") from None
+        raise RecordRejected(f"{field}: '{text[:60]}' is not a list.") from None
     return found if type(found) is list else []

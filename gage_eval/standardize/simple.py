@@ -27,7 +27,7 @@ from gage_eval.standardize.options import (
 
 @registry.preprocessors.register("simple", version=1)
 class Simple(BuiltInPreprocessor):
-    """A question and its answer, from named fields and nothing guessed."""
+    """A question and its answer from named fields; nothing is guessed."""
 
     question_field: QuestionField = "question"
     answer_field: AnswerField = "answer"
@@ -59,13 +59,13 @@ class Simple(BuiltInPreprocessor):
 
 @registry.preprocessors.register("strip_assistant", version=1)
 class StripAssistant(BuiltInPreprocessor):
-    """Recorded conversations without the assistant's messages, so that the model gives its own.
+    """Recorded conversations without the assistant's messages, so that the model answers instead.
 
-    The last message that is taken out is the reference of a record that names no references, label or answer.
+    The last removed message is the reference of a record that has no references, label or answer.
     """
 
     roles_to_remove: RolesToRemove = ("assistant",)
-    system_prompt: Annotated[str | None, Field(description="A system message for records that have none.")] = None
+    system_prompt: Annotated[str | None, Field(description="A system message for records without one.")] = None
     task_type: DefaultTaskType = None
 
     def check(self) -> None:
@@ -91,7 +91,7 @@ class StripAssistant(BuiltInPreprocessor):
 
 
 def _last_of(messages: list[Any], roles: frozenset[str]) -> list[Any]:
-    """The last message of some roles as a reference; none when it holds no content."""
+    """The last message of some roles as a reference; empty when it has no content."""
     own = [item for item in messages if type(item) is dict and item.get("role") in roles]
     content = own[-1].get("content") if own else None
     return [] if content is None else [{"answer": content}]
@@ -163,19 +163,19 @@ def _parsed(record: Mapping[str, Any], field: str) -> Any:
     try:
         return canonical.decode(value)
     except ValueError:
-        raise RecordRejected(f"{field}: it is a text, but not JSON.") from None
+        raise RecordRejected(f"{field}: it is a text that is not JSON.") from None
 
 
 @registry.preprocessors.register("mt_bench", version=1)
 class MtBench(BuiltInPreprocessor):
-    """Questions asked one after another, each after the model's answer to the one before (MT-bench).
+    """Questions asked one after another, each after the model's answer to the previous one (MT-bench).
 
-    ``metadata.turns`` is true, which makes the prepared row one of kind ``turns``.
+    ``metadata.turns`` is true, which makes the kind of the prepared row ``turns``.
     """
 
     turns_field: Annotated[str, Field(description="The list of questions.")] = "turns"
     references_field: Annotated[
-        str, Field(description="The list of reference answers, one per turn, where there are any.")
+        str, Field(description="The list of reference answers, one per turn, if there are any.")
     ] = "reference"
     id_field: IdField = "question_id"
     category_field: Annotated[str, Field(description="What goes into `data_tag.category`.")] = "category"

@@ -45,7 +45,7 @@ class Gsm8k(BuiltInPreprocessor):
 
 @registry.preprocessors.register("math", version=1)
 class Math(BuiltInPreprocessor):
-    """MATH (Hendrycks et al. 2021): the reference is the answer in LaTeX, else what the solution boxes last.
+    """MATH (Hendrycks et al. 2021): the reference is the answer in LaTeX, else the last boxed part of the solution.
 
     Subject (or type) and level go into ``data_tag``, the solution into the metadata.
     """
@@ -88,10 +88,10 @@ class Math(BuiltInPreprocessor):
 
 @registry.preprocessors.register("bbh", version=1)
 class Bbh(Simple):
-    """BIG-Bench Hard (Suzgun et al. 2022): the task goes into ``data_tag.task``, the target stays as it is."""
+    """BIG-Bench Hard (Suzgun et al. 2022): the task goes into ``data_tag.task``, the target is not changed."""
 
     question_field: QuestionField = "input"
-    answer_field: Annotated[str | None, Field(description="The target, as `(B)`, `True`, `7` or a list of words.")] = (
+    answer_field: Annotated[str | None, Field(description="The target: `(B)`, `True`, `7` or a list of words.")] = (
         "target"
     )
     task_field: Annotated[
@@ -140,7 +140,7 @@ class IfEval(BuiltInPreprocessor):
 class HumanEval(BuiltInPreprocessor):
     """HumanEval (Chen et al. 2021): a function to complete, with its tests.
 
-    ``metadata`` gets ``prompt``, ``entry_point`` and ``test``, which whoever runs the answer needs; the canonical
+    ``metadata`` gets ``prompt``, ``entry_point`` and ``test``, which are needed to run the answer. The canonical
     solution is the reference.
     """
 

@@ -46,10 +46,10 @@ class Mmlu(MultiChoiceStructOnly):
 
     choices_field: ChoicesField = ("A", "B", "C", "D")
     subject_field: Annotated[
-        str, Field(description="The subject, for `data_tag.subject`; `_test`, `_dev` or `_val` at its end is left out.")
+        str, Field(description="The subject, for `data_tag.subject`; `_test`, `_dev` or `_val` at its end is removed.")
     ] = "subject"
     subject_names: Annotated[
-        Mapping[str, str] | None, Field(description="What the intro calls a subject; by default its name with blanks.")
+        Mapping[str, str] | None, Field(description="A subject's name in the intro; by default its id with blanks.")
     ] = None
     intro: Annotated[
         str | None,
@@ -91,8 +91,8 @@ class Cmmlu(Mmlu):
 class TruthfulQaMc(BuiltInPreprocessor):
     """TruthfulQA's multiple choice (Lin et al. 2022): one true answer (mc1) or several (mc2).
 
-    The published lists have the true answers first, so options are put into an order by chance: that of a hash of
-    seed, question and answer. ``metadata.targets`` holds 1 or 0 for each option; the references are the true letters.
+    The published lists have the true answers first, so options are shuffled by a hash of seed, question and answer.
+    ``metadata.targets`` holds 1 or 0 for each option; the references are the true letters.
     """
 
     targets: Annotated[
@@ -137,7 +137,7 @@ class TruthfulQaMc(BuiltInPreprocessor):
 
 def _labels(value: Any, field: str) -> dict[str, int]:
     if type(value) is not dict or not value:
-        raise RecordRejected(f"{field}: it must be an object of answers to 1 or 0, not {kind_of(value)}.")
+        raise RecordRejected(f"{field}: it must be an object that maps answers to 1 or 0, not {kind_of(value)}.")
     for text, label in value.items():
         if type(label) is not int or label not in (0, 1):
             raise RecordRejected(f"{field}: the label of '{text[:60]}' must be 0 or 1, not {kind_of(label)}.")

@@ -1,7 +1,7 @@
-"""Bootstrap standard errors and intervals for numbers that are no mean over samples.
+"""Bootstrap standard errors and intervals for numbers that are not a mean over samples.
 
-Seeded, and drawn with generators whose streams are frozen (Python's `random.Random`, numpy's legacy
-`RandomState`): the same values give the same error on every machine and with every library version.
+Seeded. The generators' streams are frozen (Python's `random.Random`, numpy's legacy `RandomState`), so the same values
+give the same error on every machine and with every library version.
 """
 
 import math
@@ -32,7 +32,7 @@ def bootstrap_stderr(
 ) -> float | None:
     """The standard deviation of a statistic over resamples of the values, as in the lm-eval harness.
 
-    Chunks of up to 1,000 draws, chunk i from ``random.Random(i)``; what does not fill a chunk is not drawn.
+    Chunks of up to 1,000 draws, chunk i from ``random.Random(i)``; an incomplete last chunk is not drawn.
 
     Returns:
         None for fewer than two values or draws.
@@ -57,12 +57,12 @@ def bootstrap_sums(
 ) -> Bootstrapped:
     """Uncertainty of a statistic of sums over samples: BLEU of n-gram counts, perplexity of log-likelihoods.
 
-    More than 10,000 samples are first put together into 10,000 groups of (nearly) equal size, at random and
-    seeded: their sums vary as the samples do, and the time does not grow.
+    More than 10,000 samples are first combined into 10,000 random groups of (nearly) equal size. The sums of groups
+    vary as the samples do, and the time does not grow.
 
     Args:
-        terms: what each sample adds, samples × terms.
-        statistic: of the sums of all terms, a vector.
+        terms: what each sample adds, shape (samples, terms).
+        statistic: a function of the vector of sums.
         draws: resamples.
         seed: of the generator.
 

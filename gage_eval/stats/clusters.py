@@ -1,8 +1,8 @@
 """Means of weighted and of clustered values.
 
-Values of one cluster (questions on one passage, variants of one problem) say less than as many independent
+Values of one cluster (questions on one passage, variants of one problem) carry less information than independent
 ones. The estimators are those of survey sampling, linearised: Cochran (1977), §6.4 for ratios, and Liang &
-Zeger (1986) for clusters, with the factor C/(C−1). Without weights and with a cluster to each value they are
+Zeger (1986) for clusters, with the factor C/(C−1). Without weights and with one value in each cluster they equal
 `mean_stderr`.
 """
 
@@ -20,15 +20,15 @@ def clustered_stderr(
     clusters: Sequence[object] | npt.NDArray[np.int64],
     weights: Sequence[float] | npt.NDArray[np.float64] | None = None,
 ) -> float | None:
-    """√(C/(C−1) · Σ_c (Σ_{i∈c} w_i·(x_i−x̄))²) / Σw, of the (weighted) mean x̄; values of weight 0 are none.
+    """√(C/(C−1) · Σ_c (Σ_{i∈c} w_i·(x_i−x̄))²) / Σw, of the (weighted) mean x̄; values of weight 0 do not count.
 
     Args:
-        values: one value a sample.
+        values: one value per sample.
         clusters: the cluster of each value, any hashable.
-        weights: one weight a value, 1 by default; not all 0.
+        weights: one weight per value, 1 by default; not all 0.
 
     Returns:
-        None for fewer than two clusters: their spread is not known, which is not 0.
+        None for fewer than two clusters: their spread is unknown, which is not 0.
 
     Raises:
         ValueError: the lengths differ, a cluster id is None or NaN, or a weight is negative or not finite.
@@ -47,10 +47,10 @@ def clustered_stderr(
 def weighted_mean_stderr(
     values: Sequence[float] | npt.NDArray[np.float64], weights: Sequence[float] | npt.NDArray[np.float64]
 ) -> MeanStderr:
-    """Σwx/Σw and its standard error √(n/(n−1) · Σ w²(x−x̄)²) / Σw; values of weight 0 are none.
+    """Σwx/Σw and its standard error √(n/(n−1) · Σ w²(x−x̄)²) / Σw; values of weight 0 do not count.
 
     Returns:
-        (None, None) when nothing has weight; no error for fewer than two values.
+        (None, None) when no value has weight; no error for fewer than two values.
 
     Raises:
         ValueError: the lengths differ, or a weight is negative or not finite.
@@ -72,11 +72,11 @@ def ratio_stderr(
     """A ratio of sums R = Σa/Σb and its standard error √(n/(n−1) · Σ(a−R·b)²) / Σb.
 
     Args:
-        tops: what each sample (each cluster) adds to the numerator.
-        bottoms: and to the denominator.
+        tops: what each sample (or cluster) adds to the numerator.
+        bottoms: what it adds to the denominator.
 
     Returns:
-        (None, None) when the denominators do not add up to something positive; no error for fewer than two.
+        (None, None) when the sum of the denominators is not positive; no error for fewer than two.
 
     Raises:
         ValueError: the lengths differ.
@@ -99,8 +99,8 @@ def ratio_stderr(
 def clustered_wilson_interval(mean: float, stderr: float | None, n: int, clusters: int) -> Interval | None:
     """Wilson's 95 % interval for a share with a clustered standard error.
 
-    The number of values is the effective one, x̄(1−x̄)/stderr², never above n, and the normal quantile gives
-    way to Student's with C−1 degrees of freedom (Korn & Graubard 1998, on survey proportions).
+    The number of values is the effective one, x̄(1−x̄)/stderr², at most n, and Student's quantile with C−1 degrees of
+    freedom replaces the normal one (Korn & Graubard 1998, on survey proportions).
 
     Args:
         mean: the share, 0..1.

@@ -1,4 +1,4 @@
-"""Numbers of a whole set of answers that are no mean of per-sample values."""
+"""Numbers of a whole set of answers that are not the mean of per-sample values, such as perplexity and F1."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ def perplexity(log_likelihoods: Sequence[float]) -> float | None:
 def weighted_perplexity(log_likelihoods: Sequence[float], sizes: Sequence[float]) -> float | None:
     """exp(−Σll / Σsize): word perplexity for sizes in words, byte perplexity for bytes.
 
-    Never a mean of per-document perplexities. None when the sizes add up to nothing; infinity where the
+    Never a mean of per-document perplexities. None when the sizes add up to 0; infinity where the
     exponential overflows.
 
     Raises:
@@ -40,7 +40,7 @@ def bits_per_byte(log_likelihoods: Sequence[float], sizes: Sequence[float]) -> f
 def f1(pairs: Iterable[tuple[bool, bool]]) -> float | None:
     """F1 of the positive class, 2·TP / (2·TP + FP + FN), of (gold, predicted) pairs.
 
-    None without a pair; 0 when nothing is positive on either side, as scikit-learn has it.
+    None without a pair; 0 when nothing is positive on either side, as in scikit-learn.
     """
     tp, fp, fn, tn = _confusion(pairs)
     if not tp + fp + fn + tn:
@@ -52,7 +52,7 @@ def f1(pairs: Iterable[tuple[bool, bool]]) -> float | None:
 def matthews_correlation(pairs: Iterable[tuple[bool, bool]]) -> float | None:
     """Matthews' correlation coefficient (Matthews 1975) of (gold, predicted) pairs, −1..1.
 
-    None without a pair; 0 when gold or prediction has one value only, where it is not defined.
+    None without a pair; 0 when gold or prediction has only one value, where it is undefined.
     """
     tp, fp, fn, tn = _confusion(pairs)
     if not tp + fp + fn + tn:

@@ -1,4 +1,4 @@
-"""Mean, standard error, Wilson's and Student's intervals, all two-sided 95 % unless said otherwise.
+"""Mean, standard error, Wilson's and Student's intervals, all two-sided 95 % unless stated otherwise.
 
 Sums are `math.fsum`: correctly rounded, so the same values give the same bits on every machine and in every
 order.
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
 
 class MeanStderr(NamedTuple):
-    """A mean and its standard error; the error is None for fewer than two values, the mean for none."""
+    """A mean and its standard error. The error is None for fewer than two values, the mean is None for no value."""
 
     mean: float | None
     stderr: float | None
@@ -42,10 +42,10 @@ def mean_stderr(values: Iterable[float] | npt.NDArray[np.float64]) -> MeanStderr
     """Mean x̄ and s/√n with s = √(Σ(x−x̄)²/(n−1)).
 
     Args:
-        values: one value a sample (replicates already reduced).
+        values: one value per sample (replicates already reduced).
 
     Returns:
-        (None, None) for no value, (x, None) for one: a single value has no known spread, which is not 0.
+        (None, None) for no value, (x, None) for one value: its spread is unknown, which is not 0.
     """
     xs = values if isinstance(values, np.ndarray) else np.array(list(values), np.float64)
     if (scale := scale_of(xs)) != 1:
@@ -61,19 +61,19 @@ def mean_stderr(values: Iterable[float] | npt.NDArray[np.float64]) -> MeanStderr
 
 
 def scale_of(values: npt.NDArray[np.float64]) -> float:
-    """What to divide values by so that sums of their squares are floats: 1, or for huge ones a power of two."""
+    """The divisor that keeps sums of squares within floats: 1, or for huge values a power of two."""
     largest = float(np.abs(values).max(initial=0.0))
     return 1.0 if largest < _LARGE else 2.0 ** (math.frexp(largest)[1] - 1)
 
 
 def rescaled(found: MeanStderr, scale: float) -> MeanStderr:
-    """The mean and error of values from those of the values divided by ``scale``; None for what is no float."""
+    """Mean and error of values from those of the values divided by ``scale``; None for a number beyond floats."""
     mean, stderr = (None if number is None or math.isinf(number * scale) else number * scale for number in found)
     return MeanStderr(mean, stderr)
 
 
 def floats(values: npt.NDArray[np.float64]) -> Iterator[float]:
-    """The values as Python's floats, a few at a time: as a list of them they take four times the memory."""
+    """The values as Python floats, a few at a time: a list of all takes four times the memory."""
     for start in range(0, len(values), _FLOATS):
         yield from values[start : start + _FLOATS].tolist()
 
@@ -90,7 +90,7 @@ def wilson_interval(successes: float, n: float, *, z: float = Z_95) -> Interval 
         Bounds within 0..1, or None for n = 0.
 
     Raises:
-        ValueError: successes lie outside 0..n.
+        ValueError: successes are outside 0..n.
     """
     if n == 0:
         return None
@@ -110,7 +110,7 @@ def t_interval(mean: float, stderr: float | None, df: float, *, confidence: floa
     """x̄ ± t · stderr with the quantile of Student's t for ``df`` degrees of freedom.
 
     Returns:
-        None where there is no standard error or no degree of freedom (n < 2), or a bound is no float.
+        None where there is no standard error or no degree of freedom (n < 2), or a bound is beyond floats.
     """
     if stderr is None or df < 1:
         return None
@@ -124,7 +124,7 @@ def t_quantile(p: float, df: float) -> float:
     """The quantile of Student's t distribution: P(T ≤ t) = p, to about 1e-12 relative.
 
     P(|T| > t) = I_x(df/2, 1/2) with x = df/(df+t²) (Abramowitz & Stegun 26.7.1). The regularised incomplete
-    beta is inverted by bisection in the one of x and 1−x that is small, where floats are dense. For many
+    beta is inverted by bisection in the smaller one of x and 1−x, where floats are dense. For many
     degrees of freedom its logarithms would cancel; there the expansion A&S 26.7.5 is exact to the last bits.
 
     Raises:
@@ -154,7 +154,7 @@ def reduce_replicates(row_index: npt.NDArray[np.int64], values: npt.NDArray[np.f
 
     Args:
         row_index: sample of each value.
-        values: one value a score row; the same length.
+        values: one value per score row; the same length.
     """
     rows, inverse, counts = np.unique(row_index, return_inverse=True, return_counts=True)
     if len(rows) == len(values):

@@ -19,7 +19,7 @@ class PairedDifference:
     Attributes:
         n: pairs.
         difference: mean(a − b); None without a pair.
-        stderr: s_d/√n, or the clustered one; None where it is not known.
+        stderr: s_d/√n, or the clustered one; None where it is unknown.
         low, high: Student's interval at the confidence asked for; None without a standard error.
         p: two-sided p value of "no difference"; None without a standard error.
     """
@@ -42,7 +42,7 @@ def paired_difference(
     """Paired t test and interval of the difference a − b (Student 1908; Miller 2024 for evaluations).
 
     Args:
-        a: one value a sample.
+        a: one value per sample.
         b: the values of the same samples in the same order.
         clusters: the cluster of each sample, for a clustered standard error with C−1 degrees of freedom.
         confidence: of the interval.
@@ -70,8 +70,8 @@ def mcnemar(b: int, c: int) -> float:
     """Two-sided p value of McNemar's exact test (McNemar 1947): 2·P(X ≤ min(b, c)), X ~ Bin(b+c, ½), at most 1.
 
     Args:
-        b: samples only the first run has right.
-        c: samples only the second has right.
+        b: samples that only the first run has right.
+        c: samples that only the second run has right.
 
     Returns:
         1 without a discordant pair.

@@ -17,16 +17,16 @@ def pooled_mean(ns: Sequence[int], means: Sequence[float]) -> float | None:
 def pooled_stderr(ns: Sequence[int], stderrs: Sequence[float | None]) -> float | None:
     """Standard error of a micro score: √(Σ (nᵢ−1)·nᵢ·seᵢ² / (Σnᵢ−k) / Σnᵢ) over k tasks.
 
-    It pools the variances within the tasks, as the lm-eval harness does: the tasks are a fixed set, their
-    differences are no error.
+    It pools the variances within the tasks, as the lm-eval harness does: the tasks are a fixed set, so their
+    differences are not an error.
 
     Args:
         ns: samples of each task.
-        stderrs: standard error of each task's mean; None only where there is one sample or none, which adds
-            nothing.
+        stderrs: standard error of each task's mean; None only for a task with at most one sample, which adds
+        nothing.
 
     Returns:
-        None when no task has two samples, or a standard error is not known where it should be.
+        None when no task has two samples, or a standard error of a larger task is unknown.
     """
     total = _total(ns, stderrs)
     freedom = total - sum(1 for n in ns if n)
@@ -48,7 +48,7 @@ def macro_mean(means: Sequence[float]) -> float | None:
 
 
 def macro_stderr(stderrs: Sequence[float | None]) -> float | None:
-    """Standard error of a macro score: √(Σ seᵢ²) / k; None when one is not known."""
+    """Standard error of a macro score: √(Σ seᵢ²) / k; None when one is unknown."""
     known = [stderr for stderr in stderrs if stderr is not None]
     if not known or len(known) != len(stderrs):
         return None
@@ -59,7 +59,7 @@ def macro_freedom(ns: Sequence[int], stderrs: Sequence[float | None]) -> float |
     """Degrees of freedom of a macro score's standard error: (Σ seᵢ²)² / Σ (seᵢ⁴/(nᵢ−1)) (Welch–Satterthwaite).
 
     Returns:
-        None when a standard error is not known, or all are 0.
+        None when a standard error is unknown, or all are 0.
     """
     _total(ns, stderrs)
     squares = [stderr**2 for stderr in stderrs if stderr is not None]

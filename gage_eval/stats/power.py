@@ -1,4 +1,4 @@
-"""What a benchmark of n samples can show, and how many samples an effect needs."""
+"""The effect that a benchmark of n samples can detect, and the samples that an effect needs."""
 
 import math
 
@@ -12,7 +12,7 @@ def minimum_detectable_effect(n: int, sd: float, *, alpha: float = 0.05, power: 
     Evals*, with Student's quantiles for the normal ones, which matter for small n.
 
     Args:
-        n: samples (clusters, when they are what is independent).
+        n: samples, or clusters where these are the independent units.
         sd: standard deviation of the difference of one sample; see `difference_sd`.
         alpha: two-sided level of the test.
         power: chance to find the effect.
@@ -37,7 +37,7 @@ def required_samples(effect: float, sd: float, *, alpha: float = 0.05, power: fl
     """
     _check(sd, alpha, power)
     if not effect > 0:
-        raise ValueError(f"an effect of {effect} needs no test")
+        raise ValueError(f"an effect must be positive, not {effect}")
 
     def found(n: int) -> bool:
         least = minimum_detectable_effect(n, sd, alpha=alpha, power=power)
@@ -60,12 +60,12 @@ def difference_sd(sd_a: float, sd_b: float, correlation: float) -> float:
         ValueError: a standard deviation is negative, or ρ lies outside −1..1.
     """
     if sd_a < 0 or sd_b < 0 or not -1 <= correlation <= 1:
-        raise ValueError(f"no pair has the standard deviations {sd_a}, {sd_b} and the correlation {correlation}")
+        raise ValueError(f"standard deviations {sd_a}, {sd_b} and correlation {correlation} are impossible")
     return math.sqrt(max(0.0, (sd_a - sd_b) ** 2 + 2 * (1 - correlation) * sd_a * sd_b))
 
 
 def _check(sd: float, alpha: float, power: float) -> None:
     if not sd >= 0:
-        raise ValueError(f"a standard deviation is {sd}")
+        raise ValueError(f"a standard deviation must not be negative: {sd}")
     if not 0 < alpha < 1 or not 0 < power < 1:
         raise ValueError(f"alpha {alpha} and power {power} must lie between 0 and 1")

@@ -36,7 +36,7 @@ def quantile_interval(values: npt.NDArray[np.float64], p: float, *, confidence: 
     side leaves out at most half of 1 − confidence.
 
     Returns:
-        None when too few values lie on one side, as for p99 of a hundred.
+        None when too few values are on one side, as for p99 of a hundred values.
     """
     n = len(values)
     each = (1 - confidence) / 2

@@ -1,4 +1,4 @@
-"""Several answers to one sample made one value: pass@k, pass^k, votes.
+"""Combine several answers to one sample into one value: pass@k, pass^k, votes.
 
 c of n answers are right; the estimates are unbiased for k ≤ n answers drawn without replacement.
 """
@@ -20,7 +20,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
         k: answers drawn.
 
     Returns:
-        None for k > n, which n answers cannot tell.
+        None for k > n: n answers are too few.
 
     Raises:
         ValueError: c lies outside 0..n, or k is below 1.

@@ -1,4 +1,4 @@
-"""Special functions behind the intervals and tests; the standard library has none of them."""
+"""Special functions for the intervals and tests; the standard library does not have them."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def t_tail(t: float, df: float) -> float:
     x = df / (df + square)
     if x == 0.0:
         return 0.0
-    if x > 0.5:  # 1 − x is the one that floats hold exactly.
+    if x > 0.5:  # 1 − x is exact in floats.
         return 1 - beta_inc(0.5, df / 2, square / (df + square))
     return beta_inc(df / 2, 0.5, x)
 
@@ -43,14 +43,14 @@ def binomial_cdf(k: int, n: int, p: float) -> float:
         ValueError: p outside 0..1, or n negative.
     """
     if not 0 <= p <= 1 or n < 0:
-        raise ValueError(f"no binomial distribution has n = {n}, p = {p}")
+        raise ValueError(f"a binomial distribution cannot have n = {n}, p = {p}")
     if k < 0:
         return 0.0
     if k >= n or p == 0:
         return 1.0
     if p == 1:
         return 0.0
-    # The argument that is small: 1 − p would lose a small p.
+    # The smaller argument: 1 − p would lose a small p.
     return 1 - beta_inc(k + 1, n - k, p) if p < 0.5 else beta_inc(n - k, k + 1, 1 - p)
 
 

@@ -1,4 +1,4 @@
-"""The artifact store: what was asked (actions), what came out (artifacts), and what is under way.
+"""The artifact store: actions (what was asked), artifacts (what came out) and unfinished work.
 
     store = Store.open("s3://bucket/evals")
     action = store.find_action("infer", key)
@@ -8,8 +8,8 @@
         action = store.commit_action("infer", key, {"responses": writer.commit().id}, document=document)
     responses = store.artifact(action.outputs["responses"])
 
-Objects are created once, whole or not at all; results are named by their content. So any number of processes
-and machines may share a store, and killing any of them at any time leaves it right.
+Each object is created once, whole or not at all, and results are named by their content. So any number of processes
+and machines may share a store, and killing any of them at any time leaves it intact.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -42,12 +42,12 @@ __all__ = [
 
 
 class Store:
-    """A store, local or on S3; `open` makes one.
+    """A store, local or on S3. Open one with `open`.
 
     Attributes:
-        url: as it was given.
-        objects: the primitives below everything.
-        responses: which artifact holds the answer to which request.
+        url: as given by the user.
+        objects: the basic reads and writes that everything else uses.
+        responses: index of which artifact holds the answer to which request.
         media: images and other bytes by digest.
     """
 
@@ -61,15 +61,15 @@ class Store:
 
     @classmethod
     def open(cls, url: str, *, locks: bool = True, read_only: bool = False) -> "Store":
-        """Open a store, made when it is not there.
+        """Open a store; create it when it does not exist.
 
         Args:
             url: a folder, ``file:///folder``, or ``s3://bucket/prefix``.
-            locks: whether `lock` locks; without, two runs may do the same work, with the same result.
-            read_only: refuse every write; the store must be there.
+            locks: whether `lock` locks. Without locks two runs may do the same work twice, with the same result.
+            read_only: refuse every write; the store must exist.
 
         Raises:
-            InputError: no store URL, one with credentials in it, or nothing there to read from.
+            InputError: not a store URL, a URL with credentials, or no store to read from.
             StoreError: the store cannot be reached, or its server does not honour conditional writes.
         """
         return cls(open_objects(url, read_only=read_only), locks=locks)
@@ -78,10 +78,10 @@ class Store:
         """The finished action of a key, None when there is none or one of its artifacts is gone.
 
         Args:
-            renew: the caller builds on it: a collection takes its artifacts for as young as if they were made now.
+            renew: the caller builds on it, so garbage collection treats its artifacts as new.
 
         Raises:
-            ArtifactDamaged: its file is no action.
+            ArtifactDamaged: its file is not a valid action.
         """
         return self._actions.find(stage, key, renew=renew)
 
@@ -98,20 +98,20 @@ class Store:
         """Record what came out of a stage; see `Actions.commit`.
 
         Returns:
-            The action that stands afterwards: ours, or that of whoever came first.
+            The action that stands afterwards: ours, or the one that was committed first.
         """
         return self._actions.commit(stage, key, outputs, complete=complete, document=document, replaces=replaces)
 
     def actions(self, stage: str | None = None) -> Iterator[Action]:
-        """Every action, or those of a stage, to name what differs from one; artifacts may be gone."""
+        """Every action, or those of a stage, for comparing keys. Their artifacts may be gone."""
         return self._actions.all(stage)
 
     def writer(self, schema: TableSchema) -> ArtifactWriter:
-        """Begin an artifact; nobody sees it until `ArtifactWriter.commit`."""
+        """Begin an artifact; it is not visible until `ArtifactWriter.commit`."""
         return ArtifactWriter(self.objects, schema)
 
     def artifact(self, id: str) -> Artifact:  # noqa: A002
-        """The artifact of that id.
+        """The artifact with that id.
 
         Raises:
             StoreError: it is gone.
@@ -120,11 +120,11 @@ class Store:
         return open_artifact(self.objects, id)
 
     def lock(self, key: str) -> AbstractContextManager[None]:
-        """Hold the lock of a key. It saves double work; no result depends on it."""
+        """Hold the lock of a key. Locks avoid double work; no result depends on them."""
         return hold_lock(self.objects, key) if self._locks else nullcontext()
 
     def claims(self, key: str) -> Claims:
-        """Claims of this process on the chunks of a generate action that several work on."""
+        """This process's claims on the chunks of a generate action that several processes work on."""
         return open_claims(self.objects, key) if self._locks else NoClaims()
 
     def wip(self, key: str) -> Wip:
@@ -144,7 +144,7 @@ class Store:
         return list_artifacts(self.objects, self._actions)
 
     def verify(self, *, remove: bool = False) -> list[Finding]:
-        """Read everything again and say what is not as committed; ``remove`` deletes it."""
+        """Read everything again and list what is not as committed; ``remove`` deletes it."""
         return verify(self.objects, remove=remove)
 
     def gc(
@@ -155,16 +155,16 @@ class Store:
         dry_run: bool = False,
         min_age_s: float = UNKNOWN_KEPT_S,
     ) -> GcReport:
-        """Remove what is old and neither in ``roots``, artifact ids of runs and baselines, nor work of an
-        ``unfinished`` run (`gc.collect`)."""
+        """Remove what is old, not in ``roots`` (artifact ids of runs and baselines), and not work of an
+        ``unfinished`` run (see `gc.collect`)."""
         return collect(self.objects, self._actions, roots, unfinished=unfinished, dry_run=dry_run, min_age_s=min_age_s)
 
 
 def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> Objects:
-    """The primitives of a store; arguments and errors are those of `Store.open`.
+    """The objects of a store; arguments and errors as in `Store.open`.
 
     Args:
-        lock_folder: where locks of a local store lie, below it.
+        lock_folder: folder for the locks of a local store, inside the store.
     """
     check_url(url)
     root = local_folder(url)
@@ -184,22 +184,22 @@ def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS)
                 )
             root.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
-        # So says /proc; elsewhere a folder above it was removed meanwhile.
-        raise StoreError(f"store {url} cannot be made ({error.strerror}): give another one with --store.") from error
+        # /proc raises this; elsewhere a parent folder was removed meanwhile.
+        raise StoreError(f"store {url} cannot be created ({error.strerror}): give another one with --store.") from error
     return LocalObjects(root, url, read_only=read_only, lock_folder=lock_folder)
 
 
 def check_url(url: str) -> None:
-    """Check that a URL can name a store, without looking at it.
+    """Check that a URL can name a store; the store itself is not accessed.
 
     Raises:
-        InputError: it is empty, of another scheme, names no bucket or another machine, or carries credentials.
+        InputError: the URL is empty, has another scheme, names no bucket or another machine, or carries credentials.
     """
     scheme, found, _ = url.partition("://")
     if not url:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
     if found and scheme not in ("file", "s3"):
-        raise InputError(f"no store speaks '{scheme}://': use a folder, file:///folder or s3://bucket/prefix.")
+        raise InputError(f"'{scheme}://' is not a kind of store: use a folder, file:///folder or s3://bucket/prefix.")
     if local_folder(url) is None:
         from gage_eval.store.s3 import bucket_of
 
@@ -207,10 +207,10 @@ def check_url(url: str) -> None:
 
 
 def local_folder(url: str) -> Path | None:
-    """The folder that a store's URL names, None when it names none.
+    """The folder that a store's URL names; None for other URLs.
 
     Raises:
-        InputError: a ``file://`` URL names another machine, or ``~`` a home folder that is not there.
+        InputError: a ``file://`` URL names another machine, or the home folder of ``~`` does not exist.
     """
     scheme, found, _ = url.partition("://")
     if found and scheme != "file":

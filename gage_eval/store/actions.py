@@ -1,4 +1,4 @@
-"""Actions: what was asked, and which artifacts came out. A small pointer each, first come."""
+"""Actions: small pointers from a key to the artifacts that a stage produced. The first one committed stands."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ class Action:
 
     Attributes:
         stage: name of the stage.
-        key: digest of all that determines its result, 64 hex digits.
+        key: digest of everything that determines its result, 64 hex digits.
         outputs: artifact id by name of the output.
-        complete: False when another run should mend error rows.
-        document: what the key was made of, to name the field that differs.
+        complete: False when another run should retry error rows.
+        document: the content of the key, to name the field that differs.
         created_by: version of the software that committed it.
     """
 
@@ -36,19 +36,19 @@ class Action:
 
 
 class Actions:
-    """The pointers of a store."""
+    """The actions of a store."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
     def find(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
-        """The action of that key whose artifacts are all there with every part, else None.
+        """The action with that key if all its artifacts have all their parts, else None.
 
         Args:
-            renew: something is built on them: a collection takes them for as young as if they were made now.
+            renew: the caller builds on them, so garbage collection treats them as new.
 
         Raises:
-            ArtifactDamaged: its file is not an action, or a part has another size than was committed.
+            ArtifactDamaged: its file is not a valid action, or a part does not have the size that was committed.
         """
         action = self._standing(stage, key)
         return action if action is not None and self._usable(action, renew=renew) else None
@@ -63,18 +63,18 @@ class Actions:
         document: JsonValue,
         replaces: Action | None = None,
     ) -> Action:
-        """Record what came out. The first to come stands; one whose artifacts are gone gives way, and an incomplete one
-        to a complete one.
+        """Record what came out. The first commit stands, with two exceptions: one whose artifacts are gone is replaced,
+        and a complete one replaces an incomplete one.
 
         Args:
-            replaces: put ours in the place of this one, if it still stands (a refreshed or mended stage).
+            replaces: replace this action if it still stands (a refreshed or retried stage).
 
         Returns:
             The action that stands afterwards, ours or another's.
 
         Raises:
             StoreError: the store cannot be written.
-            ArtifactDamaged: the standing file is no action.
+            ArtifactDamaged: the file in place is not a valid action.
         """
         data = canonical_json(
             {
@@ -101,10 +101,10 @@ class Actions:
                 expected = standing.raw
 
     def all(self, stage: str | None = None) -> Iterator[Action]:
-        """Every action, or those of a stage, by key; also those whose artifacts are gone.
+        """Every action, or those of a stage, by key, including those whose artifacts are gone.
 
         Raises:
-            ArtifactDamaged: a file is no action.
+            ArtifactDamaged: a file is not a valid action.
         """
         for item in self._objects.list("actions" if stage is None else f"actions/{safe_name(stage)}"):
             try:
@@ -113,11 +113,11 @@ class Actions:
                 continue  # collected since the listing
 
     def read(self, path: str) -> Action:
-        """The action in a file of the store.
+        """Read the action in a file of the store.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ArtifactDamaged: it holds no action, or that of another place.
+            ArtifactDamaged: it holds no action, or that of another key or stage.
         """
         return _parse(self._objects.get(path), path)
 
@@ -135,13 +135,13 @@ class Actions:
 
 
 def action_path(stage: str, key: str) -> str:
-    """Where an action lies.
+    """The path of an action.
 
     Raises:
-        StoreError: the key is no digest, or the stage no plain name.
+        StoreError: the key is not a digest, or the stage name is not plain.
     """
     if not is_digest(key):
-        raise StoreError(f"'{key[:80]}' is no action key: a key has 64 hex digits.")
+        raise StoreError(f"'{key[:80]}' is not an action key: a key has 64 hex digits.")
     return f"actions/{safe_name(stage)}/{key}.json"
 
 
@@ -160,9 +160,9 @@ def _parse(data: bytes, path: str) -> Action:
         place = action_path(action.stage, action.key)
         wrong = [artifact for artifact in action.outputs.values() if not is_digest(artifact)]
     except (ValueError, KeyError, TypeError, AttributeError, StoreError) as error:
-        raise ArtifactDamaged(f"{path} is no action ({error}); {REMEDY}") from error
+        raise ArtifactDamaged(f"{path} is not a valid action ({error}); {REMEDY}") from error
     if place != path:
         raise ArtifactDamaged(f"{path} holds the action of {place}; {REMEDY}")
     if wrong:
-        raise ArtifactDamaged(f"{path} names '{wrong[0][:80]}', which is no artifact id; {REMEDY}")
+        raise ArtifactDamaged(f"{path} names '{wrong[0][:80]}', which is not an artifact id; {REMEDY}")
     return action

@@ -1,4 +1,4 @@
-"""Artifacts: immutable tables in parts, named by what is in them."""
+"""Artifacts: immutable tables in parts, named by the hash of their content."""
 
 import hashlib
 import shutil
@@ -33,12 +33,12 @@ from gage_eval.store.spool import spool
 from gage_eval.tables import TableSchema
 
 _UPLOADS = 8
-# Local files this process read and found right: path, sha256, inode, size, time of change.
+# Local files that this process read and found correct: path, sha256, inode, size, time of change.
 _checked: set[tuple[Path, str, int, int, int]] = set()
 
 
 class Artifact:
-    """A committed table, read one part at a time; every part is checked before it is believed."""
+    """A committed table, read one part at a time. Every part is checked when it is read."""
 
     def __init__(self, objects: Objects, manifest: Manifest) -> None:
         self.id = manifest.id
@@ -60,17 +60,17 @@ class Artifact:
 
     @property
     def complete(self) -> bool:
-        """False when rows are missing that another run may still get (errors)."""
+        """False when rows are in error that another run may still answer."""
         return self.manifest.complete
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Rows by status, as counted when it was committed."""
+        """Rows by status, as counted at the commit."""
         return self.manifest.counts
 
     @cached_property
     def schema(self) -> TableSchema:
-        """Name, version and columns. A table of another version of the software describes itself."""
+        """Name, version and columns. A table written by another version of the software describes itself."""
         name, version = self.manifest.table, self.manifest.schema_version
         known = known_schema(name, version)
         if known is not None:
@@ -80,7 +80,7 @@ class Artifact:
         return TableSchema(name, version, self._load(self.manifest.parts[0], None).schema)
 
     def read(self, part_index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a part, or the named columns of them.
+        """Read the rows of a part, or only the named columns.
 
         Raises:
             ArtifactDamaged: the part is missing, or not what was committed.
@@ -117,7 +117,7 @@ class Artifact:
             if isinstance(error, KeyError) and known is None:
                 raise StoreError(
                     f"artifact {self.id} is a '{self.manifest.table}' table of version {self.manifest.schema_version}, "
-                    f"written by another version of the software, and lacks what is asked of it ({error.args[0]}): "
+                    f"written by another version of the software, and lacks a column that is needed ({error.args[0]}): "
                     "run the evaluation again."
                 ) from error
             raise damaged(self.id, name, f"cannot be read ({error})") from error
@@ -127,11 +127,11 @@ class Artifact:
             expected = known.arrow if columns is None else pa.schema([known.arrow.field(name) for name in columns])
             difference = differing(table.schema, expected)
             if difference is not None:
-                raise damaged(self.id, name, f"is no {known.name} table: {difference}")
+                raise damaged(self.id, name, f"is not a {known.name} table: {difference}")
         return table
 
     def _source(self, part: PartInfo, path: str) -> Path | bytes:
-        """Where to read from: bytes checked just now, or a local file unchanged since it was checked."""
+        """What to read: bytes that were just checked, or a local file unchanged since its check."""
         root = self._objects.local_root
         if root is None:
             return self._verified(part, self._objects.get(path))
@@ -185,17 +185,17 @@ class ArtifactWriter:
         self.abort()
 
     def write(self, part_index: int, table: pa.Table) -> PartInfo:
-        """Stage the rows of a part: parts come in any order, each index once.
+        """Stage the rows of a part. Parts come in any order, each index once.
 
         Raises:
-            ValueError: the index came before, or the columns are not those of the schema.
-            StoreError: there is no room to stage it.
+            ValueError: the index was written before, or the columns are not those of the schema.
+            StoreError: no space is left for staging.
         """
         if part_index < 0 or part_index in self._staged:
-            raise ValueError(f"part {part_index} of '{self._schema.name}' was written before or is no index")
+            raise ValueError(f"part {part_index} of '{self._schema.name}' was written before or has a negative index")
         difference = differing(table.schema, self._schema.arrow)
         if difference is not None:
-            raise ValueError(f"part {part_index} is no '{self._schema.name}' table: {difference}")
+            raise ValueError(f"part {part_index} is not a '{self._schema.name}' table: {difference}")
         table = table.cast(self._schema.arrow)
         file = self._folder / part_name(part_index)
         with explain_os_errors(self._objects.url, file.name):
@@ -206,14 +206,14 @@ class ArtifactWriter:
         return info
 
     def commit(self, *, complete: bool = True, counts: Mapping[str, int] | None = None) -> Artifact:
-        """Make the artifact exist, or find that it does: equal content has one id and one manifest.
+        """Create the artifact, or find that it exists: equal content has one id and one manifest.
 
         Args:
-            complete: False when rows are errors another run may mend.
+            complete: False when rows are in error that another run may retry.
             counts: rows by status.
 
         Raises:
-            ArtifactDamaged: a part of the same artifact stands in the store with other content.
+            ArtifactDamaged: the store holds a part of the same artifact with other content.
             StoreError: the store cannot be written.
         """
         try:
@@ -226,7 +226,7 @@ class ArtifactWriter:
             while True:
                 standing = find_artifact(self._objects, identity)
                 parts = self._place_all(identity, staged, standing)
-                # Else another committed it meanwhile, or a collection took it away: look again.
+                # Else another process committed it meanwhile, or garbage collection removed it: look again.
                 if standing is not None:
                     if self._objects.renew(manifest_path(identity)):
                         return standing
@@ -238,7 +238,7 @@ class ArtifactWriter:
             self.abort()
 
     def abort(self) -> None:
-        """Throw away what was staged. Nothing happens after a commit."""
+        """Discard what was staged. Does nothing after a commit."""
         self._staged.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -249,10 +249,10 @@ class ArtifactWriter:
             return list(pool.map(lambda item: self._place(identity, item, standing), staged))
 
     def _place(self, identity: str, item: _Staged, standing: Artifact | None) -> PartInfo:
-        """Put a part where it belongs, or take the one that stands there with the same rows."""
+        """Move a part to its place, or take the one already there with the same rows."""
         path = f"{folder(identity)}/{part_name(item.info.index)}"
         while not self._objects.create_file(path, item.file):
-            # Made young before it is relied on: a collection may be on its way to it.
+            # Renewed before it is relied on: a garbage collection may be about to remove it.
             if self._objects.renew(path):
                 break
         else:
@@ -263,7 +263,7 @@ class ArtifactWriter:
         sha256 = sha256_hex(data)
         if sha256 == item.info.sha256:
             return item.info
-        # Another version of the Parquet library wrote it: the rows decide.
+        # Another version of the Parquet library wrote it: compare the rows.
         name = part_name(item.info.index)
         try:
             found = content_hash(read_parquet(data))
@@ -275,13 +275,13 @@ class ArtifactWriter:
 
 
 def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
-    """The artifact of that id, None when the store has none.
+    """The artifact with that id, None when the store does not have it.
 
     Raises:
         ArtifactDamaged: its manifest is not what was committed.
     """
     if not is_digest(id):
-        raise StoreError(f"'{id[:80]}' is no artifact id: an id has 64 hex digits.")
+        raise StoreError(f"'{id[:80]}' is not an artifact id: an id has 64 hex digits.")
     try:
         data = objects.get(manifest_path(id))
     except FileNotFoundError:
@@ -290,7 +290,7 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
 
 
 def is_whole(objects: Objects, id: str) -> bool:  # noqa: A002
-    """Whether an artifact is there with every part, each of the size that was committed; nothing is read.
+    """Whether an artifact has every part with its committed size; no contents are read.
 
     Raises:
         ArtifactDamaged: its manifest is not what was committed, or a part has another size.
@@ -310,10 +310,10 @@ def is_whole(objects: Objects, id: str) -> bool:  # noqa: A002
 
 
 def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
-    """The artifact of that id.
+    """The artifact with that id.
 
     Raises:
-        StoreError: the store has none.
+        StoreError: the store does not have it.
         ArtifactDamaged: its manifest is not what was committed.
     """
     found = find_artifact(objects, id)

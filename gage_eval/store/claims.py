@@ -1,7 +1,7 @@
-"""Claims on chunks: which of several processes works on which. They save double work; no result depends on them.
+"""Claims on chunks: which of several processes works on which. Claims avoid double work; no result depends on them.
 
-A claim is a lock that is never waited for: a `flock`, which the kernel drops with its holder, or on S3 a lease that is
-renewed. They lie in the action's unfinished work and go with it.
+Nobody waits for a claim. Locally it is a `flock`, which the kernel releases when its holder ends; on S3 it is a lease
+that is renewed. Claims are stored with the action's unfinished work and removed with it.
 """
 
 import os
@@ -20,7 +20,7 @@ class Claims(Protocol):
         ...
 
     def release(self, name: str) -> None:
-        """Give a claim back; nothing when it is not held."""
+        """Give a claim back; does nothing when it is not held."""
         ...
 
     def close(self) -> None:
@@ -29,7 +29,7 @@ class Claims(Protocol):
 
 
 def open_claims(objects: Objects, key: str, *, lease_s: float = LEASE_S) -> Claims:
-    """This process's claims on the chunks of an action; to be closed."""
+    """Open this process's claims on the chunks of an action; the caller closes them."""
     if objects.read_only:
         raise refuse_write(objects.url)
     folder = f"wip/{safe_name(key)}/claims"
@@ -58,7 +58,7 @@ class _Flocks:
             os.close(file)
             return False
         except OSError as error:
-            # A file system without locks (some network mounts): work may be done twice, nothing else.
+            # A file system without locks (some network mounts): work may be done twice, with no other harm.
             if error.errno not in (ENOLCK, EOPNOTSUPP):
                 os.close(file)
                 raise
@@ -86,7 +86,7 @@ class _Leases:
     def take(self, name: str) -> bool:
         if name in self._held:
             return True
-        # Kept between tries: a lease is taken over once it was seen unchanged for its lifetime.
+        # Kept between tries: a lease is taken over when it has not changed for its lifetime.
         lease = self._known.get(name) or Lease(self._objects, f"{self._folder}/{safe_name(name)}.json", self._lease_s)
         self._known[name] = lease
         if not lease.take():
@@ -105,7 +105,7 @@ class _Leases:
 
 
 class NoClaims:
-    """Every chunk is everybody's: work may be done twice."""
+    """Every claim is granted: work may be done twice."""
 
     def take(self, name: str) -> bool:
         """Always."""

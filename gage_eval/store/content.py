@@ -1,12 +1,12 @@
-"""The content hash: a digest of a table's logical rows, never of the bytes that carry them.
+"""The content hash: a digest of a table's logical rows, independent of how Arrow stores them.
 
-Every column becomes a tree of byte streams (validity, lengths, values), each hashed alone chunk by chunk:
+Every column becomes a tree of byte streams (validity, lengths, values), each hashed separately, chunk by chunk:
 
-* validity: one byte a slot, 1 or 0;
+* validity: one byte per slot, 1 or 0;
 * lengths of strings, binaries and lists: int64, 0 where the slot is null;
 * values: little-endian, zero where the slot is null; floats with one zero and one NaN.
 
-What Arrow tells apart but means the same hashes alike: chunking, slices and their offsets, bytes under null
+Different Arrow forms of equal data have equal hashes: chunking, slices and their offsets, bytes under null
 slots, string and large_string and string_view, dictionaries, run ends, maps and lists of key-value structs.
 Column names, their order and the types (apart from those) are part of the hash.
 """
@@ -84,7 +84,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _valid(array: pa.Array) -> npt.NDArray[np.uint8]:
-    """One byte a slot: 1 where there is a value."""
+    """One byte per slot: 1 where there is a value."""
     count = len(array)
     bits = array.buffers()[0] if count else None
     if bits is None or array.null_count == 0:
@@ -96,7 +96,7 @@ def _valid(array: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 class _Nothing:
-    """The null type: the row count says it all."""
+    """The null type: only the row count matters."""
 
     def feed(self, array: pa.Array) -> None:
         """No stream."""
@@ -106,7 +106,7 @@ class _Nothing:
 
 
 class _Decoded:
-    """Dictionaries and run ends: only the values they stand for count."""
+    """Dictionaries and run ends: only the values that they stand for count."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._dictionary = bool(pa.types.is_dictionary(kind))
@@ -166,7 +166,7 @@ class _Fixed:
             return unpacked[offset : offset + count] * valid
         if self._floating:
             floats = np.frombuffer(buffer, np.dtype(f"<f{self._width}"))[offset : offset + count]
-            # Adding +0 turns -0 into 0; where() settles the NaNs' payloads and what lies under nulls.
+            # Adding +0 turns -0 into 0; where() fixes the payloads of NaNs and the bytes under nulls.
             floats = np.where(np.isnan(floats), np.array(np.nan, floats.dtype), floats + floats.dtype.type(0))
             return np.where(valid == 1, floats, floats.dtype.type(0))
         raw = np.frombuffer(buffer, np.uint8, count * self._width, offset * self._width)
@@ -198,7 +198,7 @@ class _Bytes:
         valid = _valid(array)
         lengths, start, stop = self._extent(array)
         if array.null_count and (lengths[valid == 0] != 0).any():
-            # A null slot may cover bytes nobody can see.
+            # A null slot may cover bytes that are not part of any value.
             lengths = np.where(valid == 1, lengths, 0)
             _, start, stop = self._extent(array := array.drop_null())
         self._validity.update(valid.data)
@@ -245,12 +245,12 @@ class _List:
         if self._fixed is not None:
             lengths = np.full(len(array), self._fixed, "<i8")
         elif self._view:
-            # Not by a cast to a list: pyarrow 26 gives the last one the wrong end.
+            # No cast to a list here: pyarrow 26 gives the last one the wrong end.
             lengths = array.sizes.to_numpy(zero_copy_only=False).astype("<i8")
         else:
             lengths = np.diff(array.offsets.to_numpy(zero_copy_only=False)).astype("<i8")
         self._lengths.update(np.where(valid == 1, lengths, 0).data)
-        # flatten() leaves out what lies under null slots and outside the slice.
+        # flatten() skips the bytes under null slots and outside the slice.
         self._items.feed(array.flatten())
 
     def described(self) -> JsonValue:
@@ -258,7 +258,7 @@ class _List:
 
 
 def _as_list(array: pa.MapArray) -> pa.ListArray:
-    """A map as the list of structs it is, not copied; `keys` and `items` know no offset, the buffers do."""
+    """A map as a list of structs, without a copy. `keys` and `items` ignore the offset, so the buffers are used."""
     pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
     return pa.Array.from_buffers(
         pa.list_(pairs.type),

@@ -1,4 +1,4 @@
-"""What a store holds, and removing what nothing needs any more."""
+"""List what a store holds, and remove what is no longer needed."""
 
 import time
 from collections import defaultdict
@@ -19,7 +19,7 @@ from gage_eval.store.spool import discard_spooled, spooled
 from gage_eval.store.wip import ROOT as WIP
 from gage_eval.store.wip import Wip, begun_by
 
-# So long everything stays that no known run refers to: its run may be one that nobody told the store of.
+# Everything that no known run refers to stays this long, because its run may be unknown to this store.
 UNKNOWN_KEPT_S = 30 * 86_400.0
 
 
@@ -27,13 +27,12 @@ UNKNOWN_KEPT_S = 30 * 86_400.0
 class Listed:
     """An artifact of a store.
 
-    Attributes:
-        id: its id.
-        table: name of its table; empty when the manifest is damaged.
-        rows, complete: as its manifest says.
-        bytes: size of its files.
-        mtime: when the last of them was written, seconds since the epoch.
-        actions: ``stage/key`` of every action that points to it.
+    id: its id.
+    table: name of its table; empty when the manifest is damaged.
+    rows, complete: as in its manifest.
+    bytes: size of its files.
+    mtime: when the last of them was written, seconds since the epoch.
+    actions: ``stage/key`` of every action that points to it.
     """
 
     id: str
@@ -47,7 +46,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class GcReport:
-    """What a collection removed, or would remove.
+    """What a garbage collection removed, or would remove.
 
     Attributes:
         objects: number of objects (files) removed.
@@ -77,7 +76,7 @@ def list_artifacts(objects: Objects, actions: Actions) -> list[Listed]:
             if artifact is None:
                 continue  # an unfinished commit
         except ArtifactDamaged:
-            artifact = None  # listed all the same: `verify` says what is wrong
+            artifact = None  # listed anyway: `verify` reports what is wrong
         listed.append(
             Listed(
                 artifact_id,
@@ -93,7 +92,7 @@ def list_artifacts(objects: Objects, actions: Actions) -> list[Listed]:
 
 
 def artifact_files(objects: Objects) -> dict[str, list[ObjectInfo]]:
-    """The files of every artifact, also of those without a manifest, by id."""
+    """The files of every artifact by id, including those without a manifest."""
     files: dict[str, list[ObjectInfo]] = defaultdict(list)
     for item in objects.list("artifacts"):
         artifact_id = item.path.split("/")[1]
@@ -113,16 +112,15 @@ def collect(
 ) -> GcReport:
     """Remove what is older than ``min_age_s`` and not kept by ``roots``.
 
-    Kept are the artifacts named by ``roots`` and all younger ones, actions with all outputs kept, the
-    response index of kept artifacts and the media their rows name; the work of ``unfinished`` runs, and what
-    killed writers left behind while it is young. A run renews what it finds and builds on, and everything is
-    looked at once more before it is removed: so a run that goes on at the same time loses nothing it used
-    within ``min_age_s``, which should exceed the longest run.
+    These stay: artifacts named by ``roots`` and all younger ones, actions whose outputs all stay, the response index of
+    the artifacts that stay and the media that their rows name, the work of ``unfinished`` runs, and recent leftovers of
+    killed writers. A run renews what it finds and uses, and everything is checked once more before it is removed. So a
+    run at the same time loses nothing that it used within ``min_age_s``, which should be longer than the longest run.
 
     Args:
         roots: artifact ids that runs and baselines refer to.
-        unfinished: ids of runs that may be gone on with: the answers they have are kept.
-        dry_run: only say what would be removed.
+        unfinished: ids of runs that may be resumed: their answers are kept.
+        dry_run: only report what would be removed.
     """
     before = time.time() - min_age_s
     removal = _Removal(objects, before, dry_run=dry_run)
@@ -132,7 +130,7 @@ def collect(
         for artifact_id, files in artifacts.items()
         if artifact_id in roots or max(file.mtime for file in files) >= before
     }
-    # Pointers go before what they point to, a manifest before its parts: whatever stops this half way, no
+    # Pointers are removed before what they point to, and a manifest before its parts. So after an interruption no
     # reader finds an artifact that lacks a part.
     for item, gone in _pointers(objects, actions, kept):
         removal.of(item, unless_young=map(manifest_path, gone))
@@ -160,7 +158,7 @@ def collect(
 
 
 class _Removal:
-    """Removes objects, or in a dry run only notes them."""
+    """Removes objects, or only lists them in a dry run."""
 
     def __init__(self, objects: Objects, before: float, *, dry_run: bool) -> None:
         self.removed: list[ObjectInfo] = []
@@ -169,7 +167,7 @@ class _Removal:
         self._dry_run = dry_run
 
     def of(self, item: ObjectInfo, *, unless_young: Iterable[str] = ()) -> bool:
-        """Remove an old object, unless it or one of the others became young since they were listed."""
+        """Remove an old object, unless it or one of the others was renewed after the listing."""
         if item.mtime >= self._before:
             return False
         if not self._dry_run:
@@ -180,7 +178,7 @@ class _Removal:
         return True
 
     def of_all(self, items: Collection[ObjectInfo], *, by: Callable[[], None] | None = None) -> None:
-        """Remove objects that were judged together, one by one unless ``by`` does it."""
+        """Remove objects that were judged together: one by one, or by calling ``by``."""
         self.removed += items
         if self._dry_run:
             return
@@ -198,7 +196,7 @@ class _Removal:
 def _abandoned(
     items: Iterable[ObjectInfo], before: float, unfinished: Collection[str] = ()
 ) -> dict[str, list[ObjectInfo]]:
-    """The files of the folders below `STAGING` and `WIP` that nobody writes to or needs, and other files, by name."""
+    """Folders below `STAGING` and `WIP` that no process uses, with their files, and stray files, by name."""
     folders: dict[str, list[ObjectInfo]] = defaultdict(list)
     for item in items:
         top, _, rest = item.path.partition("/")

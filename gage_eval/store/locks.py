@@ -1,8 +1,8 @@
-"""Locks that save double work. No result depends on them: without locks the same artifacts come out.
+"""Locks that avoid double work. No result depends on them: without locks the same artifacts come out.
 
-Locally a lock is a `flock`, which the kernel drops with its holder, however that dies; lock files stay, since
-unlinking one would let two holders in. On S3 it is a lease, an object its holder rewrites every few seconds.
-Whoever waits takes over a lease that did not change for its lifetime: no two machines' clocks are compared.
+Locally a lock is a `flock`, which the kernel releases when its holder ends for any reason. Lock files stay, because
+deleting one could let two holders in. On S3 a lock is a lease: an object that its holder rewrites every few seconds.
+A waiting process takes over a lease that has not changed for its lifetime, so no clocks are compared.
 """
 
 import threading
@@ -51,16 +51,16 @@ def _flock(file: Path, url: str) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX)
         except OSError as error:
-            # A file system without locks (some network mounts): work may be done twice, nothing else.
+            # A file system without locks (some network mounts): work may be done twice, with no other harm.
             if error.errno not in (ENOLCK, EOPNOTSUPP):
                 raise
         yield
 
 
 class Lease:
-    """A lock object that is rewritten while it is held and set free at the end.
+    """A lock object that is rewritten while it is held and released at the end.
 
-    Wait for it as a context manager, or try to `take` it now and then, and `give_back`.
+    Wait for it as a context manager, or call `take` now and then, and `give_back`.
     """
 
     def __init__(self, objects: Objects, path: str, lease_s: float) -> None:
@@ -82,7 +82,7 @@ class Lease:
         self.give_back()
 
     def take(self) -> bool:
-        """Hold it from here on; False while another does."""
+        """Hold it from now on; False while another process holds it."""
         if self._acquire(self._seen if time.monotonic() - self._since >= self._lease_s else None):
             self._renewer.start()
             return True
@@ -92,14 +92,14 @@ class Lease:
         return False
 
     def give_back(self) -> None:
-        """Set it free."""
+        """Release it."""
         self._stop.set()
         self._renewer.join()
-        # Refused when the lease was taken over: then it is another's to set free.
+        # Refused when the lease was taken over: then another holder releases it.
         self._objects.swap(self._path, _FREE, expected=self._mine)
 
     def _acquire(self, expired: bytes | None) -> bool:
-        """Take a lease nobody holds: none, a free one, or ``expired``."""
+        """Take a lease that nobody holds: a missing one, a free one, or ``expired``."""
         mine = self._next()
         expectations = [None, _FREE] if expired is None else [None, _FREE, expired]
         if any(self._objects.swap(self._path, mine, expected=expected) for expected in expectations):
@@ -123,7 +123,7 @@ class Lease:
             try:
                 kept = self._objects.swap(self._path, renewed, expected=self._mine)
             except StoreError:
-                continue  # the store is out of reach: the work will say so, the lock need not
+                continue  # the store cannot be reached: the work itself reports that
             if not kept:
                 return
             self._mine = renewed

@@ -1,4 +1,4 @@
-"""The manifest of an artifact: its parts and what is in them. An artifact exists when its manifest does."""
+"""The manifest of an artifact: its parts and their hashes. An artifact exists when its manifest does."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -21,9 +21,9 @@ class PartInfo:
     Attributes:
         index: position among the parts, from 0.
         rows: number of rows.
-        content_hash: `content_hash` of the rows; what the artifact's id is made of.
+        content_hash: `content_hash` of the rows; the artifact's id is made of these.
         bytes: size of the file.
-        sha256: digest of the file's bytes; what a read is checked against.
+        sha256: digest of the file's bytes; every read is checked against it.
     """
 
     index: int
@@ -63,15 +63,15 @@ class Manifest:
 
 
 def artifact_id(table: str, schema_version: int, hashes: Mapping[int, str]) -> str:
-    """Digest of what an artifact is: its table and the content hash of every part, by index."""
+    """The id of an artifact: a digest of its table and the content hash of every part, by index."""
     return digest({"table": table, "schema_version": schema_version, "parts": sorted(map(list, hashes.items()))})
 
 
 def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifact's id is called id)
-    """The manifest of artifact ``id``.
+    """Parse the manifest of artifact ``id``.
 
     Raises:
-        ArtifactDamaged: no manifest, or that of another artifact.
+        ArtifactDamaged: not a manifest, or that of another artifact.
     """
     try:
         value = decode(data)
@@ -84,7 +84,7 @@ def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifac
         )
         found = manifest.id
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(id, "manifest.json", f"is no manifest ({error})") from error
+        raise damaged(id, "manifest.json", f"is not a manifest ({error})") from error
     if found != id:
         raise damaged(id, "manifest.json", f"describes another artifact, {found}")
     return manifest
@@ -94,22 +94,22 @@ def _part(value: JsonValue) -> PartInfo:
     part = PartInfo(**value)
     numbers, digests = (part.index, part.rows, part.bytes), (part.content_hash, part.sha256)
     if not all(type(number) is int and number >= 0 for number in numbers) or not all(map(is_digest, digests)):
-        raise ValueError(f"part {part.index} is no description of one")
+        raise ValueError(f"part {part.index} is not valid")
     return part
 
 
 def damaged(id: str, place: str, problem: str) -> ArtifactDamaged:  # noqa: A002
-    """The error of an artifact that is not what was committed."""
+    """The error for an artifact that is not as it was committed."""
     return ArtifactDamaged(f"artifact {id}: {place} {problem}; {REMEDY}")
 
 
 def folder(id: str) -> str:  # noqa: A002
-    """Where an artifact lies."""
+    """The folder of an artifact."""
     return f"artifacts/{id}"
 
 
 def manifest_path(id: str) -> str:  # noqa: A002
-    """Where an artifact's manifest lies."""
+    """The path of an artifact's manifest."""
     return f"{folder(id)}/manifest.json"
 
 
@@ -119,13 +119,13 @@ def part_name(index: int) -> str:
 
 
 def known_schema(table: str, version: int) -> TableSchema | None:
-    """The schema this version of the software writes under that name and version, if it does."""
+    """The schema that this version of the software writes under that name and version; None when it does not."""
     schema = ALL.get(table)
     return schema if schema is not None and schema.version == version else None
 
 
 def differing(found: pa.Schema, expected: pa.Schema) -> str | None:
-    """What tells one schema from another, None when nothing does."""
+    """The first difference between two schemas; None when they are equal."""
     if found.equals(expected, check_metadata=False):
         return None
     if found.names != expected.names:

@@ -1,4 +1,4 @@
-"""Images, audio and other bytes of samples by digest: rows hold ``media://sha256/…``, never the data."""
+"""Media of samples (images, audio and other bytes) by digest. Rows hold ``media://sha256/…``, never the data."""
 
 import re
 from collections import deque
@@ -17,7 +17,7 @@ _AUTO_THREADS = 8
 _REMEMBERED = 32_768
 
 Keep: TypeAlias = Callable[[bytes], str]
-"""Puts bytes into the store, now or by the end of the stage, and gives their address, ``media://sha256/…``."""
+"""Stores bytes, now or by the end of the stage, and returns their address, ``media://sha256/…``."""
 
 
 class Media:
@@ -27,7 +27,7 @@ class Media:
         self._objects = objects
 
     def put(self, data: bytes) -> str:
-        """Keep the bytes; equal bytes are kept once.
+        """Store the bytes; equal bytes are stored once.
 
         Returns:
             Their URL, ``media://sha256/<64 hex digits>``.
@@ -40,20 +40,20 @@ class Media:
         """Whether the store has the bytes of a URL; `get` checks them.
 
         Raises:
-            StoreError: no media URL.
+            StoreError: not a media URL.
         """
         return self._objects.exists(media_path(_name(url)))
 
     def keeper(self, threads: int = 0) -> "MediaKeeper":
-        """These media, put side by side; a context manager.
+        """A keeper that stores media in parallel; a context manager.
 
         Args:
-            threads: how many at a time; 0 for a few.
+            threads: number of threads; 0 for the default.
         """
         return MediaKeeper(self._objects, threads or _AUTO_THREADS)
 
     def path(self, url: str) -> Path | None:
-        """The file that holds the bytes of a URL; None where the store has no folder.
+        """The file with the bytes of a URL; None where the store is not a folder.
 
         Raises:
             StoreError, ArtifactDamaged: as `get`.
@@ -64,10 +64,10 @@ class Media:
         return (self._objects.local_root / media_path(url.rpartition("/")[2])).absolute()
 
     def get(self, url: str) -> bytes:
-        """The bytes of a URL.
+        """Read the bytes of a URL.
 
         Raises:
-            StoreError: no media URL, or the store does not have it.
+            StoreError: not a media URL, or the store does not have it.
             ArtifactDamaged: the stored bytes are not those that were put.
         """
         name = _name(url)
@@ -92,12 +92,12 @@ class Media:
 
 
 class MediaKeeper(Media):
-    """Media put by threads while the caller goes on: an address is that of the bytes, known before they are stored.
+    """Stores media in threads while the caller continues. An address depends only on the bytes, so it is known at once.
 
-    Leave the block before rows that name them are committed: it ends when all of them are in the store.
+    Leave the block before you commit rows that name the media: the block ends when all of them are stored.
 
     Raises:
-        StoreError: one of them could not be stored. A later `put` says so, or the end of the block.
+        StoreError: one of them could not be stored. A later `put` or the end of the block raises it.
     """
 
     def __init__(self, objects: Objects, threads: int) -> None:
@@ -120,7 +120,7 @@ class MediaKeeper(Media):
             self._pool.shutdown(cancel_futures=True)
 
     def put(self, data: bytes) -> str:
-        """The URL of bytes that the store has when the block is left. Waits while too many are under way."""
+        """The URL of bytes that are stored when the block ends. Waits while too many writes are in flight."""
         self._wait(self._most - 1)
         if len(self._known) >= _REMEMBERED:
             self._wait(0)
@@ -132,22 +132,22 @@ class MediaKeeper(Media):
         return url
 
     def look(self, urls: Iterable[str]) -> None:
-        """Ask for some media side by side, ahead of `has`; what is known of others is forgotten."""
+        """Check several media in parallel, ahead of `has`. Forgets what is known of others."""
         self._wait(0)
         asked = list(urls)
         self._known = dict(zip(asked, self._pool.map(super().has, asked), strict=True))
 
     def has(self, url: str) -> bool:
-        """Whether the store has the bytes of a URL, or will have them when the block is left.
+        """Whether the store has the bytes of a URL, or will have them when the block ends.
 
         Raises:
-            StoreError: no media URL.
+            StoreError: not a media URL.
         """
         known = self._known.get(url)
         return super().has(url) if known is None else known
 
     def _wait(self, left: int) -> None:
-        """Until at most so many are under way."""
+        """Wait until at most ``left`` writes are in flight."""
         while len(self._under_way) > left:
             self._under_way.popleft().result()
 
@@ -164,10 +164,10 @@ def _url(name: str) -> str:
 def _name(url: str) -> str:
     match = MEDIA_URL.fullmatch(url.encode())
     if match is None:
-        raise StoreError(f"'{url[:100]}' is no media URL: one is media://sha256/ and 64 hex digits.")
+        raise StoreError(f"'{url[:100]}' is not a media URL: one is media://sha256/ and 64 hex digits.")
     return match[1].decode()
 
 
 def media_path(name: str) -> str:
-    """Where the media of that digest lie."""
+    """The path of the media with that digest."""
     return f"media/sha256/{name[:2]}/{name}"

@@ -1,4 +1,4 @@
-"""The type of media, which stores do not keep: told by the content, by a name, or by both."""
+"""The type of media, which stores do not keep: found from the content, the file name, or both."""
 
 import mimetypes
 import re
@@ -28,7 +28,7 @@ _TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _UNKNOWN = "application/octet-stream"
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f]")
 _OFFICE = "application/vnd.openxmlformats-officedocument"
-# What older versions of Python do not know.
+# Types that older versions of Python do not know.
 _OWN = {
     ".md": "text/markdown",
     ".rst": "text/x-rst",
@@ -42,14 +42,14 @@ def media_type(data: bytes, name: str = "") -> str:
     """The type of media bytes.
 
     Args:
-        data: all of them. Formats with a signature are told by it.
-        name: of the file they come from; its ending tells the others apart (documents, tables, source code). Without
-            one, text is ``text/plain``.
+        data: all of them. Formats with a signature are recognized by it.
+        name: of the file they come from. Its ending decides for formats without a signature (documents, tables, source
+        code). Without a name, text is ``text/plain``.
     """
     for offset, magic, known in _MAGIC:
         if data[offset : offset + len(magic)] == magic:
             return known
-    # Two letters alone could begin a text; four reserved bytes are zero.
+    # Two letters alone could begin a text, so four reserved bytes must be zero too.
     if data[:2] == b"BM" and data[6:10] == bytes(4):
         return "image/bmp"
     named, packed = _by_name().guess_type(name.partition("?")[0], strict=False)
@@ -65,7 +65,7 @@ def is_media_type(value: object) -> bool:
 
 @cache
 def _by_name() -> mimetypes.MimeTypes:
-    """Python's own table, as each machine's is another, and what older versions of it lack."""
+    """Python's own table, because each machine has another one, plus what older versions of it lack."""
     table = mimetypes.MimeTypes()
     for ending, known in _OWN.items():
         table.add_type(known, ending)

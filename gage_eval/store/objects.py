@@ -1,4 +1,4 @@
-"""The primitives below the store: named objects that are created once, here as files of a folder."""
+"""The basic reads and writes below the store: named objects that are created once; here as files in a folder."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ class ObjectInfo:
 class Objects(Protocol):
     """Objects of a store, each named by a path of ``/``-separated plain names.
 
-    Every method raises `StoreError` when the store cannot do what it is asked.
+    Every method raises `StoreError` when the store fails.
     """
 
     url: str
@@ -42,7 +42,7 @@ class Objects(Protocol):
 
     @property
     def local_root(self) -> Path | None:
-        """The folder that holds the objects, None when there is none."""
+        """The folder that holds the objects, None when they are not files."""
 
     def get(self, path: str) -> bytes:
         """The bytes of an object. Raises `FileNotFoundError` when it is not there."""
@@ -54,32 +54,32 @@ class Objects(Protocol):
         """Size and age of an object, None when it is not there."""
 
     def renew(self, path: str) -> bool:
-        """Make an object as young as one created now, so that a collection spares it. False: it is not there."""
+        """Make an object as young as a new one, so that garbage collection spares it. False: it is not there."""
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create an object, whole or not at all. False: there is one already, which stays as it is."""
+        """Create an object, whole or not at all. False: it exists already and stays as it is."""
 
     def create_file(self, path: str, local: Path) -> bool:
-        """`create` from a local file, which may become the object itself: write to it no more."""
+        """`create` from a local file, which may become the object itself: do not write to it afterwards."""
 
     def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
-        """Put ``data`` where ``expected`` is (None: where nothing is). False: something else is there."""
+        """Replace ``expected`` with ``data`` (None: nothing is there). False: something else is there."""
 
     def replace(self, path: str, data: bytes) -> None:
-        """Put ``data`` there, whatever is: for files of one writer, such as a run's record."""
+        """Write ``data`` in any case: for files of one writer, such as a run's record."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """All objects below a folder (``""``: all there are), sorted by path."""
+        """All objects below a folder (``""``: all), sorted by path."""
 
     def leftovers(self) -> Iterator[ObjectInfo]:
         """What killed writers left behind; never part of an object."""
 
     def delete(self, path: str) -> None:
-        """Remove an object or a leftover. Nothing happens when it is not there."""
+        """Remove an object or a leftover. Does nothing when it is not there."""
 
 
 def safe_name(name: str) -> str:
-    """The name itself, when it is one plain component of a path.
+    """Check that a name is one plain component of a path, and return it.
 
     Raises:
         StoreError: it is empty, a dot name, or has a character that could lead elsewhere.
@@ -90,7 +90,7 @@ def safe_name(name: str) -> str:
 
 
 def safe_path(path: str) -> str:
-    """The path itself, when every component is plain (`safe_name`)."""
+    """Check that every component of a path is plain (`safe_name`), and return it."""
     for component in path.split("/"):
         safe_name(component)
     return path
@@ -102,17 +102,16 @@ def is_digest(text: str) -> bool:
 
 
 def refuse_write(url: str) -> StoreError:
-    """The error of a write to a store that was opened to be read."""
+    """The error for a write to a store that was opened read-only."""
     return StoreError(f"store {url} is read-only: give another one with --store.")
 
 
 class LocalObjects:
     """Objects as files below a folder.
 
-    A file is written under a temporary name beside its place, synced, and linked to its name, which fails
-    when the name is taken. So an object is never seen in part, whenever its writer dies. Folders are not
-    synced: after a power failure a name may be missing (and is computed again), never there with half its
-    bytes.
+    A file is written under a temporary name beside its place, synced, and linked to its name, which fails when the name
+    is taken. So no object is ever seen in part, even if its writer is killed. Folders are not synced: after a power
+    failure a name may be missing (its content is computed again), but no file has half its bytes.
     """
 
     def __init__(self, root: Path, url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> None:
@@ -145,7 +144,7 @@ class LocalObjects:
             except FileNotFoundError:
                 return False
             except OSError as error:
-                # Another user's file, or a disk that cannot be written: its age is not ours to change.
+                # Another user's file, or a disk that cannot be written: its age cannot be changed.
                 if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
                     raise
                 return place.is_file()
@@ -164,7 +163,7 @@ class LocalObjects:
         with self._writing(path):
             if place.exists():
                 return False
-            # It may have been staged long ago, and is as young as its commit.
+            # It may have been staged long ago; its age counts from the commit.
             os.utime(local)
             _sync(local)
             try:
@@ -230,19 +229,19 @@ class LocalObjects:
             try:
                 folder.rmdir()
             except OSError:
-                break  # Not empty, or gone with another's delete: the folders above are not ours to judge.
+                break  # Not empty, or removed by another process: the folders above are not ours to judge.
 
     def _place(self, path: str) -> Path:
         return self._root.joinpath(safe_path(path))
 
     def _info(self, file: Path) -> Iterator[ObjectInfo]:
-        with suppress(FileNotFoundError):  # deleted between the listing and the look at it
+        with suppress(FileNotFoundError):  # deleted after the listing
             stat = file.stat()
             yield ObjectInfo(file.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     @contextmanager
     def _temporary(self, place: Path, data: bytes) -> Iterator[Path]:
-        """A synced file of its own name beside ``place``, gone afterwards."""
+        """A synced file with a unique name beside ``place``, removed afterwards."""
         temporary = place.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
             _write(temporary, data)
@@ -265,11 +264,11 @@ class LocalObjects:
 
 @contextmanager
 def explain_os_errors(url: str, path: str) -> Iterator[None]:
-    """Say what an operating system's error means for the store. `FileNotFoundError` goes through.
+    """Turn an operating system's error into a `StoreError` with advice. `FileNotFoundError` passes through.
 
     Args:
-        url: the store, as it was named.
-        path: the object at hand; empty for the store's folder itself.
+        url: the store, as named by the user.
+        path: the object in use; empty for the store's folder itself.
     """
     try:
         yield
@@ -278,7 +277,7 @@ def explain_os_errors(url: str, path: str) -> Iterator[None]:
     except OSError as error:
         said = f"{path}: {error.strerror or error}" if path else str(error.strerror or error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            text = "has no space left on its device: free some and run again, nothing committed is lost."
+            text = "has no space left on its device: free some space and run again; nothing committed is lost."
         elif error.errno in (errno.EROFS, errno.EACCES):
             text = f"is read-only or not yours ({said}): give another one with --store."
         elif error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
@@ -289,10 +288,10 @@ def explain_os_errors(url: str, path: str) -> Iterator[None]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, by path as S3 sorts it; links to folders are not followed."""
+    """Every file below a folder, by path in the order of S3; links to folders are not followed."""
     try:
         with os.scandir(folder) as found:
-            # A folder sorts by its name and the slash behind it.
+            # A folder sorts by its name followed by a slash.
             names = sorted(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found)
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -312,7 +311,7 @@ def _write(file: Path, data: bytes) -> None:
 
 
 def _in_folder(folder: Path, work: Callable[[], T]) -> T:
-    """Do what needs a folder; one that another process just removed as empty is made again."""
+    """Do work that needs a folder; create the folder again if another process just removed it because it was empty."""
     for last in (False, False, True):
         folder.mkdir(parents=True, exist_ok=True)
         try:

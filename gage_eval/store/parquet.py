@@ -1,4 +1,4 @@
-"""Tables to Parquet bytes and back. What counts is the content hash of the rows, never these bytes."""
+"""Tables to Parquet bytes and back. Identity is the content hash of the rows, never these bytes."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# What Arrow and Parquet raise for bytes that are no Parquet file, or not whole.
+# What Arrow and Parquet raise for bytes that are not a Parquet file, or not a whole one.
 UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
@@ -24,15 +24,15 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def read_parquet(source: Path | bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table of a Parquet file; ``columns`` names those wanted, in their order.
+    """Read the table of a Parquet file; ``columns`` names the wanted columns, in order.
 
     Raises:
         KeyError: the file has no such column.
-        pa.ArrowException, OSError, ValueError: no Parquet file, or not all of one.
+        pa.ArrowException, OSError, ValueError: not a Parquet file, or not a whole one.
     """
     opened = pa.BufferReader(source) if isinstance(source, bytes) else source
     with pq.ParquetFile(opened) as file:
-        # In this thread alone: a thread of Arrow's that lets go of Python's bytes while the interpreter ends aborts it.
+        # Single-threaded: an Arrow thread that releases Python's bytes while the interpreter ends aborts the process.
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
     table = table.replace_schema_metadata(None)
     return table if columns is None else table.select(list(columns))

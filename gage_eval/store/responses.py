@@ -1,7 +1,7 @@
 """The response index: which committed artifact holds the answer to which request.
 
-One file per model and artifact, written once: the response keys sorted, with the part and row of each. A
-lookup is a binary search for all keys at once, file after file; files of collected artifacts are passed over.
+There is one file per model and artifact, written once: the response keys sorted, with the part and row of each. A
+lookup is one binary search for all keys per file. Files of collected artifacts are skipped.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ PackedKeys: TypeAlias = npt.NDArray[np.bytes_]
 
 @dataclass(frozen=True)
 class IndexFile:
-    """Sorted keys (32 raw bytes each), and part and row of each."""
+    """Sorted keys (32 raw bytes each), with the part and row of each."""
 
     artifact: str
     keys: npt.NDArray[np.bytes_]
@@ -41,7 +41,7 @@ def pack_keys(keys: Sequence[str]) -> PackedKeys:
     """Response keys as 32 bytes each. (NumPy compares such strings padded with zeros, so none is cut.)
 
     Raises:
-        ValueError: a key is no sha256.
+        ValueError: a key is not a sha256.
     """
     if any(len(key) != 64 for key in keys):
         raise ValueError("a response key is a sha256 in hex, 64 digits")
@@ -53,22 +53,22 @@ class Responses:
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        # Files are immutable: those of the model asked for last stay loaded.
+        # Files are immutable, so those of the last model stay loaded.
         self._loaded: dict[str, IndexFile] = {}
 
     def add(self, model_identity: str, artifact_id: str, keys: PackedKeys, places: npt.NDArray[np.int32]) -> None:
-        """Make the responses of a committed artifact known.
+        """Add the responses of a committed artifact to the index.
 
         Args:
             model_identity: digest (or any text) that stands for the model.
             keys: response keys, packed (`pack_keys`).
-            places: a row for each key: part, and row within the part.
+            places: part, and row within the part, for each key.
 
-        Raises:
-            ValueError: keys and places differ in number.
+            Raises:
+                ValueError: keys and places differ in number.
         """
         if len(keys) != len(places):
-            raise ValueError(f"{len(keys)} keys, {len(places)} places")
+            raise ValueError(f"{len(keys)} keys but {len(places)} places")
         order = np.argsort(keys, kind="stable")
         numbers = places.astype(_NUMBER)
         columns = [column.view(np.uint8).data for column in (keys[order], numbers[order, 0], numbers[order, 1])]
@@ -82,7 +82,7 @@ class Responses:
         """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
 
         Raises:
-            ArtifactDamaged: an index file is not what was written.
+            ArtifactDamaged: an index file is not as it was written.
         """
         wanted = pack_keys(keys)
         found: dict[str, tuple[str, int, int]] = {}
@@ -105,17 +105,17 @@ class Responses:
         return found
 
     def holds(self, model_identity: str, artifact_id: str) -> bool:
-        """Whether an artifact's answers are this model's."""
+        """Whether an artifact holds this model's answers."""
         return self._objects.exists(_path(model_identity, artifact_id))
 
     def _files(self, model_identity: str) -> list[IndexFile]:
-        # The newest first: after a refresh its answers count, not those it was to replace.
+        # The newest first: after a refresh its answers count, not the ones that it replaced.
         listed = sorted(self._objects.list(_folder(model_identity)), key=lambda item: item.mtime, reverse=True)
         loaded: dict[str, IndexFile] = {}
         for item in listed:
             with suppress(FileNotFoundError):  # collected since the listing
                 loaded[item.path] = self._loaded.get(item.path) or self._load(item.path)
-        # Other threads ask for other models meanwhile: each answers from its own.
+        # Other threads may ask for other models meanwhile; each uses its own files.
         self._loaded = loaded
         return list(loaded.values())
 
@@ -124,10 +124,10 @@ class Responses:
 
 
 def parse_index(data: bytes, path: str) -> IndexFile:
-    """An index file's keys and places, without a copy.
+    """Parse an index file into keys and places, without a copy.
 
     Raises:
-        ArtifactDamaged: it is not what was written.
+        ArtifactDamaged: it is not as it was written.
     """
     try:
         end = data.index(b"\n", len(_MAGIC))
@@ -137,7 +137,7 @@ def parse_index(data: bytes, path: str) -> IndexFile:
         found = hashlib.sha256(body).hexdigest()
         intact = data.startswith(_MAGIC) and found == head["sha256"] and is_digest(artifact)
     except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactDamaged(f"{path} is no response index ({error}); {REMEDY}") from error
+        raise ArtifactDamaged(f"{path} is not a response index ({error}); {REMEDY}") from error
     if not intact or len(body) != count * (_KEY.itemsize + 2 * _NUMBER.itemsize):
         raise ArtifactDamaged(f"{path} is not the response index that was written; {REMEDY}")
     split = count * _KEY.itemsize

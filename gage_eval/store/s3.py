@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, or in whatever speaks its protocol and honours conditional writes.
+"""Objects in an S3 bucket, or in a server that speaks the S3 protocol with conditional writes.
 
 Credentials, region and endpoint come from the environment and the usual AWS files (``AWS_ACCESS_KEY_ID``,
 ``AWS_PROFILE``, ``AWS_ENDPOINT_URL`` …), never from the store's URL, which is written into records.
@@ -16,16 +16,16 @@ from gage_eval.store.objects import ObjectInfo, refuse_write, safe_path
 
 T = TypeVar("T")
 
-# botocore tries this often, with pauses of its own; what it gives up we try again.
+# botocore retries this often, with its own pauses; after that we retry.
 _CLIENT_ATTEMPTS = 6
 _ATTEMPTS = 3
-# An object younger than this needs no renewal: no sensible collection removes what is an hour old.
+# An object younger than this needs no renewal: no sensible garbage collection removes hour-old objects.
 _YOUNG_S = 3_600.0
 _PROBE = "probe"
 _PROBE_TEXT = b"If-None-Match and If-Match are honoured here.\n"
 _LOST = frozenset({"PreconditionFailed", "412"})
 _GONE = frozenset({"NoSuchKey", "404"})
-# 409: another conditional write of the same object is under way; the outcome is known on asking again.
+# 409: another conditional write of the same object is in progress; the retry shows the outcome.
 _BUSY = frozenset({"ConditionalRequestConflict", "OperationAborted", "SlowDown", "RequestTimeout", "409", "429"})
 
 
@@ -50,7 +50,7 @@ class S3Objects:
     """Objects below ``s3://bucket/prefix``."""
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
-        """Connect; the store is probed by `probe`.
+        """Connect. `probe` checks the store.
 
         Raises:
             InputError: the URL names no bucket, or carries credentials.
@@ -74,7 +74,7 @@ class S3Objects:
         return None
 
     def probe(self) -> None:
-        """Make sure that conditional writes hold: everything here rests on them.
+        """Check that conditional writes work: the store depends on them.
 
         Raises:
             StoreError: the bucket cannot be reached, or its server overwrites where it must refuse.
@@ -82,7 +82,7 @@ class S3Objects:
         if self.read_only:
             next(self.list(), None)
             return
-        # The first store to be opened creates the probe; from then on both writes must be refused.
+        # The first process to open the store creates the probe; from then on both writes must be refused.
         honoured = not self.create(_PROBE, _PROBE_TEXT) or not self.create(_PROBE, _PROBE_TEXT)
         if not honoured or self._put(_PROBE, _PROBE_TEXT, IfMatch='"0123456789abcdef0123456789abcdef"'):
             raise StoreError(
@@ -91,7 +91,7 @@ class S3Objects:
             )
 
     def get(self, path: str) -> bytes:
-        # One GET: with more than one connection s3fs asks for the size first.
+        # One GET: with more than one connection s3fs first asks for the size.
         data: bytes = self._call(path, lambda: self._fs.cat_file(self._place(path), max_concurrency=1))
         return data
 
@@ -107,7 +107,7 @@ class S3Objects:
         found = self.info(path)
         if found is None or found.mtime > time.time() - _YOUNG_S:
             return found is not None
-        # Only a copy onto itself makes an object of S3 younger.
+        # On S3 only a copy onto itself makes an object younger.
         place = {"Bucket": self._bucket, "Key": self._key(path)}
         request = {**place, "CopySource": place, "MetadataDirective": "REPLACE"}
         try:
@@ -133,7 +133,7 @@ class S3Objects:
             head = self._head(path)
             if head is None or self._find(path) != expected:
                 return False
-            # Refused all the same: another write came between, or our first try arrived and its answer did not.
+            # Still refused: another write came between, or our first try succeeded and its answer was lost.
             if self._put(path, data, IfMatch=str(head["ETag"])) or self._find(path) == data:
                 return True
 
@@ -155,7 +155,7 @@ class S3Objects:
             token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def leftovers(self) -> Iterator[ObjectInfo]:
-        """None: an upload that was cut off is no object (lifecycle rules of the bucket remove its parts)."""
+        """None: an interrupted upload creates no object (lifecycle rules of the bucket remove its parts)."""
         return iter(())
 
     def delete(self, path: str) -> None:
@@ -193,7 +193,7 @@ class S3Objects:
         return self._conditional(path, lambda: self._fs.call_s3("put_object", **request))
 
     def _conditional(self, path: str, write: Callable[[], Any]) -> bool:
-        """Whether a conditional write went through. After a retry, False may be said of our own first try."""
+        """Whether a conditional write succeeded. After a retry it may be False because our own first try succeeded."""
         try:
             self._call(path, write)
         except _Refused:
@@ -201,7 +201,7 @@ class S3Objects:
         return True
 
     def _call(self, path: str, work: Callable[[], T]) -> T:
-        """Do it, again while the server or the network fails, and say clearly what cannot be mended."""
+        """Do the work; retry while the server or the network fails; explain errors that a retry cannot fix."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         for attempt in range(_ATTEMPTS):
@@ -213,7 +213,7 @@ class S3Objects:
                     raise _Refused from error
                 if code == "NoSuchBucket":
                     raise StoreError(
-                        f"store {self.url}: there is no bucket '{self._bucket}'; create it first."
+                        f"store {self.url}: bucket '{self._bucket}' does not exist; create it first."
                     ) from error
                 if code in _GONE or status == 404 or isinstance(error, FileNotFoundError):
                     raise FileNotFoundError(path) from error
@@ -229,11 +229,11 @@ class S3Objects:
 
 
 class _Refused(Exception):
-    """A conditional write found something else in place."""
+    """A conditional write found other content in place."""
 
 
 def _is_setup(error: Exception) -> bool:
-    """No credentials, no such host, nobody there: what no further retry mends."""
+    """Whether no retry can help: no credentials, an unknown host, or no server."""
     from botocore import exceptions
 
     kinds = (
@@ -246,7 +246,7 @@ def _is_setup(error: Exception) -> bool:
 
 
 def _reason(error: BaseException) -> tuple[str, int | None, str]:
-    """(error code, HTTP status, text) of what botocore or s3fs raised."""
+    """(error code, HTTP status, text) of an error of botocore or s3fs."""
     source: BaseException | None = error
     while source is not None and not hasattr(source, "response"):
         source = source.__cause__

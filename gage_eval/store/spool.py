@@ -1,7 +1,7 @@
-"""What a store needs of this machine's disk: files that are being written, and logs that are appended to.
+"""The files that a store needs on this machine's disk: files being written, and logs that are appended to.
 
-They lie below the store when that is local, else in the user's cache folder (``$XDG_CACHE_HOME``): an object on S3 can
-be neither appended to nor written piece by piece.
+They are inside the store when it is local, else in the user's cache folder (``$XDG_CACHE_HOME``), because an S3 object
+cannot be appended to or written piece by piece.
 """
 
 import os
@@ -23,7 +23,7 @@ def spool(objects: Objects, area: str) -> Path:
 
 
 def spooled(objects: Objects, area: str) -> Iterator[ObjectInfo]:
-    """Every file this machine keeps for an area of a remote store, as if it lay in it; a local store lists its own."""
+    """Every file that this machine keeps for an area of a remote store. A local store lists its own files."""
     if objects.local_root is not None:
         return
     folder = spool(objects, area)

@@ -1,4 +1,4 @@
-"""Reading everything again: is every object what was committed?"""
+"""Read the whole store again and check that every object is as it was committed."""
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -22,7 +22,7 @@ from gage_eval.store.wip import parse_chunk
 
 @dataclass(frozen=True)
 class Finding:
-    """One object that is not what was committed: its path below the store, and what is wrong with it."""
+    """One object that is not as it was committed: its path in the store, and what is wrong."""
 
     path: str
     problem: str
@@ -36,8 +36,8 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
             the next run computes it again.
 
     Returns:
-        The findings, by path; parts without a manifest are an unfinished commit and no finding. Nor is what a run
-        commits or clears away meanwhile.
+        The findings, by path. Parts without a manifest are an unfinished commit and not a finding; neither are objects
+        that a run commits or removes meanwhile.
     """
     findings: list[Finding] = []
     damaged: set[str] = set()
@@ -89,9 +89,9 @@ def _actions(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
             yield Finding(item.path, str(error))
             continue
         for name, artifact_id in action.outputs.items():
-            # Asked now: a run may have committed both since the artifacts were looked through.
+            # Checked again now: a run may have committed both after the artifacts were listed.
             if artifact_id in damaged or not objects.exists(manifest_path(artifact_id)):
-                yield Finding(item.path, f"its {name}, artifact {artifact_id}, is damaged or gone")
+                yield Finding(item.path, f"its {name}, artifact {artifact_id}, is damaged or missing")
                 break
 
 
@@ -106,7 +106,7 @@ def _index(objects: Objects, damaged: Collection[str]) -> Iterator[Finding]:
             continue
         artifact = None if index.artifact in damaged else find_artifact(objects, index.artifact)
         if artifact is None:
-            continue  # The artifact is the finding, or was collected: then readers pass over its index.
+            continue  # The artifact is the finding, or was collected: then readers skip its index.
         rows = {part.index: part.rows for part in artifact.parts}
         highest = {part: index.rows[index.parts == part].max() for part in np.unique(index.parts).tolist()}
         if any(row >= rows.get(part, 0) for part, row in highest.items()):
@@ -128,7 +128,7 @@ def _media(objects: Objects) -> Iterator[Finding]:
     for item in objects.list("media"):
         name = item.path.rpartition("/")[2]
         if not is_digest(name):
-            yield Finding(item.path, "is named by no sha256")
+            yield Finding(item.path, "has a name that is not a sha256")
             continue
         try:
             media.get(f"media://sha256/{name}")

@@ -1,4 +1,4 @@
-"""Work in progress of a generate action: finished chunks, who works on it, and the folder of its write-ahead logs.
+"""The unfinished work of a generate action: finished chunks, its run, and its folder of write-ahead logs.
 
 All of it can be lost without harm: what is missing is asked again.
 """
@@ -39,7 +39,7 @@ class Chunk:
 
         Raises:
             FileNotFoundError: it was discarded.
-            ArtifactDamaged: it is not what was put.
+            ArtifactDamaged: it is not as it was written.
         """
         return parse_chunk(self._objects.get(self.path), self.path)
 
@@ -53,16 +53,16 @@ class Wip:
         self._folder = f"{ROOT}/{key}"
 
     def put_chunk(self, part: int, start: int, stop: int, tables: Mapping[str, pa.Table]) -> bool:
-        """Commit finished rows. False: that very range was committed before, and stays as it is."""
+        """Commit finished rows. False: the same range was committed before and stays as it is."""
         if not 0 <= start <= stop or part < 0:
-            raise ValueError(f"no range of rows: part {part}, {start} to {stop}")
+            raise ValueError(f"not a range of rows: part {part}, {start} to {stop}")
         blobs = {name: parquet_bytes(tables[name]) for name in sorted(tables)}
         head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs.items()]
         data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *blobs.values()))
         return self._objects.create(f"{self._folder}/chunks/{part:05d}/{start}-{stop}.chunk", data)
 
     def chunks(self, part: int) -> list[Chunk]:
-        """The finished chunks of a part by start; ranges overlap when workers were shared out differently."""
+        """The finished chunks of a part by start. Ranges overlap when workers divided the work differently."""
         found = []
         for item in self._objects.list(f"{self._folder}/chunks/{part:05d}"):
             match = _CHUNK.fullmatch(item.path)
@@ -71,18 +71,18 @@ class Wip:
         return sorted(found, key=lambda chunk: (chunk.start, chunk.stop))
 
     def begun_by(self, run_id: str) -> None:
-        """Note that a run works on it: it is kept for as long as that run may be gone on with."""
+        """Note that a run works on it: it is kept as long as that run may be resumed."""
         self._objects.create(f"{self._folder}/runs/{safe_name(run_id)}", b"")
 
     def discard(self) -> None:
-        """Remove all of it: the action is committed."""
+        """Remove everything: the action is committed."""
         for item in list(self._objects.list(self._folder)):
             self._objects.delete(item.path)
-        # The logs last: their folder is what `clear_leftovers` goes by.
+        # The logs last: `clear_leftovers` looks for their folder.
         discard_scratch(self._objects, self.key)
 
     def clear_leftovers(self) -> None:
-        """`discard` for a committed action, if a process of this machine was killed before it could."""
+        """`discard` for a committed action, in case a process of this machine was killed before it did so."""
         if _scratch_path(self._objects, self.key).is_dir():
             self.discard()
 
@@ -102,27 +102,27 @@ class Wip:
 
 
 def list_wips(objects: Objects) -> list[Wip]:
-    """All unfinished work of a store, by key; logs that only this machine has included."""
+    """All unfinished work of a store, by key, including logs that only this machine has."""
     keys = {item.path.split("/")[1] for item in (*objects.list(ROOT), *spooled(objects, ROOT))}
     return [Wip(objects, key) for key in sorted(keys)]
 
 
 def begun_by(path: str) -> str | None:
-    """The run that an object of ``wip/`` names (`Wip.begun_by`), None for any other object."""
+    """The run that an object of ``wip/`` names (`Wip.begun_by`); None for other objects."""
     match = _RUN.fullmatch(path)
     return match[1] if match else None
 
 
 def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
-    """The tables of a chunk file.
+    """Parse the tables of a chunk file.
 
     Raises:
-        ArtifactDamaged: it is not what was put.
+        ArtifactDamaged: it is not as it was written.
     """
     remedy = "`gage cache verify --remove` deletes it, and its rows are asked again."
     try:
         if not data.startswith(_MAGIC):
-            raise ValueError("it does not begin as one")
+            raise ValueError("it has no chunk header")
         offset = data.index(b"\n", len(_MAGIC)) + 1
         tables = {}
         for entry in decode(data[len(_MAGIC) : offset])["tables"]:
@@ -132,7 +132,7 @@ def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
             tables[str(entry["name"])] = read_parquet(blob)
             offset += len(blob)
     except (*UNREADABLE, TypeError) as error:
-        raise ArtifactDamaged(f"{path} is not the chunk that was put ({error}); {remedy}") from error
+        raise ArtifactDamaged(f"{path} is not the chunk that was written ({error}); {remedy}") from error
     return tables
 
 

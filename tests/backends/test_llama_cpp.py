@@ -141,7 +141,7 @@ def test_no_server_outlives_its_parent_however_it_ends(smollm2: Path, repo_root:
 @pytest.mark.model
 def test_a_file_that_is_no_model_fails_with_the_engine_s_last_words(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp")
-    (tmp_path / "bad.gguf").write_bytes(b"this is no model")
+    (tmp_path / "bad.gguf").write_bytes(b"this is not a model")
     with Runtime() as runtime, pytest.raises(EndpointFailed, match=r"server ended with status .* last words: "):
         runtime.backend("llama_cpp", {"model_path": str(tmp_path / "bad.gguf")}, CONTEXT)
 
@@ -156,5 +156,5 @@ def test_a_server_that_dies_ends_the_run_at_once(smollm2: Path) -> None:
         assert runtime.call(backend.call(request, encode(backend.body(request)))).status == "truncated"
         os.kill(engine_of(backend._server.pid), signal.SIGKILL)
         assert ends(backend._server.pid)
-        with pytest.raises(EndpointFailed, match="its server ended"):
+        with pytest.raises(EndpointFailed, match="its server stopped"):
             runtime.call(backend.call(request, encode(backend.body(request))))

@@ -87,7 +87,7 @@ def test_the_identity_holds_what_determines_answers_and_nothing_else() -> None:
     ("config", "sentence"),
     [
         ({"api_key": "sk-literal"}, "a key is never written into a config: use env:NAME or block:name"),
-        ({"hf_token": "literal"}, "'hf_token' is no field of this backend and may hold a secret"),
+        ({"hf_token": "literal"}, "'hf_token' is not a field and may hold a secret"),
         ({"base_url": "ftp://host"}, "base_url starts with http:// or https:// and names a host"),
         ({"base_url": "http://user:pass@host/v1"}, "base_url holds no user or password"),
         ({"model": ""}, "model: "),
@@ -114,7 +114,7 @@ def test_a_block_reference_is_resolved_by_the_context() -> None:
     assert context.secret("block:my-endpoint") == "key-of-my-endpoint"
     with pytest.raises(InputError, match="set PREFECT_API_URL"):
         CONTEXT.secret("block:my-endpoint")
-    with pytest.raises(InputError, match="is no API key"):
+    with pytest.raises(InputError, match="is not an API key"):
         BackendContext(Path(), env={"K": "a\nb"}).secret("env:K")
 
 

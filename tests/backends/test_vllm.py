@@ -339,7 +339,7 @@ def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo
         ({"base_url": "http://h/v1", "model": "m", "max_num_seqs": 3}, "a running server takes no arguments"),
         ({"model_path": "p", "model": "m"}, "'model' belongs to a running server"),
         ({"model_path": "p", "port": 80}, "'port' is set by gage-eval itself"),
-        ({"model_path": "p", "Max-Seqs": 80}, "is no argument of vLLM"),
+        ({"model_path": "p", "Max-Seqs": 80}, "is not an argument of vLLM"),
         ({"model_path": "p", "env": {"HF_TOKEN": "x"}}, "may be a secret"),
     ],
 )

@@ -111,7 +111,7 @@ def test_all_mistakes_of_a_config_are_named_at_once(gage: Command, config: Path)
         ),
         (
             ("sums.yaml", "--store", "gs://bucket"),
-            "no store speaks 'gs://': use a folder, file:///folder or s3://bucket/prefix.",
+            "'gs://' is not a kind of store: use a folder, file:///folder or s3://bucket/prefix.",
         ),
         (("sums.yaml", "--store", "sums.jsonl"), "store sums.jsonl is a file: give a folder."),
         (("sums.yaml", "--sample-id", "nope"), "task 'sums': no sample has the id 'nope'."),
@@ -176,7 +176,7 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         ),
         (
             lines(GOOD, 7, GOOD),
-            "dataset 'sums': 1 of 3 records are no samples (line 2: the record is a number, not a JSON object). Fix "
+            "dataset 'sums': 1 of 3 records are not samples (line 2: the record is a number, not a JSON object). Fix "
             "them, or set on_reject: skip (or a max_reject_share) in the dataset's params.",
         ),
     ],
@@ -202,7 +202,7 @@ def test_a_broken_line_is_shown_or_skipped_and_counted_as_the_config_says(tmp_pa
         refused = gage("run", "sums.yaml")
         assert refused.code == 2
         assert refused.sentence.startswith(
-            "dataset 'sums': 1 of 6 records are no samples (line 6: the record is not JSON: unterminated "
+            "dataset 'sums': 1 of 6 records are not samples (line 6: the record is not JSON: unterminated "
             "string starting at character 14). "
         )
         assert refused.sentence.endswith(
@@ -321,7 +321,7 @@ def test_debug_shows_the_traceback_and_nothing_else_does(gage: Command, config: 
 def test_a_place_that_cannot_be_made_is_named(gage: Command, config: Path, option: str) -> None:
     ended = gage("run", "sums.yaml", option, "/proc/nowhere")
     assert ended.sentence == (
-        "store /proc/nowhere cannot be made (No such file or directory): give another one with --store."
+        "store /proc/nowhere cannot be created (No such file or directory): give another one with --store."
     )
     assert ended.code == 1
 

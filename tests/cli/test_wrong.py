@@ -156,4 +156,4 @@ def test_an_export_of_what_is_not_there_is_refused(gage: Gage, workspace: Path) 
     assert "gage resume first" in said.err
     assert "Did you mean 'samples_jsonl'?" in gage("export", "first", "--format", "sample_jsonl").err
     (workspace / "file").write_text("")
-    assert "cannot be made" in gage("export", "first", "--to", "file/below").err
+    assert "cannot be created" in gage("export", "first", "--to", "file/below").err

@@ -30,7 +30,7 @@ def test_tokens_and_cost_are_counted_by_their_price() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"tokens": 10}, "limits.tokens (10) is reached: 12 tokens were taken"),
+        ({"tokens": 10}, "limits.tokens (10) is reached: 12 tokens were used"),
         ({"cost": 0.01}, "limits.cost (0.01) is reached: the answers cost 0.012"),
     ],
 )

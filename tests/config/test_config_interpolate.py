@@ -59,7 +59,7 @@ def test_what_is_no_placeholder_is_a_problem_that_shows_the_escape(text: str) ->
 
 def test_bytes_that_are_no_text_are_a_problem() -> None:
     (found,) = filled("a: ${BYTES}", BYTES="\udcff").found
-    assert found.message == "BYTES holds bytes that are no UTF-8; set it to text."
+    assert found.message == "BYTES holds bytes that are not UTF-8; set it to text."
 
 
 def test_the_variables_of_a_place_are_known() -> None:

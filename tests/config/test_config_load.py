@@ -383,11 +383,11 @@ class TestFiles:
 
     def test_a_file_too_large_is_no_config(self, tmp_path: Path) -> None:
         (tmp_path / "a.yaml").write_bytes(b"#" * (2**20 + 1))
-        with pytest.raises(InputError, match="is larger than 1 MiB; that is no config"):
+        with pytest.raises(InputError, match="is larger than 1 MiB; that is not a config"):
             load_config(tmp_path / "a.yaml")
 
     def test_a_name_no_file_can_have_is_refused(self) -> None:
-        with pytest.raises(InputError, match="is no file name"):
+        with pytest.raises(InputError, match="is not a file name"):
             load_config("a\0b.yaml")
 
 

@@ -161,7 +161,7 @@ class TestWhatIsRefused:
                     "tasks": [{**TASK, "adapter_id": "judge_text"}],
                 },
                 [
-                    "tasks[0].adapter_id: adapter 'judge_text' is no dut_model; "
+                    "tasks[0].adapter_id: adapter 'judge_text' is not a dut_model; "
                     "the step 'inference' needs one (dut_text)."
                 ],
             ),

@@ -140,7 +140,7 @@ def test_nesting_without_end_is_refused() -> None:
         ('a: "\\U00110000"\n', "not valid YAML: an escape beyond Unicode"),
         (
             'a: "\\uD800"\n',
-            "line 1  half a surrogate pair, which is no character; write the character itself.",
+            "line 1  half a surrogate pair, which is not a character; write the character itself.",
         ),
         ("? [a]\n: 1\n", "line 1  a key must be text, not a list or a mapping."),
         ("a: {<<: 5}\n", "line 1  '<<' merges mappings only."),

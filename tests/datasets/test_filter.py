@@ -58,10 +58,10 @@ def test_conditions_mean_what_they_say(conditions: Any, kept: bool) -> None:
         ([{}], "filter: write {field: value}"),
         ({"n": {"gte": 3}}, "filter.n: there is no operator 'gte' (eq, ne, in, not_in, lt, le, gt, ge, exists)."),
         ({"n": {}}, "filter.n: {} says nothing"),
-        ({"n": []}, "filter.n.in: it takes a list of values."),
-        ({"n": [[1]]}, "filter.n.in: it takes one value, not a list."),
-        ({"n": {"ge": True}}, "filter.n.ge: it takes a number or a text, not a boolean."),
-        ({"n": {"exists": 1}}, "filter.n.exists: it is true or false, not a number."),
+        ({"n": []}, "filter.n.in: it must be a list of values."),
+        ({"n": [[1]]}, "filter.n.in: it must be one value, not a list."),
+        ({"n": {"ge": True}}, "filter.n.ge: it must be a number or a text, not a boolean."),
+        ({"n": {"exists": 1}}, "filter.n.exists: it must be true or false, not a number."),
     ],
 )
 def test_a_filter_that_says_nothing_sensible_is_refused(conditions: Any, text: str) -> None:

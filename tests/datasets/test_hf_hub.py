@@ -154,10 +154,10 @@ def test_a_commit_is_known_without_asking(hub: dict[str, Any], tmp_path: Path) -
 def test_without_a_network_the_cache_knows_the_commit(hub: dict[str, Any], tmp_path: Path) -> None:
     hub["commit"] = None
     assert refusal(tmp_path, hub="org/set") == (
-        "cannot tell which commit 'main' of 'org/set' is (no network.) "
-        "Give revision the full commit hash to do without asking."
+        "cannot find the commit of 'main' of 'org/set' (no network.) "
+        "Set revision to the full commit hash to avoid the request."
     )
-    assert refusal(tmp_path, hub="no name!").startswith("cannot tell which commit 'main' of 'no name!' is")
+    assert refusal(tmp_path, hub="no name!").startswith("cannot find the commit of 'main' of 'no name!'")
     refs = tmp_path / "cache" / "datasets--org--set" / "refs"
     refs.mkdir(parents=True)
     (refs / "main").write_text(COMMIT)

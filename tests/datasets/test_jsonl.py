@@ -147,12 +147,12 @@ def test_labels_of_a_second_file_are_merged_line_by_line(tmp_path: Path) -> None
     ("records", "labels", "text"),
     [
         ('{"q": 1}\n{"q": 2}\n', "0\n", "'d.lst' has no label for line 2 of 'd.jsonl'."),
-        ('{"q": 1}\n', "0\n1\n", "'d.lst' goes on after the last record of 'd.jsonl' (line 1)."),
+        ('{"q": 1}\n', "0\n1\n", "'d.lst' has more lines than there are records in 'd.jsonl' (line 1)."),
         ('{"q": 1}\n\n{"q": 2}\n', "0\n1\n", "'d.lst' has no label for line 3 of 'd.jsonl'."),
         (
             '{"label": 1}\n',
             "0\n",
-            "line 1 of 'd.jsonl' has a 'label' already; name another labels_field for 'd.lst'.",
+            "line 1 of 'd.jsonl' already has a 'label'; name another labels_field for 'd.lst'.",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert message(tmp_path, path="data/piqa_val.jsonl") == "'data/piqa_val.jsonl' holds no records."
     assert message(tmp_path) == "loader jsonl needs params.path, the file to read, or a list of files."
     assert message(tmp_path, path="~nobody-here/x") == "'~nobody-here/x': there is no home folder '~nobody-here'."
-    assert message(tmp_path, path="x" * 300) == f"'{'x' * 300}' cannot be looked for: File name too long."
+    assert message(tmp_path, path="x" * 300) == f"'{'x' * 300}' cannot be searched: File name too long."
     for name in ("labels_path", "labels_field"):
         assert message(tmp_path, path="data/piqa_val.jsonl", **{name: 5}) == f"loader jsonl: {name} is a text, not 5."
     assert message(tmp_path, path="data/piqa_val.jsonl", label_path="x") == (

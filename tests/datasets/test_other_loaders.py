@@ -92,7 +92,7 @@ def test_a_file_that_is_no_record_is_rejected_alone(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text('{"x": 1}')
     texts = [text for _, text in build(tmp_path, "files", path="*.json").records()]
     for text, name in zip(texts, ("a", "b"), strict=False):
-        with pytest.raises(RecordRejected, match=f"'{name}.json' is no json text"):
+        with pytest.raises(RecordRejected, match=f"'{name}.json' is not json text"):
             parse_record(text)
     assert parse_record(texts[2]) == {"id": "c", "x": 1}
 

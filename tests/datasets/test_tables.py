@@ -99,8 +99,8 @@ def test_a_row_of_another_length_is_rejected_with_its_line(tmp_path: Path) -> No
     (tmp_path / "d.csv").write_text("a,b\n1\n1,2,3\n1,2\n")
     (first, short), (_, long), (_, good) = load(tmp_path, "csv", path="d.csv")
     assert first == 2
-    assert reason(short) == "the row has 1 cells and there are 2 columns."
-    assert reason(long) == "the row has 3 cells and there are 2 columns."
+    assert reason(short) == "the row has 1 cells, but there are 2 columns."
+    assert reason(long) == "the row has 3 cells, but there are 2 columns."
     assert parse_record(good) == {"a": "1", "b": "2"}
 
 

@@ -254,7 +254,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "target_delimiter": [_task("target_delimiter", ": ", "completion")],
         "metrics_mode": [_task("metrics_mode", "extend", "overrides")],
         "answer_type": [_task("answer_type", "choice")],
-        # A profile that is no file and not among ours; one of another content is tried in tests/contract.
+        # A profile that is not a file and not among ours; one of another content is tried in tests/contract.
         "scoring_profile": [
             _task("scoring_profile", "default", "typed", same=True),
             _task("scoring_profile", "elsewhere.yaml", "typed", refused="scoring profile"),

@@ -112,7 +112,7 @@ def test_missing_or_broken_likelihoods_are_unscored(name: str, response: dict[st
 @pytest.mark.parametrize(
     ("name", "gold", "reason"),
     [
-        ("acc", "nothing", "none of the options"),
+        ("acc", "nothing", "is not one of the options"),
         ("acc_mutual_info", 0, "no unconditioned"),
         ("greedy_match", 0, "does not say is_greedy"),
         ("brier_score", [0, 1], "one right choice"),

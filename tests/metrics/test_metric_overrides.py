@@ -46,7 +46,7 @@ def test_they_count_before_the_configs_and_leave_its_others() -> None:
 def test_a_metric_is_named_by_its_id_before_its_implementation() -> None:
     both = {"eval_config": {"metrics": {"mine": {"tolerance": 0.5}, "numeric_match": {"tolerance": 0.1}}}}
     assert scored([both], metric_id="mine")[0]["values"] == {"score": 1.0}
-    assert scored([both])[0]["explanation"].startswith("eval_config.metrics names 'mine', which is no metric")
+    assert scored([both])[0]["explanation"].startswith("eval_config.metrics names 'mine', which is not a metric")
 
 
 def test_paths_and_the_value_of_a_missing_field_can_be_set_too() -> None:
@@ -59,7 +59,7 @@ def test_paths_and_the_value_of_a_missing_field_can_be_set_too() -> None:
     [
         (own(tolerence=1), "eval_config.metrics: numeric_match has no parameter 'tolerence'.*'tolerance'"),
         (own(tolerance=-1), "parameter 'tolerance' is -1"),
-        ({"eval_config": {"metrics": {"numeric_mach": {}}}}, "'numeric_mach', which is no metric.*'numeric_match'"),
+        ({"eval_config": {"metrics": {"numeric_mach": {}}}}, "'numeric_mach', which is not a metric.*'numeric_match'"),
         ({"eval_config": {"metrics": ["numeric_match"]}}, "no mapping of metrics to parameters"),
         ({"eval_config": {"metrics": {"numeric_match": 0.5}}}, "no mapping of parameters"),
     ],

@@ -1,6 +1,6 @@
 """Rows of the official vectors that these metrics answer otherwise on purpose, each with its reason."""
 
-_SEES_LETTERS = "thinking, rejected options and words are no choices"
+_SEES_LETTERS = "thinking, rejected options and words are not choices"
 _TEXT = "an option's text counts as whole words, the longest first"
 _NUMBERS = "currency, units, separators, fractions and percent signs are read"
 
@@ -8,7 +8,7 @@ GAGE_INITIAL: dict[str, str] = {
     "gage_initial-c480d3a297": _SEES_LETTERS,
     "gage_initial-6853010c7a": _SEES_LETTERS,
     "gage_initial-17ebf6ed39": _SEES_LETTERS,
-    "gage_initial-4247a778c3": "two options in brackets are no choice",
+    "gage_initial-4247a778c3": "two options in brackets are not a choice",
     "gage_initial-f4321b1410": _TEXT,
     "gage_initial-bf92f41f02": _TEXT,
     "gage_initial-aad3608a0b": _TEXT,
@@ -22,9 +22,9 @@ GAGE_INITIAL: dict[str, str] = {
     "gage_initial-c8813faa14": _NUMBERS,
     "gage_initial-813e4e402e": _NUMBERS,
     "gage_initial-38a772e909": "an unknown mode is refused",
-    "gage_initial-c41765c47b": "true is no number",
-    "gage_initial-96bb3074b6": "false is no number",
-    "gage_initial-c58d5091ce": "true is no number",
+    "gage_initial-c41765c47b": "true is not a number",
+    "gage_initial-96bb3074b6": "false is not a number",
+    "gage_initial-c58d5091ce": "true is not a number",
     "gage_initial-c4a93bd856": "patterns respect case unless they say (?i)",
 }
 
@@ -33,10 +33,10 @@ UNSCORED_REASONS = (
     "model_output.answer is missing",
     "sample.label is missing",
     "sample.metadata.correct_choice is missing",
-    "the reference is no number",
+    "the reference is not a number",
     "no latency was measured",
-    "-1.0 is no duration",
-    "is none of the options",
+    "-1.0 is not a duration",
+    "is not one of the options",
     "the options are neither a mapping",
 )
 
@@ -106,7 +106,7 @@ MATH: dict[str, str] = {
 }
 
 MT_BENCH: dict[str, str] = {
-    "mt_bench_judge_parse-127794a6e5": "full-width digits are no rating; the official code raises",
+    "mt_bench_judge_parse-127794a6e5": "full-width digits are not a rating; the official code raises",
 }
 
 # Here the official rules of MMMU and DocVQA decide, which the first version did not follow.
@@ -149,7 +149,7 @@ GAGE_INITIAL_BENCHMARKS: dict[str, str] = {
     "gage_initial-cd6a732110": _KIND,
 }
 
-# What is no fault of the model is unscored; the first version gave 0, or passed over what is no number.
+# What is no fault of the model is unscored; the first version gave 0, or passed over what is not a number.
 UNSCORED_BENCHMARK_REASONS = (
     "model_output.answer is missing",
     "sample.targets is missing",
@@ -157,6 +157,6 @@ UNSCORED_BENCHMARK_REASONS = (
     "there is no accepted answer",
     "there is no target",
     "the judge's score",
-    "is no log probability",
+    "is not a log probability",
     "the response has no log probabilities",
 )

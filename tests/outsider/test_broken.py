@@ -116,7 +116,7 @@ BREAKS = {
     "backend without call": Break(
         "backend.md", "async def call(", "async def ask(", "backend parrot.py:Parrot lacks call"
     ),
-    "backend whose call is no coroutine": Break(
+    "backend whose call is not a coroutine": Break(
         "backend.md", "async def call(", "def call(", "parrot.py:Parrot.call() must be a coroutine"
     ),
     "backend whose call takes less": Break(
@@ -134,7 +134,7 @@ BREAKS = {
         "backend parrot.py:Parrot lacks lookup_field; derive it from gage_eval.backends.base.BaseBackend",
     ),
     "backend whose config is none": Break(
-        "backend.md", "config=ParrotConfig)", "config=3)", "backend parrot.py:Parrot: config=3 is no subclass"
+        "backend.md", "config=ParrotConfig)", "config=3)", "backend parrot.py:Parrot: config=3 is not a subclass"
     ),
     "backend with a wrong setting": Break("backend.md", 'mark: "!"', "mark: 3", "must be text, not 3"),
     "backend that raises when it is built": Break(
@@ -196,7 +196,7 @@ BREAKS = {
         "parrot.py:Parrot.identity() raised ValueError: boom",
         at_run=True,
     ),
-    "backend whose body is no mapping": Break(
+    "backend whose body is not a mapping": Break(
         "backend.md",
         "    async def call",
         "    def body(self, request):\n        return 3\n\n    async def call",

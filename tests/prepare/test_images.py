@@ -40,7 +40,7 @@ def test_no_image_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", start)
     drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(a) print\n%%EOF\n"
-    with pytest.raises(RecordRejected, match="it is no image that can be read"):
+    with pytest.raises(RecordRejected, match="it is not a readable image"):
         prepared(drawing, ImageRules())
 
 

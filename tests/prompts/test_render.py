@@ -64,7 +64,8 @@ def test_raw_assets_are_not_visible_through_the_payload() -> None:
 
 def test_a_missing_variable_is_named_never_left_empty() -> None:
     assert problem("{{ model_answer }}") == (
-        "prompt 'mc', sample 's1': the template uses 'model_answer', which is not there ('model_answer' is undefined)."
+        "prompt 'mc', sample 's1': the template uses 'model_answer', which is not defined "
+        "('model_answer' is undefined)."
     )
     assert "'subject'" in problem("{{ sample.metadata.subject }}")
     assert "which is not there" in problem("{{ sample.messages[3].content }}")

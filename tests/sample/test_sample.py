@@ -216,12 +216,12 @@ def test_the_result_shares_nothing_that_can_change() -> None:
         ({"messages": "Hi"}, "messages: it must be a list of messages, not a string ('Hi')."),
         (
             {"messages": [{"role": "usr", "content": "Hi"}]},
-            "messages[0].role: 'usr' is no role (system, developer, user, assistant, tool, function).",
+            "messages[0].role: 'usr' is not a role (system, developer, user, assistant, tool, function).",
         ),
         ({"messages": [{"role": "user"}]}, "messages[0].content: it is missing."),
         (
             {"messages": [{"role": "user", "content": [{"type": "image", "image": "x"}]}]},
-            "messages[0].content[0].type: 'image' is no segment type "
+            "messages[0].content[0].type: 'image' is not a segment type "
             "(text, image_url, audio_url, video_url, file_url).",
         ),
         (
@@ -241,7 +241,7 @@ def test_the_result_shares_nothing_that_can_change() -> None:
         ({"options": [{"id": "A", "text": "x"}]}, "options[0].text: an option holds id and content only."),
         (
             {"few_shot_examples": [{**MINIMAL, "sandbox": {}}]},
-            "few_shot_examples[0].sandbox: a few-shot example holds no sandbox.",
+            "few_shot_examples[0].sandbox: a few-shot example cannot hold sandbox.",
         ),
         (
             {"few_shot_examples": [{"messages": []}]},
@@ -254,8 +254,8 @@ def test_the_result_shares_nothing_that_can_change() -> None:
         ),
         ({"data_tag": ["a"]}, "data_tag: it must be an object, not a list (['a'])."),
         ({"choices_role": "both"}, "choices_role: it must be options or reference, not a string ('both')."),
-        ({"extra": {"id": "b"}}, "extra.id: 'id' is a field of its own and belongs beside extra."),
-        ({"extra": {"k": 1}, "k": 2}, "extra.k: it is given twice, in extra and beside it."),
+        ({"extra": {"id": "b"}}, "extra.id: 'id' is a field of the Sample and belongs outside extra."),
+        ({"extra": {"k": 1}, "k": 2}, "extra.k: it is given twice, inside and outside extra."),
         ({"metadata": {"x": float("nan")}}, "the record has no JSON form: nan has no JSON form."),
     ],
 )

@@ -275,7 +275,7 @@ def test_a_name_of_no_metric_fails_its_row_and_counts_once_it_has_one(bench: Ben
     spec = ScoreSpec("t", (MATCH,), max_unscored_share=1.0)
     row = bench.rows(stages.auto_eval(bench.env, spec, **inputs), "metrics")[0]
     assert (row["unscored"], row["n"]) == (1, 2)
-    with pytest.raises(RunFailed, match=r"names 'exact_mach', which is no metric\. Did you mean 'exact_match'\?"):
+    with pytest.raises(RunFailed, match=r"names 'exact_mach', which is not a metric\. Did you mean 'exact_match'\?"):
         bench.auto_eval([MATCH], **inputs)
     known = replace(spec, known=frozenset({"exact_mach"}))
     row = bench.rows(stages.auto_eval(bench.env, known, **inputs), "metrics")[0]

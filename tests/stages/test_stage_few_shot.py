@@ -176,7 +176,7 @@ def test_a_pool_that_does_not_suffice_is_refused(rules: dict[str, Any], message:
 
 def test_too_few_examples_beside_the_sample_itself_are_refused(bench: Bench) -> None:
     samples = bench.samples([question(row) for row in range(3)])
-    with pytest.raises(InputError, match="has 2 examples for sample 's0', which is no example of its own"):
+    with pytest.raises(InputError, match="has 2 examples for sample 's0', which cannot be its own example"):
         prepare(bench, samples, samples, k=3, own_dataset=True)
 
 
@@ -210,8 +210,8 @@ def test_a_sample_without_the_value_to_match_by_is_rejected(bench: Bench) -> Non
     [
         (
             by_subject(range(100, 104)),
-            "few_shot: dataset 'pool' has 2 examples with data_tag.subject \"b\" for sample 's1', which is no example "
-            "of its own; 3 are asked for. Lower few_shot.k.",
+            "few_shot: dataset 'pool' has 2 examples with data_tag.subject \"b\" for sample 's1', which cannot be "
+            "its own example; 3 are asked for. Lower few_shot.k.",
         ),
         (
             [question(row) for row in range(100, 104)],

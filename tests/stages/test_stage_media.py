@@ -227,7 +227,7 @@ def test_a_callable_gives_media_to_samples_that_have_none(bench: Bench) -> None:
 def test_what_a_callable_may_not_give_rejects_the_record(given: object, bench: Bench) -> None:
     GIVES["visual"] = given
     one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
-    with pytest.raises(InputError, match="it gives paths, addresses, bytes or Pillow images"):
+    with pytest.raises(InputError, match="it must give paths, URLs, bytes or Pillow images"):
         bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
 
 

@@ -59,7 +59,7 @@ def test_the_limit_on_rejects_decides_whether_the_run_goes_on_and_never_what_was
     bench.standardize(raw, on_reject="skip")
     if refused:
         said = (
-            "dataset 'd': 1 of 4 records are no samples (line 4: the record is a number, not a JSON object). Fix them"
+            "dataset 'd': 1 of 4 records are not samples (line 4: the record is a number, not a JSON object). Fix them"
         )
         with pytest.raises(InputError, match="^" + re.escape(said)):
             bench.standardize(raw, **spec)

@@ -99,9 +99,9 @@ def test_any_record_is_a_sample_or_has_a_reason(name: str, kwargs: dict[str, Any
         (
             "mmmu",
             '{"question": "q", "options": "[1e999, 2]", "answer": "A"}',
-            "options: '[1e999, 2]' is no list.",
+            "options: '[1e999, 2]' is not a list.",
         ),
-        ("mmmu", '{"question": "q", "options": "[{1, 2}]", "answer": "A"}', "options: '[{1, 2}]' is no list."),
+        ("mmmu", '{"question": "q", "options": "[{1, 2}]", "answer": "A"}', "options: '[{1, 2}]' is not a list."),
     ],
 )
 def test_what_has_no_value_or_no_json_form_rejects_its_record(name: str, text: str, reason: str) -> None:

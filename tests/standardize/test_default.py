@@ -135,11 +135,11 @@ def test_system_prompt_and_template_make_the_messages() -> None:
             "answer: there is no '#### ' before a final answer.",
         ),
         ({"question": "x", "answer": "five"}, {"answer_regex": "[0-9]+"}, "answer: no answer matches '[0-9]+'."),
-        ({"question": "x", "choices": ["a", "b"], "answer": "c"}, {}, "answer: 'c' is none of the choices."),
+        ({"question": "x", "choices": ["a", "b"], "answer": "c"}, {}, "answer: 'c' is not one of the choices."),
         (
             {"question": "x", "choices": ["a"], "answer": "a"},
             {},
-            "choices: a question needs two choices at least, and has 1.",
+            "choices: a question needs at least two choices, but has 1.",
         ),
         ({"question": "x", "answer": "a", "label": "b"}, {}, "label: 'b' is not the first reference ('a')."),
         (
@@ -155,7 +155,7 @@ def test_system_prompt_and_template_make_the_messages() -> None:
         (
             {"question": "x"},
             {"template": "{{ record.y }}"},
-            "template: the template uses 'y', which is not there ('dict object' has no attribute 'y').",
+            "template: the template uses 'y', which is not defined ('dict object' has no attribute 'y').",
         ),
         (
             {"messages": [], "choices": [{"message": None}]},
@@ -190,7 +190,7 @@ def test_a_pattern_that_takes_too_long_on_an_answer_rejects_its_record(monkeypat
         ),
         (
             {"fields": {"messages.0": "x"}},
-            "fields.messages.0: a target is one of id, task_type, label, unconditioned_input, "
+            "fields.messages.0: a target must be one of id, task_type, label, unconditioned_input, "
             "metadata.<key>, data_tag.<key>, sampling_params.<key>, generation_params.<key>, eval_config.<key>, "
             "extra.<key>.",
         ),

@@ -104,7 +104,7 @@ def test_truthfulqa_orders_options_by_seed_and_keeps_their_truth() -> None:
 @pytest.mark.parametrize(
     ("targets", "text"),
     [
-        (None, "mc1_targets: it must be an object of answers to 1 or 0, not null."),
+        (None, "mc1_targets: it must be an object that maps answers to 1 or 0, not null."),
         ({"a": 2}, "mc1_targets: the label of 'a' must be 0 or 1, not a number."),
         ({"a": 0, "b": 0}, "mc1_targets: no answer is true."),
     ],
@@ -240,8 +240,8 @@ def test_mmmu_asks_open_questions_too() -> None:
     ("change", "text"),
     [
         ({"image_2": None}, "image_2: it must be the path of an image, not null."),
-        ({"options": "[__import__('os')]"}, "options: '[__import__('os')]' is no list."),
-        ({"options": ["a", "b", "c"], "answer": "E"}, "answer: 'E' is none of the choices."),
+        ({"options": "[__import__('os')]"}, "options: '[__import__('os')]' is not a list."),
+        ({"options": ["a", "b", "c"], "answer": "E"}, "answer: 'E' is not one of the choices."),
         (
             {"answer": None},
             "answer: there is no answer. Fields here: question, options, image_1, image_2. "
@@ -276,11 +276,13 @@ def test_what_the_assistant_said_last_becomes_the_reference() -> None:
     assert [message["role"] for message in sample["messages"]] == ["system", "user", "user"]
     assert sample["label"] == "So long"
     assert sample_of("strip_assistant", {"messages": TALK, "label": "own"})["label"] == "own"
-    assert reason("strip_assistant", {"messages": TALK[1:2]}) == "messages: none is left without those of assistant."
+    assert reason("strip_assistant", {"messages": TALK[1:2]}) == (
+        "messages: none is left after removing those of assistant."
+    )
 
 
 def test_a_role_that_is_none_is_refused() -> None:
-    with pytest.raises(InputError, match="roles_to_remove: 'robot' is no role"):
+    with pytest.raises(InputError, match="roles_to_remove: 'robot' is not a role"):
         sample_of("strip_assistant", {}, roles_to_remove=["robot"])
 
 
@@ -295,7 +297,7 @@ def test_an_agent_has_its_tools_and_traces_in_one_form() -> None:
     assert sample["tools"] == [{"type": "function"}]
     assert sample["golden_trajectories"] == [[{"role": "assistant", "content": [{"type": "text", "text": "Sunny"}]}]]
     assert (sample["task_type"], sample["label"]) == ("agent", "Sunny")
-    assert reason("agent", {"question": "q", "answer": "a", "tools": "{"}) == "tools: it is a text, but not JSON."
+    assert reason("agent", {"question": "q", "answer": "a", "tools": "{"}) == "tools: it is a text that is not JSON."
 
 
 # Preprocessors of users

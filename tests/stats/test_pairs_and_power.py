@@ -138,7 +138,7 @@ def test_power_refuses_what_has_no_meaning() -> None:
         minimum_detectable_effect(10, -1.0)
     with pytest.raises(ValueError, match="alpha"):
         minimum_detectable_effect(10, 1.0, alpha=0)
-    with pytest.raises(ValueError, match="needs no test"):
+    with pytest.raises(ValueError, match="an effect must be positive"):
         required_samples(0.0, 1.0)
 
 

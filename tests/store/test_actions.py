@@ -72,7 +72,7 @@ def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) 
 def test_a_damaged_action_is_refused_by_name(store: Store, data: bytes) -> None:
     store.objects.create(f"actions/infer/{KEY}.json", data)
 
-    with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is no action .*verify --remove"):
+    with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is not an action .*verify --remove"):
         store.find_action("infer", KEY)
 
 

@@ -96,7 +96,7 @@ def test_what_is_not_committed_leaves_nothing(store: Store) -> None:
 def test_a_missing_artifact_is_gone_and_a_bad_id_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="is gone from store"):
         store.artifact("0" * 64)
-    with pytest.raises(StoreError, match="is no artifact id"):
+    with pytest.raises(StoreError, match="is not an artifact id"):
         store.artifact("../../etc/passwd")
     with pytest.raises(StoreError, match="has no part 7"):
         commit(store, rows(0, 1)).read(7)
@@ -145,7 +145,7 @@ def test_a_missing_part_and_a_manifest_of_another_artifact_are_refused(local: St
     with pytest.raises(ArtifactDamaged, match="describes another artifact"):
         local.artifact(artifact.id)
     manifest.write_bytes(b"{")
-    with pytest.raises(ArtifactDamaged, match="is no manifest"):
+    with pytest.raises(ArtifactDamaged, match="is not a manifest"):
         local.artifact(artifact.id)
 
 
@@ -159,7 +159,7 @@ def test_a_manifest_whose_parts_are_described_by_other_things_is_refused(
     manifest = decode(file.read_bytes())
     manifest["parts"][0][name] = wrong
     file.write_bytes(canonical_json(manifest))
-    with pytest.raises(ArtifactDamaged, match=r"manifest\.json is no manifest"):
+    with pytest.raises(ArtifactDamaged, match=r"manifest\.json is not a manifest"):
         local.artifact(artifact.id)
 
 

@@ -105,7 +105,7 @@ def test_a_store_is_opened_by_folder_or_url(tmp_path: Path, monkeypatch: pytest.
 def test_what_is_no_store_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(InputError, match="no store speaks 'ftp://'"):
+    with pytest.raises(InputError, match="'ftp://' is not a kind of store"):
         Store.open("ftp://host/x")
     for machine in ("file://store", "file://host/store"):
         with pytest.raises(InputError, match="names a machine: write file:///folder"):
@@ -134,7 +134,7 @@ def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
 
 
 def test_a_missing_bucket_is_said_in_a_sentence(s3_url: str) -> None:
-    with pytest.raises(StoreError, match="there is no bucket 'no-such-bucket'; create it first"):
+    with pytest.raises(StoreError, match="bucket 'no-such-bucket' does not exist; create it first"):
         Store.open("s3://no-such-bucket/x")
 
 

@@ -207,7 +207,9 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:
     done = in_mount('mount -t tmpfs -o size=1m tmpfs "$0"', tmp_path, FILL)
 
     assert done.returncode == 0, done.stderr
-    message = f"store {tmp_path} has no space left on its device: free some and run again, nothing committed is lost."
+    message = (
+        f"store {tmp_path} has no space left on its device: free some space and run again; nothing committed is lost."
+    )
     assert done.stdout.splitlines() == [message, message]
 
 

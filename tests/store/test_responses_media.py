@@ -117,5 +117,5 @@ def test_media_that_are_gone_changed_or_no_media_are_refused(local: Store) -> No
     with pytest.raises(StoreError, match="is gone from store"):
         local.media.get("media://sha256/" + "0" * 64)
     for bad in ("media://sha256/../../x", "file:///etc/passwd", url + "0", url + "\n"):
-        with pytest.raises(StoreError, match="is no media URL"):
+        with pytest.raises(StoreError, match="is not a media URL"):
             local.media.get(bad)

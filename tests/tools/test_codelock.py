@@ -212,5 +212,5 @@ def test_the_command_checks_refuses_and_records(tmp_path: Path, capsys: pytest.C
 def test_a_damaged_lock_is_an_error_of_one_sentence(text: str, tmp_path: Path) -> None:
     file = tmp_path / "code.lock.json"
     file.write_text(text)
-    with pytest.raises(InputError, match="is no lock file"):
+    with pytest.raises(InputError, match="is not a lock file"):
         read(file)

@@ -194,7 +194,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _no_number(found: Aggregate) -> str | None:
-    """Which part of an aggregate is no number; None when all are."""
+    """Which part of an aggregate is not a number; None when all are."""
     for name in ("value", "stderr", "low", "high", "samples"):
         value = getattr(found, name)
         if value is None:

@@ -46,7 +46,7 @@ def number(
     """
     wanted, found = last_number(reference), last_number(prediction)
     if wanted is None:
-        return Score.unscored("the reference is no number")
+        return Score.unscored("the reference is not a number")
     if found is None:
         nothing = {f"{name}_within_tol": 0.0, f"{name}_exact": 0.0}
         return Score.unparsed("the answer holds no number", value=nothing)

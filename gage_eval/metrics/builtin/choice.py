@@ -29,7 +29,7 @@ def multi_choice_accuracy(
         return Score.unscored(str(error))
     right = choose(reference, texts)
     if right is None:
-        return Score.unscored(f"the label {reference!r} is none of the options {', '.join(texts)}")
+        return Score.unscored(f"the label {reference!r} is not one of the options {', '.join(texts)}")
     answer = strip_thinking(prediction)
     if answer is None:
         return Score.unparsed("the thinking never ended")

@@ -19,7 +19,7 @@ def choice_set(prediction: str, reference: str, *, letters: str = "ABCDEFGHIJ") 
     if not right:
         return Score.unscored(f"the reference {reference[:100]!r} names no options of {letters}")
     if not chosen:
-        return Score.unparsed("the answer is no list of options")
+        return Score.unparsed("the answer is not a list of options")
     return Score(float(chosen == right), extracted=", ".join(sorted(chosen)))
 
 

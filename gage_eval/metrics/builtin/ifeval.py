@@ -26,7 +26,7 @@ def ifeval(prediction: str, instructions: JsonValue, arguments: JsonValue) -> Sc
     capital words are counted by rules instead of nltk's models (`gage_eval.metrics.ifeval.text`).
     """
     if not isinstance(instructions, list) or not isinstance(arguments, list) or not instructions:
-        return Score.unscored("instruction_id_list and kwargs are no lists")
+        return Score.unscored("instruction_id_list and kwargs are not lists")
     names = [str(name) for name in instructions]
     given = [item if isinstance(item, Mapping) else {} for item in arguments]
     try:

@@ -11,7 +11,7 @@ from gage_eval.metrics.filters.extract import rating
 def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     """1 when the judge's score is at least ``threshold``, else 0.
 
-    A score may be a number, a number as text, or true and false. Anything else is no verdict: the row is
+    A score may be a number, a number as text, or true and false. Anything else is not a verdict: the row is
     unscored, for a judge's failure is no fault of the model.
     """
     try:
@@ -19,7 +19,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     except (ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is no number", reason="no_verdict")
+        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is not a number", reason="no_verdict")
     return Score(float(score >= threshold))
 
 

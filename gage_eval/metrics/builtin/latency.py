@@ -18,5 +18,5 @@ def latency(measured: float | None = None, *, default_latency: float | None = No
     if measured is None:
         return Score.unscored("no latency was measured", reason="not_measured")
     if isinstance(measured, bool) or not isinstance(measured, int | float) or measured < 0:
-        return Score.unscored(f"{measured!r} is no duration")
+        return Score.unscored(f"{measured!r} is not a duration")
     return Score(float(measured))

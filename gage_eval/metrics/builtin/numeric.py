@@ -35,7 +35,7 @@ def numeric_match(
     pick = last_number if take == "last" else first_number
     wanted = pick(reference)
     if wanted is None:
-        return Score.unscored("the reference is no number")
+        return Score.unscored("the reference is not a number")
     found = pick(prediction)
     if found is None:
         return Score.unparsed("the answer holds no number", value=fallback)

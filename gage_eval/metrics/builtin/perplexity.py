@@ -105,7 +105,7 @@ def nats_and_tokens(logprobs: JsonValue) -> tuple[float, int]:
     """Negative log-likelihood in nats, and the tokens it is the sum of.
 
     Raises:
-        ValueError: there is none, or something in its place is no number.
+        ValueError: there is none, or something in its place is not a number.
     """
     if isinstance(logprobs, Mapping):
         if logprobs.get("loss") is not None:
@@ -142,7 +142,7 @@ def _flat(values: JsonValue) -> Iterator[float]:
 
 def _number(value: JsonValue) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{str(value)[:80]!r} is no log probability")
+        raise ValueError(f"{str(value)[:80]!r} is not a log probability")
     return float(value)
 
 

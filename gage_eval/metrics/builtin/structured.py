@@ -18,7 +18,7 @@ _MOST_ERRORS = 3
 def json_valid(prediction: str, *, extract: bool = False) -> Score:
     """1 when the answer is JSON and nothing else, else 0; with ``extract`` when it holds a JSON object or list.
 
-    NaN, infinities and comments are no JSON (RFC 8259), nor are numbers too large to be held, such as 1e999.
+    NaN, infinities and comments are not JSON (RFC 8259), nor are numbers too large to be held, such as 1e999.
     """
     if extract:
         return Score(float(find_json(prediction) is not None))

@@ -6,7 +6,7 @@ from gage_eval.metrics.base import text_filter
 
 @text_filter("pairwise_verdict", version=1)
 def pairwise_verdict(text: str) -> str | None:
-    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, looked for in this order anywhere in the text.
+    """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, searched in this order anywhere in the text.
 
     As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685; ``run_judge_pair`` of lm-sys/FastChat).
     """
