@@ -1,4 +1,4 @@
-"""From score rows to numbers with their uncertainty: over all rows, and over each slice of them.
+"""Aggregate score rows to numbers with their uncertainty, over all rows and over each slice.
 
 `scored` and `unparsed` rows count, `unscored` rows do not.
 """
@@ -34,13 +34,13 @@ _ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
 
 @dataclass(frozen=True)
 class Aggregations:
-    """Which aggregations each value key has.
+    """The aggregations of each value key.
 
     Attributes:
-        default: of a key that has none of its own.
-        by_key: of the others.
-        component_keys: the key of a value in ``components`` where the config gave the value another name.
-        binary: the keys whose values the metric declares 0 or 1.
+        default: aggregations of a key without its own.
+        by_key: aggregations of other keys.
+        component_keys: a value's key in ``components``, where the config gave the value another name.
+        binary: keys whose values the metric declares to be 0 or 1.
     """
 
     default: tuple[Aggregation, ...]
@@ -58,7 +58,7 @@ class Aggregations:
             yield from found
 
     def identity(self) -> dict[str, JsonValue]:
-        """What goes into the key of the metrics table."""
+        """The part of the key of the metrics table."""
         return {
             "default": [one.identity() for one in self.default],
             "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
@@ -74,16 +74,16 @@ def read_aggregations(
     component_keys: Mapping[str, str] | None = None,
     binary: Collection[str] = (),
 ) -> Aggregations:
-    """The aggregations of these names.
+    """Read aggregations from their names.
 
     Raises:
-        InputError: there is none of a name, none at all, one twice, or one that cannot do what a field asks.
+        InputError: a name is unknown or given twice, there is no name, or an aggregation does not support a field.
     """
     if not names:
-        raise InputError(f"metric {by.metric_id}: aggregation names none. Name one, or leave the key away.")
+        raise InputError(f"metric {by.metric_id}: aggregation is an empty list. Name one, or remove the key.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"metric {by.metric_id}: the aggregation '{twice}' is there twice. Keep one.")
+        raise InputError(f"metric {by.metric_id}: the aggregation '{twice}' is given twice. Keep one.")
     found = Aggregations(
         tuple(find_aggregation(name) for name in names),
         {key: (find_aggregation(name),) for key, name in by_key.items()},
@@ -114,23 +114,23 @@ def aggregate(
     response_counts: Mapping[str, int],
     grouping: Grouping,
 ) -> list[dict[str, Any]]:
-    """Rows of `tables.METRICS` without ``scores``, one a filter, value key and aggregation, then those of slices.
+    """Rows of `tables.METRICS` without ``scores``, one per filter, value key and aggregation, then those of slices.
 
     Args:
         tables: score tables (`tables.SCORES`), part by part, labelled by `Grouping.label` where there is a
-            grouping; only one is held at a time.
+        grouping; only one is in memory at a time.
         metric_id: the name in the config.
         implementation: the metric's name.
-        value_keys: the keys the metric declares, which come first and are there even with nothing scored.
-        filters: the names of the metric's filters, None for none.
+        value_keys: the keys that the metric declares; they come first and exist even when nothing is scored.
+        filters: the names of the metric's filters; None for no filter.
         how: the aggregations of each value key.
         response_counts: rows of the responses by status.
         grouping: the fields of clusters, weights and slices.
 
     Returns:
         ``n``: the samples a number is made of; ``rows``: the score rows that count (more with replicates). A slice
-        whose ``slice_value`` is None holds the rows without the field. ``overridden``: rows scored under parameters of
-        their sample's own.
+        whose ``slice_value`` is None holds the rows without the field. ``overridden``: rows scored with parameters of
+        their own sample.
 
     Raises:
         InputError: a slice field has more than `MOST_SLICES` values, or ``components`` that an aggregation needs
@@ -157,7 +157,7 @@ def aggregate(
 
 
 class _Wanted:
-    """What the series must collect beside the values."""
+    """The data that the series must collect besides the values."""
 
     def __init__(self, how: Aggregations, grouping: Grouping) -> None:
         self.how = how
@@ -167,7 +167,7 @@ class _Wanted:
 
 
 class _Series:
-    """The rows of one filter, column by column; ``places`` number its rows as they came."""
+    """The rows of one filter, column by column, in the order in which they came."""
 
     def __init__(self, wanted: _Wanted) -> None:
         self._wanted = wanted
@@ -185,7 +185,7 @@ class _Series:
 
     @property
     def keys(self) -> Iterable[str]:
-        """The value keys that were met."""
+        """The value keys found so far."""
         return self._places.keys()
 
     def add(self, table: pa.Table) -> None:
@@ -211,7 +211,7 @@ class _Series:
     def numbers(
         self, keys: Sequence[str], head: Mapping[str, Any], statuses: Mapping[str, int], members: Ints | None = None
     ) -> Iterator[dict[str, Any]]:
-        """A row of the metrics table for each value key and aggregation; of all rows, or of members."""
+        """One row of the metrics table per value key and aggregation, over all rows or over ``members``."""
         inside = None
         status, overridden = self._status.all, self._overridden.all
         if members is not None:
@@ -238,7 +238,7 @@ class _Series:
                     }
 
     def slices(self) -> Iterator[tuple[str, str | None, Ints]]:
-        """(field, value, places of its rows) of every slice, values in order, None last."""
+        """(field, value, positions of its rows) of every slice, values in order, None last."""
         for membership in self._slices:
             for value, members in membership.by_value():
                 yield membership.field, value, members
@@ -272,7 +272,7 @@ class _Series:
             places, values = places[mine], values[mine]
             terms = None if terms is None else terms[mine]
         grouping = self._wanted.grouping
-        # Where every row counts there is nothing to pick.
+        # Where every row counts, no selection is needed.
         row_index = self._row_index.all if len(places) == self._rows else self._row_index.all[places]
         return Counted(
             row_index,
@@ -286,7 +286,7 @@ class _Series:
 
 
 class _Growing:
-    """An array that grows part by part and is put together when it is read."""
+    """An array that grows part by part and is concatenated when it is read."""
 
     def __init__(self, kind: type[np.generic]) -> None:
         self._arrays: list[npt.NDArray[Any]] = [np.empty(0, kind)]
@@ -302,7 +302,7 @@ class _Growing:
 
 
 class _Codes:
-    """Texts as numbers, one a row; every different text is kept once."""
+    """Texts as numbers, one per row; each different text is stored once."""
 
     def __init__(self) -> None:
         self._codes = _Growing(np.int64)
@@ -322,7 +322,7 @@ class _Codes:
         return [texts[code] for code in self.codes[places]]
 
     def code(self, text: str | None) -> int:
-        """The number of a text; one never met has a number that no row has."""
+        """The number of a text; an unknown text gets a number that no row has."""
         return self._code_of.get(text, -1)
 
     def add(self, column: pa.ChunkedArray) -> None:
@@ -332,7 +332,7 @@ class _Codes:
 
 
 class _Membership:
-    """Which rows belong to which values of a slice field; a row may belong to several, or to none."""
+    """Which rows belong to which values of a slice field; a row may belong to several values or to none."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -360,7 +360,7 @@ class _Membership:
 
 
 class _Terms:
-    """The numbers of ``components[key]``, a row for each score row; NaN where there are none."""
+    """The numbers of ``components[key]``, one row per score row; NaN where there are none."""
 
     def __init__(self, key: str, metric_id: str) -> None:
         self._place = f"metric {metric_id}: components.{key}"
@@ -369,10 +369,10 @@ class _Terms:
         self._parts: list[Floats] = []
 
     def add(self, components: Sequence[str | None]) -> None:
-        """The rows of one part.
+        """Add the rows of one part.
 
         Raises:
-            InputError: something is there and is not a list of numbers, or one of another length.
+            InputError: a value is not a list of numbers, or has another length.
         """
         rows = [self._numbers(text) for text in components]
         width = 0 if self._width is None else self._width
@@ -399,7 +399,7 @@ class _Terms:
         if self._width is None:
             self._width = len(numbers)
         elif len(numbers) != self._width:
-            raise InputError(f"{self._place} has {len(numbers)} numbers in one row and {self._width} in another.")
+            raise InputError(f"{self._place} has {len(numbers)} numbers in one row, but {self._width} in another.")
         return [float(item) for item in numbers]
 
 

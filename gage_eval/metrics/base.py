@@ -1,14 +1,14 @@
-"""What a metric and a filter are, and how they are registered.
+"""Define and register metrics and filters.
 
 A metric is a small pure function. Its positional parameters are *fields*, read from the sample and the
-model's output; its keyword-only parameters are what a config sets under ``params``. Both are taken from
+model's output. Its keyword-only parameters are set by a config under ``params``. Both are read from
 the signature:
 
     @metric("exact_match", value="score", aggregate="mean", version=1)
     def exact_match(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool: ...
 
 A field annotated ``str`` arrives as text, ``Sequence[str]`` as a list of texts, anything else as it is
-stored. A field with a default may be missing; without one the row is then `unscored`.
+stored. A row without a value for a field is `unscored`, unless the field has a default.
 """
 
 import dataclasses
@@ -32,8 +32,7 @@ from gage_eval.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, Sc
 FieldKind: TypeAlias = Literal["text", "texts", "value"]
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Where a field is read unless the metric or the config says otherwise, by the name of the function's
-# parameter.
+# The default path of a field, by the name of the function's parameter. The metric or the config may set another.
 DEFAULT_PATHS: dict[str, str] = {
     "prediction": "model_output.answer",
     "reference": "sample.label",
@@ -44,7 +43,7 @@ DEFAULT_PATHS: dict[str, str] = {
     "logprobs": "model_output.logprobs",
     "targets": "sample.targets",
 }
-# The names under which a config sets a field's path; every other field ``x`` is set as ``x_field``.
+# The names under which a config sets a field's path; every other field ``x`` is set by ``x_field``.
 PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
     "prediction": ("prediction_field", "pred_field"),
     "reference": ("label_field", "reference_field"),
@@ -56,16 +55,16 @@ PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a metric says about one response.
+    """A metric's result for one response.
 
     Attributes:
-        value: the number, or several by value key; of no meaning when `unscored`.
-        status: ``scored``; ``unparsed``: the model's answer cannot be read, which counts as 0 unless ``value`` says
-            otherwise; ``unscored``: nobody knows, which is out of the mean.
+        value: the number, or several by value key; without meaning when `unscored`.
+        status: ``scored``; ``unparsed``: no answer could be read, which counts as 0 unless ``value`` says
+            otherwise; ``unscored``: there is no score, and the row is not in the mean.
         extracted: what was read from the answer (a letter, a number).
-        reason: why it is not ``scored``, as data; `statuses.USUAL_REASON` when left out.
-        explanation: why, for the person who looks at the row. Nothing is decided by it.
-        components: what a corpus aggregate needs beyond the values: ``{value key: [numbers]}``, as many in every row.
+        reason: why it is not ``scored``, as data; by default `statuses.USUAL_REASON`.
+        explanation: the same for people. Nothing is decided by it.
+        components: further numbers for a corpus aggregate: ``{value key: [numbers]}``, equally many in every row.
     """
 
     value: float | Mapping[str, float] = 0.0
@@ -86,12 +85,12 @@ class Score:
     def unparsed(
         cls, explanation: str, *, value: float | Mapping[str, float] = 0.0, reason: Reason | None = None
     ) -> "Score":
-        """The model's answer cannot be read: wrong, and in n."""
+        """No answer could be read: wrong, and in n."""
         return cls(value, "unparsed", reason=reason, explanation=explanation)
 
     @classmethod
     def unscored(cls, explanation: str, *, reason: Reason | None = None) -> "Score":
-        """The row cannot be scored, through no fault of the model: out of n.
+        """The row cannot be scored for a reason outside the model: not in n.
 
         Too many such rows fail the run (``max_unscored_share``), unless their reason is one of `statuses.EXCUSED`.
         """
@@ -118,13 +117,13 @@ def metric(
         name: the name used in configs.
         value: key of the number it gives, or several when it returns a mapping. ``{x}`` in a key stands for the
             parameter ``x``.
-        aggregate: how row values become one number (`gage_eval.metrics.aggregations`), or by value key, ``mean``
-            for the others.
-        version: raised whenever a result can change.
-        fields: default paths of fields that `DEFAULT_PATHS` does not know, or has elsewhere.
-        set_by: the parameter that sets a field's path in a config, by field, where it is not ``<field>_field``.
+        aggregate: the aggregation (`gage_eval.metrics.aggregations`), or one by value key; other keys then have
+            ``mean``.
+        version: increase it whenever a result can change.
+        fields: default paths of fields that are not in `DEFAULT_PATHS`, or differ from it.
+        set_by: by field, the parameter that sets the field's path in a config, where it is not ``<field>_field``.
         libraries: distributions whose version is part of the metric's identity.
-        normalized: it compares texts by a plain rule, so that a scoring profile's normalisation goes before it. Metrics
+        normalized: it compares texts by a plain rule, so a scoring profile's normalisation is applied first. Metrics
             with an official rule keep to that.
         chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
             without braces: ``hit@k`` for ``hit@{k}``.
@@ -148,7 +147,7 @@ def metric(
 
 
 def text_filter(name: str, *, version: int = 1) -> Callable[[F], F]:
-    """Decorator: register a filter, a function of a text (and keyword-only parameters) that returns a text.
+    """Decorator: register a filter, a function from a text (and keyword-only parameters) to a text.
 
     It returns None when it finds nothing; the row is then `unparsed`.
     """
@@ -158,21 +157,21 @@ def text_filter(name: str, *, version: int = 1) -> Callable[[F], F]:
 def sample_filter(name: str, *, version: int = 1) -> Callable[[F], F]:
     """Decorator: register a filter over the replicates of a sample.
 
-    Its function takes their texts in order, None where an earlier filter found nothing, and returns what stays: the
-    text by its place among them. Replicates it leaves out get no score.
+    Its function takes the texts in order, None where an earlier filter found nothing. It returns the texts that
+    stay, by position. Other replicates get no score.
     """
     return filters.register(name, version=version, per_sample=True)
 
 
 @dataclass(frozen=True)
 class Field:
-    """One thing a metric reads.
+    """One input of a metric.
 
     Attributes:
         name: the function's parameter.
-        path: where it is read by default.
-        kind: in which form the function wants it.
-        default: what it gets when nothing is there; `inspect.Parameter.empty` when it must be there.
+        path: the default path.
+        kind: the form in which the function wants the value.
+        default: the value when nothing is there; `inspect.Parameter.empty` when the value is required.
         spellings: the parameters that set the path in a config.
     """
 
@@ -193,8 +192,8 @@ class Signature:
 
     Attributes:
         owner: the plug-in's name, for messages.
-        parameters: annotation and default by name; the default is `inspect.Parameter.empty` where there is
-        none. also: further names that are settings of the plug-in's user, for messages.
+        parameters: annotation and default by name; the default is `inspect.Parameter.empty` where there is none.
+        also: further names that the plug-in's user may set, for messages.
     """
 
     owner: str
@@ -202,10 +201,10 @@ class Signature:
     also: tuple[str, ...] = ()
 
     def validate(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All parameters with their values, defaults included.
+        """All parameters with their values, including defaults.
 
         Raises:
-            InputError: an unknown parameter, a value of another type, or one that must be given and is not.
+            InputError: a parameter is unknown, has the wrong type, or is required and missing.
         """
         for name in given:
             if name not in self.parameters:
@@ -239,7 +238,7 @@ class Signature:
             name if default is inspect.Parameter.empty else f"{name} ({_shown(default)})"
             for name, (_, default) in self.parameters.items()
         ]
-        return f"It takes: {', '.join([*shown, *self.also])}." if shown or self.also else "It takes none."
+        return f"It takes: {', '.join([*shown, *self.also])}." if shown or self.also else "It takes no parameters."
 
 
 @dataclass(frozen=True)
@@ -256,7 +255,7 @@ class Definition:
     chosen_by: str | None = None
 
     def keys(self, params: Mapping[str, Any]) -> dict[str, str]:
-        """The keys of its numbers under these parameters, by the keys it declares."""
+        """The keys of its numbers under these parameters, by the declared keys."""
         chosen = params.get(self.chosen_by) if self.chosen_by is not None else None
         return {
             key: key.format_map(params)
@@ -316,7 +315,7 @@ def define(plugin: Plugin[Any]) -> Definition:
 
 
 def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
-    """A metric's class as the function it stands for: its fields are the parameters, ``score`` says what it reads.
+    """Turn a metric's class into a function: its fields are the parameters, and ``score`` names what it reads.
 
     Raises:
         InputError: it has no ``score``, or lacks a step that its base class asks for.
@@ -354,7 +353,7 @@ def signature_of(plugin: Plugin[Any]) -> Signature:
 
 
 def _no_score(found: Any) -> str | None:
-    """What is wrong with what a metric of a plug-in gives."""
+    """What is wrong with the result of a plug-in's metric; None when nothing is."""
     score = found if isinstance(found, Score) else Score(found)
     values: list[Any] = list(score.value.values()) if isinstance(score.value, Mapping) else [score.value]
     for value in values:

@@ -1,4 +1,4 @@
-"""A metric with parameters, paths, filters and aggregation: what an entry of ``metrics:`` becomes."""
+"""Bind a metric to parameters, paths, filters and an aggregation: one entry of ``metrics:``."""
 
 import logging
 import math
@@ -61,17 +61,17 @@ class BoundMetric:
 
     @cached_property
     def sample_columns(self) -> frozenset[str]:
-        """Columns of the samples that `score_table` needs, beside ``row_index``."""
+        """Columns of the samples that `score_table` needs, besides ``row_index``."""
         return frozenset().union(*(path.sample_columns for path in self.field_paths))
 
     @cached_property
     def inputs(self) -> frozenset[str]:
-        """The inputs whose content its scores depend on, by name (`gage_eval.inputs`); the responses always."""
+        """Names of the inputs that its scores depend on (`gage_eval.inputs`); always includes the responses."""
         return frozenset({"responses", *(path.input.name for path in self.field_paths)})
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The metric's function, behind the normalisation of what it compares."""
+        """The metric's function, preceded by the normalisation of its texts."""
         function, normalization = self.definition.function, self.normalization
         if normalization is None:
             return function
@@ -85,7 +85,7 @@ class BoundMetric:
         return normalised
 
     def identity(self) -> dict[str, JsonValue]:
-        """What determines its results: ``scores`` the score rows, ``aggregation`` what is made of them."""
+        """What determines its results: ``scores`` for the score rows, ``aggregation`` for the numbers made of them."""
         names = [item.name for item in self.definition.fields]
         scores: dict[str, JsonValue] = {
             "metric": self.definition.plugin.identity(),
@@ -94,7 +94,7 @@ class BoundMetric:
             "filters": [{"name": pipeline.name, "steps": pipeline.identity()} for pipeline in self.filters],
             "value_keys": list(self.value_keys),
             "default": self.default,
-            # Only the strict policy can refuse what is stored already.
+            # Only the policy ``error`` can refuse rows that are stored already.
             "strict": self.on_missing_field == "error",
         }
         if self.normalization is not None:
@@ -111,14 +111,14 @@ class BoundMetric:
 
         Args:
             tables: by name; ``samples`` with at least ``row_index`` and `sample_columns`, the part's ``responses``, and
-                the others of `inputs`. An input without a table has no values.
+            the other `inputs`. An input without a table has no values.
 
         Returns:
-            `tables.SCORES`: one row a response and filter, in the responses' order; filters over the replicates of a
-            sample leave fewer.
+            `tables.SCORES`: one row per response and filter, in the responses' order; filters over the replicates of a
+            sample leave fewer rows.
 
         Raises:
-            InputError: a field is missing and the policy is ``error``, or the metric refuses its input.
+            InputError: a field is missing and the policy is ``error``, or the metric refuses its parameters or data.
         """
         rows, responses = Rows(tables, self.schema), tables["responses"]
         fields = self.definition.fields
@@ -151,7 +151,7 @@ class BoundMetric:
         """Score one response.
 
         Args:
-            args: the value of each field, None where there is none.
+            args: the value of each field, None where it is missing.
             status: of the response.
             name: of the sample, for messages.
 
@@ -160,12 +160,10 @@ class BoundMetric:
             ``components``.
 
         Raises:
-            InputError: as `score_table`; and a filter looks at all replicates of a sample.
+            InputError: as in `score_table`; or a filter needs all replicates of a sample.
         """
         if any(item.per_sample for item in self.filters):
-            raise InputError(
-                f"metric {self.metric_id}: a filter over replicates has nothing to choose from in one row."
-            )
+            raise InputError(f"metric {self.metric_id}: a filter over replicates cannot work on a single row.")
         out = ScoreRows(self.value_keys, self.renamed)
         (full,) = self._with_defaults([[arg] for arg in args]) or [()]
         if status in UNANSWERED:
@@ -185,7 +183,7 @@ class BoundMetric:
         return list(zip(*full, strict=True))
 
     def _gap(self, args: Sequence[Any]) -> int | None:
-        """The first field that must be there and is not."""
+        """The first required field that is missing."""
         fields = self.definition.fields
         return next((place for place, arg in enumerate(args) if arg is None and fields[place].required), None)
 
@@ -241,7 +239,7 @@ class BoundMetric:
                 out.add(place, pipeline.name, _as_score(result), extracted)
 
     def _kept(self, responses: pa.Table, statuses: Sequence[str], columns: Sequence[Sequence[Any]]) -> FilterResults:
-        """What filters over replicates leave, by pipeline and place; answered replicates alone take part."""
+        """The results of filters over replicates, by pipeline and position; only answered replicates take part."""
         position = self.definition.filtered_field
         assert position is not None
         places: dict[int, list[int]] = {}
@@ -263,8 +261,8 @@ class BoundMetric:
 
     def _missing(self, path: Path, sample_id: str, reason: Reason) -> Score:
         if reads_parsed(path):
-            # The model's doing, not the data's.
-            return Score.unparsed(f"the answer gives no {path.parts[1]}")
+            # The model caused this, not the data.
+            return Score.unparsed(f"the answer has no {path.parts[1]}")
         if self.on_missing_field == "error":
             raise InputError(
                 f"metric {self.metric_id}: sample '{sample_id}' has no {path.text}. Point the metric at "
@@ -289,7 +287,7 @@ class BoundMetric:
         return Score.unscored(explanation, reason="metric_failed")
 
     def warn(self, about: str, text: str) -> None:
-        """Log a warning, once for what it is about."""
+        """Log a warning, once per subject."""
         if about not in self.warned:
             self.warned[about] = text
             log.warning("metric %s: %s", self.metric_id, text)
@@ -310,28 +308,27 @@ def bind(
     normalization: NormalizationConfig | None = None,
     parse_schema: ParseSchema | None = None,
 ) -> BoundMetric:
-    """Make a metric ready to score.
+    """Bind a metric, ready to score.
 
     Args:
         implementation: registered name, ``pkg.mod:function`` or ``file.py:function``.
-        params: the metric's own parameters; paths of its fields (``prediction_field``, ``label_field``,
-        …); and
-            ``default``, the value of a row whose field is missing.
-        metric_id: the name of the result; the implementation's by default.
+        params: the metric's own parameters; paths of its fields (``prediction_field``, ``label_field``, …);
+            and ``default``, the value of a row whose field is missing.
+        metric_id: the name of the result; by default that of the implementation.
         aggregation: one or several instead of the metric's own.
         filters: pipelines, each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
         on_missing_field: ``ignore`` and ``warn`` leave rows without a field unscored, ``error`` refuses them.
         value_key: another name for the number, for metrics that give one.
-        cluster_field: field of the sample whose value says which samples belong together; it widens the interval.
+        cluster_field: field of the sample that groups dependent samples; it widens the interval.
         weight_field: field of the sample with its weight in ``weighted_mean``, which is then the default.
-        slices: fields to give each number by, too.
-        normalization: goes before the comparison of metrics that take one. ``case_sensitive: true`` keeps the case.
-        parse_schema: the fields of ``model_output.parsed``; one is also read as ``prediction_field: name``.
+        slices: further fields; each number is also computed for each of their values.
+        normalization: applied before the comparison of metrics that allow it. ``case_sensitive: true`` keeps the case.
+        parse_schema: the fields of ``model_output.parsed``; one may also be written as ``prediction_field: name``.
 
     Raises:
-        InputError: unknown metric, parameter, filter or aggregation, or a value that does not fit.
+        InputError: a metric, parameter, filter or aggregation is unknown, or a value does not fit.
     """
-    # All arguments, so that another process can bind the same.
+    # All arguments, so that another process can bind the same metric.
     recipe = dict(locals())
     definition = define(registry.metrics.get(implementation))
     definition.plugin.libraries()
@@ -342,7 +339,7 @@ def bind(
     field_paths = _field_paths(definition, given, parse_schema)
     pipelines = read_pipelines(filters or [])
     if any(pipeline.steps for pipeline in pipelines) and definition.filtered_field is None:
-        raise InputError(f"{definition.plugin.name} reads no text of the model: it takes no filters.")
+        raise InputError(f"{definition.plugin.name} reads no text of the model, so it takes no filters.")
     values = definition.signature.validate(given)
     keys = definition.keys(values)
     renamed: dict[str, str] = {}
@@ -398,7 +395,7 @@ def _aggregations(
     renamed: Mapping[str, str],
     by: Grouping,
 ) -> Aggregations:
-    """What the config chose, else what the metric declares for the keys it gives."""
+    """The aggregations of the config, else those that the metric declares."""
     own = definition.aggregate
     component_keys = {shown: given for given, shown in renamed.items()}
     by_key: Mapping[str, str] = {}
@@ -417,7 +414,7 @@ def _aggregations(
 
 
 def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: ParseSchema | None) -> tuple[Path, ...]:
-    """The path of each field; takes the parameters that set them out of ``given``."""
+    """The path of each field. Removes the parameters that set paths from ``given``."""
     name = definition.plugin.name
     chosen = {item.name: item.path for item in definition.fields}
     set_by: dict[str, str] = {}
@@ -426,7 +423,7 @@ def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: Pa
             continue
         path = given.pop(spelling)
         if not isinstance(path, str):
-            raise InputError(f"{name}: parameter '{spelling}' is {path!r}: it must be a path as text.")
+            raise InputError(f"{name}: parameter '{spelling}' is {path!r}: it must be a path, written as text.")
         if field_name in set_by:
             raise InputError(f"{name}: '{set_by[field_name]}' and '{spelling}' set the same field. Keep one.")
         set_by[field_name] = spelling

@@ -1,4 +1,4 @@
-"""Which option an answer chooses."""
+"""Find the option that an answer chooses."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from gage_eval.canonical import JsonValue
 from gage_eval.metrics.text_utils import as_text
 
 LETTERS: dict[str, str] = dict.fromkeys(ascii_uppercase[:10], "")
-"""The options A to J without texts, for data that names none."""
+"""The options A to J without texts, for data without options."""
 
 _ENDS = " \t\r\n.,;:!?\"'`*_()[]{}<>。，；：！？“”‘’「」（）【】、"
 _SPACE = re.compile(r"\s+")
@@ -18,8 +18,8 @@ _LEAD = (
     r"(?:answer|solution|choose|chose|select|pick|(?:correct|right|best|final|my)\s+(?:option|choice)"
     r"|答案|答え|正解|正确选项|选择|应选|選|选)"
 )
-# Words and signs between a declaration and its letter. Bounded: a hostile text costs no more than
-# its length.
+# Words and signs between a declaration and its letter. Bounded, so that the time is linear in the length of a
+# hostile text.
 _FILL = (
     r"(?:[\s:：=*_`\"'“”‘’→>$]|\\(?:boxed|text|textbf|mathrm|mathbf)\{|"
     r"(?:is|was|would|should|must|be|most|likely|probably|definitely|clearly|therefore|then|the|option|choice"
@@ -36,7 +36,7 @@ def option_texts(options: JsonValue) -> dict[str, str]:
             ``value``; or a list of texts, which are lettered from A.
 
     Raises:
-        ValueError: none of these.
+        ValueError: the value has another form.
     """
     if isinstance(options, Mapping):
         return {str(key): as_text(text) for key, text in options.items()}
@@ -49,23 +49,23 @@ def option_texts(options: JsonValue) -> dict[str, str]:
 
 
 def choose(answer: str, options: Mapping[str, str], *, allow_text_match: bool = True) -> str | None:
-    """The one option an answer chooses, or None when it names none or several.
+    """The one option that an answer chooses; None when it names none or several.
 
-    The first of these that hits decides:
+    The first of these rules that matches decides:
 
-    1. the answer is nothing but an option's letter: ``B``, ``(b)``, ``**B.**``
-    2. the answer is nothing but an option's text
+    1. the answer is only an option's letter: ``B``, ``(b)``, ``**B.**``
+    2. the answer is only an option's text
     3. a declaration: ``the answer is B``, ``ANSWER: (b)``, ``\\boxed{B}``, ``B is correct``, ``答案是 B``; of
        several the last
     4. a letter that opens the answer: ``B. the mitochondria``, ``B) …``, ``B: …``
     5. the one letter in brackets: ``so it must be (B)``
-    6. the one capital letter that stands alone; ``A`` as an article and ``I`` as a pronoun are words
+    6. the one capital letter on its own; ``A`` as an article and ``I`` as a pronoun are words
     7. the one option whose text occurs in the answer as whole words
 
     Args:
         answer: the model's text, thinking already removed.
         options: letter (or other id) → text; a text may be empty.
-        allow_text_match: whether an option may be named by its text (2 and 7).
+        allow_text_match: whether an option may be named by its text (rules 2 and 7).
     """
     text = answer.strip()
     if not text or not options:
@@ -100,7 +100,7 @@ class _Forms:
     alone: re.Pattern[str]
 
     def find(self, pattern: re.Pattern[str], text: str) -> Iterator[str | None]:
-        """The option of every hit; None for a hit that names two at once (``A and B``)."""
+        """The option of every match; None for a match that names two at once (``A and B``)."""
         for match in pattern.finditer(text):
             groups = match.groupdict()
             letter = next(value for name, value in groups.items() if value is not None and name != "more")
@@ -139,7 +139,7 @@ def _forms(ids: tuple[str, ...]) -> _Forms:
 
 
 def _capital(key: str) -> str:
-    """An id where no bracket marks it: single letters as capitals only, and no article and no pronoun."""
+    """An id without brackets: single letters only as capitals, and not as an article or pronoun."""
     if len(key) != 1 or not key.isalpha():
         return f"(?i:{re.escape(key)})"
     if key in "AI":
@@ -167,7 +167,7 @@ def _named_by_text(answer: str, options: Mapping[str, str]) -> str | None:
 
 
 def _word_starts(needle: str, text: str) -> list[int]:
-    """Where a text occurs without cutting a word; scripts without spaces have no words to cut."""
+    """The positions where a text occurs as whole words; scripts without spaces have no word boundaries."""
     left = r"(?<![a-z0-9])" if needle[0].isascii() and needle[0].isalnum() else ""
     right = r"(?![a-z0-9])" if needle[-1].isascii() and needle[-1].isalnum() else ""
     return [match.start() for match in re.finditer(left + re.escape(needle) + right, text)]

@@ -1,11 +1,11 @@
-"""Base classes of metrics that differ from others in one step.
+"""Base classes for metrics that differ in one step.
 
     @metric("close_enough", value="similarity")
     class CloseEnough(SequenceDistanceMetric):
         def distance(self, one: str, other: str) -> float: ...
 
-A metric may be a class as well as a function: a frozen dataclass with keyword-only fields, which are its parameters,
-and a method ``score``, whose arguments are what it reads.
+A metric may be a class instead of a function: a frozen dataclass with keyword-only fields, which are its parameters,
+and a method ``score``, whose arguments are the fields that it reads.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ from gage_eval.metrics.text_utils import normalise_text
 
 @dataclass(frozen=True, kw_only=True)
 class SimpleMetric(ABC):
-    """A number of the answer alone."""
+    """A number computed from the answer only."""
 
     @abstractmethod
     def score(self, prediction: str) -> float | Score:
@@ -35,11 +35,11 @@ class SimpleMetric(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonMetric(ABC):
-    """A number of the answer and the reference."""
+    """A number computed from the answer and the reference."""
 
     @abstractmethod
     def compare(self, prediction: str, reference: str) -> float | Score:
-        """The number of an answer beside a reference."""
+        """The number of an answer compared with a reference."""
 
     def score(self, prediction: str, reference: str) -> float | Score:
         return self.compare(prediction, reference)
@@ -47,7 +47,7 @@ class ComparisonMetric(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceDistanceMetric(ComparisonMetric):
-    """A distance of answer and reference, white space collapsed and both lowered unless case counts.
+    """A distance of answer and reference, with white space collapsed and both lowered unless case counts.
 
     ``normalize``: ``anls`` is 1 − distance / length of the longer, ``cer`` 1 − distance / length of the reference (the
     character error rate's complement), both from 0 up; ``raw`` is the distance. Two empty texts are the same.
@@ -76,13 +76,13 @@ class SequenceDistanceMetric(ComparisonMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class MultiReferenceTextMetric(ABC):
-    """The best number over several accepted answers; ``separator`` divides one text that holds several."""
+    """The best number over several accepted answers; ``separator`` splits one text into several answers."""
 
     separator: Annotated[str, Field(min_length=1)] | None = None
 
     @abstractmethod
     def compare(self, prediction: str, reference: str) -> float:
-        """The number of an answer beside one accepted answer; more is better."""
+        """The number of an answer for one accepted answer; higher is better."""
 
     def score(self, prediction: str, answers: Sequence[str]) -> Score:
         if self.separator is not None:
@@ -94,12 +94,12 @@ class MultiReferenceTextMetric(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class NumericThresholdMetric:
-    """1 when the last number of the answer is accepted beside that of the reference; none is unparsed."""
+    """1 when the answer's last number is accepted for the reference's; an answer without a number is unparsed."""
 
     tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
 
     def accepts(self, number: Fraction, reference: Fraction) -> bool:
-        """Whether they differ by ``tolerance`` at most, unless a subclass asks for something else."""
+        """Whether they differ by at most ``tolerance``; subclasses may check something else."""
         return abs(number - reference) <= exact(self.tolerance)
 
     def score(self, prediction: str, reference: str) -> Score:
@@ -113,7 +113,7 @@ class NumericThresholdMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodMetric(ABC):
-    """A number of how likely a text is; a response without log probabilities is unscored."""
+    """A number computed from a text's likelihood; a response without log probabilities is unscored."""
 
     @abstractmethod
     def of(self, nats: float, tokens: int) -> float:
@@ -128,13 +128,13 @@ class LikelihoodMetric(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class RankingMetric(ABC):
-    """A number of where the right candidates stand, in a JSON list or one a line, best first (see ``ranking``)."""
+    """A number computed from the ranks of the right candidates, in a JSON list or one per line (see ``ranking``)."""
 
     candidate_field: str | None = None
 
     @abstractmethod
     def of(self, ranks: Sequence[int], targets: int) -> float:
-        """The number of the places (from 1) of right candidates among so many targets; none stand for nothing found."""
+        """The number for the ranks (from 1) of right candidates, of so many targets; an empty list: none was found."""
 
     def score(self, prediction: str, targets: Sequence[str]) -> Score:
         wanted = {target.strip() for target in targets}

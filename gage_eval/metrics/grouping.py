@@ -1,6 +1,6 @@
-"""Clusters, weights and slices: what beside the scores an aggregate is made by.
+"""Clusters, weights and slices of an aggregate.
 
-These are read when scores are aggregated, not when they are computed: another slice scores nothing again.
+They are read when scores are aggregated, not when they are computed, so another slice needs no new scores.
 """
 
 import math
@@ -41,20 +41,20 @@ class Grouping:
 
     @cached_property
     def sample_columns(self) -> frozenset[str]:
-        """Columns of the samples it needs, beside ``row_index``."""
+        """Columns of the samples that it needs, besides ``row_index``."""
         return frozenset().union(*(path.sample_columns for path in self.field_paths))
 
     @cached_property
     def inputs(self) -> frozenset[str]:
-        """The inputs that it reads, by name (`gage_eval.inputs`)."""
+        """Names of the inputs that it reads (`gage_eval.inputs`)."""
         return frozenset(path.input.name for path in self.field_paths)
 
     def identity(self) -> JsonValue:
-        """What goes into the key of the metrics table."""
+        """Its part of the key of the metrics table."""
         return {
             "cluster": self.cluster.canonical if self.cluster else None,
             "weight": self.weight.canonical if self.weight else None,
-            # As written: the text is shown beside each slice's numbers.
+            # As written, because the text is shown beside each slice's numbers.
             "slices": [path.text for path in self.slices],
         }
 
@@ -66,7 +66,7 @@ class Grouping:
             tables: the part's samples, its responses, and the other `inputs`.
 
         Raises:
-            InputError: a sample has no cluster id or no weight, or a weight is not a number from 0 up.
+            InputError: a sample has no cluster id or weight, or a weight is not a number of at least 0.
         """
         if not self.field_paths:
             return scores
@@ -100,7 +100,7 @@ class Grouping:
             if not number or not 0 <= value < math.inf:
                 raise InputError(
                     f"metric {self.metric_id}: sample '{name}' has {'no' if value is None else repr(value)} as "
-                    f"{path.text}, its weight_field. A weight is a number from 0 up."
+                    f"{path.text}, its weight_field. A weight must be a number of at least 0."
                 )
         return pa.array([float(value) for value in values], pa.float64())
 
@@ -111,7 +111,7 @@ def grouping(
     """The fields of a metric's clusters, weights and slices.
 
     Raises:
-        InputError: a path cannot be read, the cluster or weight is not a field of the sample, or a slice is there
+        InputError: a path is invalid, the cluster or weight is not a field of the sample, or a slice is given
             twice.
     """
     found = Grouping(
@@ -125,7 +125,7 @@ def grouping(
     spelled = [path.canonical for path in found.slices]
     twice = next((path.text for path in found.slices if spelled.count(path.canonical) > 1), None)
     if twice is not None:
-        raise InputError(f"metric {metric_id}: the slice '{twice}' is there twice. Keep one.")
+        raise InputError(f"metric {metric_id}: the slice '{twice}' is given twice. Keep one.")
     return found
 
 
@@ -139,7 +139,7 @@ def _of_sample(text: str | None, name: str, metric_id: str) -> Path | None:
 
 
 def _labels(value: Any) -> list[str]:
-    """The slices a row belongs to: one for a value, one an item of a list or a mapping, none for nothing."""
+    """The slices of a row: one for a value, one per item of a list or mapping, none for a missing value."""
     if value is None:
         return []
     if isinstance(value, dict):
@@ -150,5 +150,5 @@ def _labels(value: Any) -> list[str]:
 
 
 def _label(value: Any) -> str:
-    """The text of a value, as a data file has it: a boolean is ``true`` or ``false``."""
+    """The text of a value, as in a data file: a boolean is ``true`` or ``false``."""
     return canonical_text(value) if isinstance(value, bool) else as_text(value)

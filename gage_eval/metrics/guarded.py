@@ -1,4 +1,4 @@
-"""Functions of plug-ins that are called row by row, behind a guard."""
+"""A guard around plug-in functions that are called row by row."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ class RowFailed(Exception):
 
 
 def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str | None]) -> Callable[..., Any]:
-    """The function, so that whatever it raises or gives wrong is a `RowFailed`.
+    """Wrap a function: any error or wrong result becomes a `RowFailed`.
 
     Args:
-        function: of a plug-in.
-        what: what messages call it, as ``rows.py:length()``.
-        wrong: says what is wrong with what it gives, None when nothing is.
+        function: the plug-in's function.
+        what: its name in messages, as ``rows.py:length()``.
+        wrong: says what is wrong with a result; None when nothing is.
     """
 
     def call(*args: Any, **params: Any) -> Any:
@@ -55,9 +55,9 @@ def no_unicode(text: str) -> str | None:
 
 
 def no_texts(found: Any) -> str | None:
-    """What is wrong with what a filter over replicates gives."""
+    """What is wrong with the result of a filter over replicates."""
     if not isinstance(found, Mapping):
-        return f"{type(found).__name__}, not a mapping of places to texts"
+        return f"{type(found).__name__}, not a mapping of positions to texts"
     for place, text in found.items():
         if type(place) is not int or not isinstance(text, str | None):
             return f"{{{place!r}: {type(text).__name__}}}, not places with texts"

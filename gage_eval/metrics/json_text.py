@@ -1,4 +1,4 @@
-"""JSON in the text of a model."""
+"""Find JSON in a model's text."""
 
 import re
 
@@ -12,10 +12,10 @@ _CLOSES = {"{": "}", "[": "]"}
 
 
 def read_json(text: str) -> JsonValue:
-    """The value of a text that is JSON and nothing else.
+    """Parse a text that is only JSON.
 
     Raises:
-        ValueError: it is not, has more than a million characters, or is nested too deep.
+        ValueError: it is not JSON, has more than a million characters, or is nested too deeply.
     """
     if len(text) > _LONGEST:
         raise ValueError(f"{len(text):,} characters are more than {_LONGEST:,}")
@@ -23,7 +23,7 @@ def read_json(text: str) -> JsonValue:
 
 
 def find_json(text: str) -> tuple[JsonValue] | None:
-    """The JSON a text is, or holds: in its last fenced block, else its last object or list among words.
+    """Find the JSON in a text: the whole text, else its last fenced block, else its last object or list among words.
 
     Returns:
         The value in a tuple, since null is a value; None when there is none.
@@ -43,7 +43,7 @@ def _read(text: str) -> tuple[JsonValue] | None:
 
 
 def _among_words(text: str) -> tuple[JsonValue] | None:
-    """The last complete object or list; one inside another only where the outer one is not JSON."""
+    """The last complete object or list; a nested one only where the outer one is not JSON."""
     for start, end in reversed(_spans(text)[-_MOST_TRIED:]):
         found = _read(text[start:end])
         if found is not None:
@@ -52,7 +52,7 @@ def _among_words(text: str) -> tuple[JsonValue] | None:
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """Where brackets open and close, in the order of their ends; those in strings inside brackets are none."""
+    """The spans of brackets, in the order of their ends; brackets in strings inside brackets do not count."""
     spans: list[tuple[int, int]] = []
     opened: list[int] = []
     quoted = False

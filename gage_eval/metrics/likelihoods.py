@@ -1,14 +1,14 @@
-"""Log-likelihoods of candidate continuations, as responses keep them and metrics read them.
+"""Log-likelihoods of candidate continuations in responses, as metrics read them.
 
 A likelihood response has in ``logprobs`` the JSON object
 
     {"choices": [{"ll": -4.2, "is_greedy": false, "tokens": 3}, …],
      "unconditioned": [{"ll": -5.1, "tokens": 3}, …]}
 
-``choices``: one a candidate, in the sample's order. ``ll``: sum of the natural log probabilities of its tokens
-given the context, the text ``-Infinity`` for one that cannot be; ``is_greedy``: each token was the most likely one;
-``tokens``: how many they are. ``unconditioned``: the same candidates after the sample's ``unconditioned_input``, where
-a metric asks for it. A text to be measured as a whole (perplexity) is the only choice. Other keys are passed over.
+``choices``: one per candidate, in the sample's order. ``ll``: sum of the natural log probabilities of its tokens
+given the context, or the text ``-Infinity`` for probability 0; ``is_greedy``: each token was the most likely one;
+``tokens``: their number. ``unconditioned``: the same candidates after the sample's ``unconditioned_input``, where
+a metric needs it. For perplexity the whole text is the only choice. Other keys are ignored.
 """
 
 import math
@@ -21,7 +21,7 @@ from gage_eval.metrics.choices import option_texts
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """One candidate: its log-likelihood in nats, whether decoding greedily gives it, and its tokens."""
+    """One candidate: its log-likelihood in nats, whether greedy decoding gives it, and its tokens."""
 
     ll: float
     is_greedy: bool | None = None
@@ -33,11 +33,11 @@ class Question:
     """A multiple-choice question with the likelihoods of its candidates.
 
     Attributes:
-        ids: of the candidates, in order.
-        texts: of the candidates, as listed, without delimiter.
+        ids: ids of the candidates, in order.
+        texts: texts of the candidates, as listed, without delimiter.
         choices: likelihoods given the context.
         unconditioned: likelihoods without it; empty where they were not measured.
-        gold: places of the right candidates.
+        gold: positions of the right candidates.
     """
 
     ids: tuple[str, ...]
@@ -52,7 +52,7 @@ class Question:
 
 
 def read_likelihoods(logprobs: JsonValue, name: str = "choices") -> tuple[Likelihood, ...]:
-    """The entries of ``choices`` or ``unconditioned``; none when the response has no such list.
+    """The entries of ``choices`` or ``unconditioned``; empty when the response has no such list.
 
     Raises:
         ValueError: an entry has no ``ll``.
@@ -62,15 +62,15 @@ def read_likelihoods(logprobs: JsonValue, name: str = "choices") -> tuple[Likeli
 
 
 def read_question(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Question:
-    """The likelihoods of a question's candidates with their texts and the right ones.
+    """The likelihoods of a question's candidates, with their texts and the right ones.
 
     Args:
-        logprobs: the response's.
+        logprobs: the response's ``logprobs``.
         options: as `option_texts` reads them.
         answers: ids or texts of the right candidates.
 
     Raises:
-        ValueError: likelihoods are missing or do not fit the options, or an answer is none of them.
+        ValueError: likelihoods are missing or do not fit the options, or an answer is not one of the candidates.
     """
     choices = read_likelihoods(logprobs)
     if not choices:

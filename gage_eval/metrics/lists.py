@@ -1,4 +1,4 @@
-"""Lists in text."""
+"""Read lists in text."""
 
 import re
 
@@ -9,10 +9,10 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d{1,9}[.)])\s+")
 
 
 def list_items(text: str, separator: str | None = None, *, case_sensitive: bool = False) -> list[str]:
-    """The items of a text: of its JSON list, else its lines where it has several, else its parts between commas.
+    """The items of a text: of its JSON list, else its lines if there are several, else its parts between commas.
 
-    ``separator`` splits it there instead. Items are stripped of bullets and white space, and lowered unless case
-    counts; empty ones are left out.
+    ``separator`` replaces these. Items are stripped of bullets and white space, and lowered unless case
+    counts; empty items are left out.
     """
     if separator:
         parts = text.split(separator)

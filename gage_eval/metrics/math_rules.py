@@ -1,9 +1,10 @@
-r"""When two LaTeX answers are the same: the rules of two published checkers, which disagree.
+r"""Equality of LaTeX answers by the rules of two published checkers, which disagree.
 
 `hendrycks_equal` compares strings after a normalisation (hendrycks/math, as in the lm-eval harness);
-`prm800k_equal` is as lenient as that, then normalises more and compares values (openai/prm800k). Both are
-reimplemented from what they do and held to their outputs by tests. Their peculiarities are part of the rules: a
-fraction's numerator loses its brackets in `prm800k_equal`, and ``\text{ and`` ends an answer in `hendrycks_equal`.
+`prm800k_equal` accepts the same, then normalises more and compares values (openai/prm800k). Both are
+reimplemented from their behaviour, and tests compare them with the originals' outputs. Their peculiarities are part of
+the rules: a fraction's numerator loses its brackets in `prm800k_equal`, and ``\text{ and`` ends an answer in
+`hendrycks_equal`.
 """
 
 import logging
@@ -33,11 +34,11 @@ _BRACKETS = frozenset("()[]")
 
 
 class _NotNormal(Exception):
-    """The published script fails on this text, and then compares texts as they are."""
+    """The published script fails on this text and then compares the unchanged texts."""
 
 
 def hendrycks_equal(prediction: str, target: str) -> bool:
-    """Whether the texts are equal once normalised; where the normalisation fails, as they are."""
+    """Whether the texts are equal after normalisation; if that fails, whether they are equal unchanged."""
     try:
         return _hendrycks(prediction, strict=True) == _hendrycks(target, strict=True)
     except _NotNormal:
@@ -47,7 +48,7 @@ def hendrycks_equal(prediction: str, target: str) -> bool:
 def prm800k_equal(prediction: str, target: str) -> bool:
     """Whether texts or values are equal: tuples part by part, fractions as written, whole numbers as written.
 
-    Texts of more than 2,000 characters are compared as texts only.
+    Texts of more than 2,000 characters are only compared as texts.
     """
     if _mathd(prediction) == _mathd(target):
         return True
@@ -99,7 +100,7 @@ def _roots(text: str) -> str:
 
 
 def _fractions(text: str) -> str:
-    r"""``\frac12`` and ``\frac1{72}`` with both parts in braces; the text as it is where a part is missing."""
+    r"""``\frac12`` and ``\frac1{72}`` with both parts in braces; unchanged where a part is missing."""
     head, *pieces = text.split("\\frac")
     done = [head]
     for piece in pieces:
@@ -117,7 +118,7 @@ def _fractions(text: str) -> str:
 
 
 def _slash(text: str, *, strict: bool) -> str:
-    r"""``a/b`` of whole numbers as ``\frac{a}{b}``; where they are none, the strict script fails."""
+    r"""``a/b`` of whole numbers as ``\frac{a}{b}``; for other parts the strict script fails."""
     if text.count("/") != 1:
         return text
     top, bottom = text.split("/")
@@ -167,7 +168,7 @@ def _prm800k(text: str) -> str:
 
 
 def _plain_text(latex: str) -> str:
-    """LaTeX as text by pylatexenc, whose ways are part of the rule; as it is where that fails, however it does."""
+    """LaTeX as text by pylatexenc, whose behaviour is part of the rule; unchanged where that fails for any reason."""
     latex = latex.replace("\\tfrac", "\\frac").replace("\\dfrac", "\\frac").replace("\\frac", " \\frac")
     try:
         text = str(_converter().latex_to_text(latex))
@@ -182,13 +183,13 @@ def _plain_text(latex: str) -> str:
 def _converter() -> Any:
     from pylatexenc.latex2text import LatexNodes2Text
 
-    # It would log every macro it does not know; answers are full of them.
+    # It would log every unknown macro, and answers have many of them.
     logging.getLogger("pylatexenc").setLevel(logging.CRITICAL)
     return LatexNodes2Text()
 
 
 def _parts(text: str) -> list[str]:
-    """The elements of a tuple or interval; a text that is none is its only one."""
+    """The elements of a tuple or interval; any other text is its only element."""
     text = _THOUSANDS.sub("", text)
     if not text:
         return []

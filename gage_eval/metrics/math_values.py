@@ -1,11 +1,11 @@
-"""Whether two expressions have the same value, without evaluating what a model wrote as code.
+"""Compare the values of two expressions without evaluating a model's text as code.
 
-An expression is read by the grammar below into numbers of 60 digits and compared at several points instead of being
-simplified by a computer algebra system: that takes time linear in its length whatever it says, and two expressions of
-the small kind allowed here that agree at random complex points are the same one.
+An expression is read by the grammar below into numbers of 60 digits and compared at several points. A computer algebra
+system would take unlimited time; this takes time linear in the length. Two expressions of this small kind that agree
+at random complex points are the same expression.
 
     sum      = product (("+" | "-") product)*
-    product  = signed (["*" | "/"] signed)*          two factors beside each other are multiplied
+    product  = signed (["*" | "/"] signed)*          adjacent factors are multiplied
     signed   = ("+" | "-")* power
     power    = factorial [("^" | "**") signed]
     factorial= atom "!"*
@@ -22,11 +22,11 @@ _DEEPEST = 50
 _MOST_LETTERS = 2
 _DIGITS = 60
 _LARGEST_FACTORIAL = 1000
-# Of a larger exponent mpmath would compute as many digits as the exponent has bits, and more.
+# For a larger exponent mpmath would compute at least as many digits as the exponent has bits.
 _LARGEST_EXPONENT = 10_000
 _REFUSED = re.compile(r"\^\{|\^\(|\^[0-9]+\^|\^[0-9][0-9]")
 _TOKEN = re.compile(r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|(\*\*|[-+*/^()!])|(sqrt(?=\()|ln(?=\()|pi|[^\W\d_]))")
-# Real and complex, positive and negative: |x| is not x, and no identity holds at all by chance.
+# Real and complex, positive and negative: |x| is not x, and no identity holds by chance.
 _POINTS = (("1.37", "0.83"), ("-0.71", "2.19"), ("0.59+1.13j", "-1.61+0.47j"))
 
 
@@ -54,7 +54,7 @@ def equal_values(left: str, right: str) -> bool:
 
 
 def _agree(left: list[str], right: list[str], letters: list[str], point: tuple[str, str]) -> bool | None:
-    """Whether both have one value at a point; None where one of them has none there."""
+    """Whether both have the same value at a point; None where one of them has no value there."""
     mp = _numbers()
     at = {letter: mp.mpmathify(number) for letter, number in zip(letters, point, strict=False)}
     try:
@@ -78,7 +78,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Reader:
-    """Reads tokens by the grammar and computes on the way."""
+    """Reads tokens by the grammar and computes the value at the same time."""
 
     def __init__(self, tokens: list[str], letters: Mapping[str, Any]) -> None:
         self._tokens = tokens

@@ -1,4 +1,4 @@
-"""How MMMU's official evaluation reads answers.
+"""Read answers by the rules of MMMU's official evaluation.
 
 Written to the rules of ``mmmu/utils/eval_utils.py`` of MMMU-Benchmark/MMMU (Yue et al. 2024, arXiv:2311.16502).
 Every pass over an answer is linear in its length.
@@ -14,7 +14,7 @@ Part: TypeAlias = str | float
 _ENDS = (",", ".", "!", "?", ";", ":", "'")
 _INDICATORS = ("could be ", "so ", "is ", "thus ", "therefore ", "final ", "answer ", "result ")
 _WORDS_FOR_TEXT = 5
-# A run of digits is tried from its first digit only: where that fails, every later one does.
+# A run of digits is tried only from its first digit: where that fails, later ones fail too.
 _NUMBERS = (
     re.compile(r"-?\b\d{1,3}(?:,\d{3})+\b"),
     re.compile(r"-?(?<!\d)\d+(?:\.\d+)?[eE][+-]?\d+"),
@@ -25,12 +25,12 @@ _NUMBERS = (
 def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
     """The option of a multiple-choice answer, None where the official parser draws at random.
 
-    Candidates are the options named as ``(A)``; without any, as ``A`` between spaces; without any, in an answer of
-    more than five words, those whose text occurs in it whatever the case. The one that occurs last wins.
+    Candidates are the options named as ``(A)``; if there are none, as ``A`` between spaces; if there are none and the
+    answer has more than five words, those whose text occurs in it in any case. The one that occurs last wins.
 
     Args:
         answer: the model's text. Signs at its ends (``, . ! ? ; : '``) do not count.
-        options: letter to text. An empty text is found nowhere.
+        options: letter to text. An empty text never matches.
     """
     text = answer
     for sign in _ENDS:
@@ -55,9 +55,9 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
 def read_open(answer: str) -> list[Part]:
     """The readings of an open answer: its key phrases and the numbers in them, normalised, each once.
 
-    A line's key phrase is the shortest tail behind an indicator (``so``, ``is``, ``answer``, …; ``=`` in the
-    last line only). Without any the whole answer is one. The official script also splits at a full stop before a
-    capital, but lowers the answer first, so that this never happens.
+    A line's key phrase is the shortest tail after an indicator (``so``, ``is``, ``answer``, …; ``=`` only in the
+    last line). Without any, the whole answer is the key phrase. The official script also splits at a full stop before a
+    capital, but lowers the answer first, so this never happens.
     """
     text = answer.strip().strip(".").lower()
     lines = text.split("\n")
@@ -65,7 +65,7 @@ def read_open(answer: str) -> list[Part]:
     for number, line in enumerate(lines, 1):
         indicators = (*_INDICATORS, "=") if number == len(lines) else _INDICATORS
         tails = [line.rpartition(indicator)[2].strip() for indicator in indicators if indicator in line]
-        # An empty tail never stands in the way of a longer one.
+        # An empty tail never replaces a longer one.
         shortest = min((tail for tail in tails if tail), key=len, default="")
         if shortest and shortest not in _ENDS:
             phrases.append(shortest)

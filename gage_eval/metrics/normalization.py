@@ -1,4 +1,4 @@
-"""What a scoring profile does to answers and references before they are compared."""
+"""The normalisation of answers and references in a scoring profile."""
 
 import re
 from functools import cached_property
@@ -12,7 +12,7 @@ _SPACE = re.compile(r"\s+")
 
 
 class NormalizationConfig(BaseModel):
-    """The same for both sides of a comparison, in this order: units, case, white space within, white space around."""
+    """Normalise both sides of a comparison: units, case, inner white space, then outer white space."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -27,7 +27,7 @@ class NormalizationConfig(BaseModel):
     @classmethod
     def _no_empty_unit(cls, aliases: dict[str, list[str]]) -> dict[str, list[str]]:
         if not all(name.strip() and all(alias.strip() for alias in spellings) for name, spellings in aliases.items()):
-            raise ValueError("a unit and its spellings are texts that are not empty")
+            raise ValueError("a unit and its spellings must be non-empty texts")
         return aliases
 
     @model_validator(mode="after")
@@ -48,7 +48,7 @@ class NormalizationConfig(BaseModel):
         '5 kg'
         """
         if self.unit_aliases:
-            # Letters that a pattern takes for one another and lowering does not (ſ and s) stay as they are.
+            # Letters that match each other in a pattern but are not lowered to each other (ſ and s) stay unchanged.
             text = self._pattern.sub(lambda found: self._units.get(self._cased(found[0]), found[0]), text)
         if self.lowercase:
             text = text.lower()
@@ -57,7 +57,7 @@ class NormalizationConfig(BaseModel):
         return text.strip() if self.trim_whitespace else text
 
     def identity(self) -> JsonValue:
-        """What goes into keys."""
+        """Its part of keys."""
         return self.model_dump(mode="json")
 
     def _cased(self, text: str) -> str:

@@ -1,7 +1,7 @@
-"""Numbers in text, as exact rationals (the project's rule "numbers in text").
+"""Find numbers in text and read them as exact fractions.
 
 Currency signs, ``*``, ``_`` and thousands separators are not part of a number's value; fractions and
-scientific notation are numbers; ``nan`` and ``inf`` are none. Values are compared exactly, never as floats:
+scientific notation are numbers; ``nan`` and ``inf`` are not. Values are compared exactly, never as floats:
 180001 is not 180000, and 0.1 + 0.2 is 0.3.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-# Beyond these a number is refused: it is not an answer, and exact arithmetic on it would be an attack.
+# Larger numbers are refused: they are not real answers, and exact arithmetic on them could exhaust the machine.
 _MAX_DIGITS = 1000
 _MAX_EXPONENT = 4000
 
@@ -27,7 +27,7 @@ _VULGAR = {
 _VULGAR_CHARS = re.compile(f"([0-9]?)([{''.join(_VULGAR)}])")
 _LATEX_FRACTION = re.compile(r"([0-9]?)\\[dt]?frac\{\s*(-?[0-9]{1,99})\s*\}\{\s*([0-9]{1,99})\s*\}")
 
-# Digits with `,` or `_` between them, or in groups of three behind a thin or unbreakable space.
+# Digits with `,` or `_` between them, or in groups of three after a thin or non-breaking space.
 _DIGITS = r"[0-9]+(?:[,_][0-9]+|[\u00a0\u2009\u202f'’][0-9]{3}(?![0-9]))*"
 _NUMBER = re.compile(
     rf"""
@@ -86,7 +86,7 @@ def first_number(text: str) -> Number | None:
 
 @lru_cache(typed=True)
 def exact(value: float | str) -> Fraction:
-    """A configured number as the decimal it was written as: 0.1 is one tenth.
+    """A configured number with exactly the decimal value as written: 0.1 is one tenth.
 
     Raises:
         ValueError: not a finite number.

@@ -1,10 +1,10 @@
-"""Parameters that a sample sets for metrics, in its ``eval_config``:
+"""Parameters of metrics that a sample sets in its ``eval_config``:
 
     {"eval_config": {"metrics": {"numeric_match": {"tolerance": 0.5}}}}
 
-A metric is named by its id in the config or by its implementation; the id's parameters count before the
-implementation's, and both before those of the config. Everything of ``params`` can be set, except what names the
-numbers. A sample whose settings cannot be used is unscored (``invalid_override``).
+A metric is named by its id in the config or by its implementation. Parameters under the id override those under the
+implementation, and both override the config. All ``params`` can be set, except those that name the numbers. A sample
+with unusable settings is unscored (``invalid_override``).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,12 +28,12 @@ _NAMES = "eval_config.metrics"
 
 @dataclass(frozen=True)
 class Override:
-    """What a sample changes of a metric: its parameters and its judge.
+    """A sample's changes to a metric: its parameters and its judge.
 
     Attributes:
         params: as JSON.
-        judge: as JSON; the judge was asked under it.
-        unscored: the score of such samples when their settings cannot be used.
+        judge: as JSON; the judge was asked with these settings.
+        unscored: the score of samples whose settings cannot be used.
     """
 
     params: str | None = None
@@ -42,13 +42,13 @@ class Override:
 
     @property
     def told(self) -> str | None:
-        """What stands beside the score."""
+        """The note beside the score."""
         judge = {} if self.judge is None else {"judge": decode(self.judge)}
         return canonical_text({**decode(self.params or "{}"), **judge}) if self.params or judge else None
 
 
 def eval_configs(samples: Artifact) -> Iterator[list[str | None]]:
-    """The different ``eval_config`` of samples, part by part; costs nothing where standardize counted none."""
+    """The different ``eval_config`` values of samples, part by part; costs nothing where standardize counted none."""
     if samples.counts.get(COLUMN):
         for table in samples.tables(columns=[COLUMN]):
             yield pc.unique(table.column(COLUMN)).to_pylist()
@@ -73,12 +73,12 @@ def unknown_metrics(named: Collection[str], known: Collection[str]) -> frozenset
 
 
 def score_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str] = ()) -> pa.Table:
-    """Score the responses of a part, each under the parameters of its sample.
+    """Score the responses of a part, each with the parameters of its sample.
 
     Args:
         metric: with the parameters of the config.
-        tables: as for `BoundMetric.score_table`; the samples have the column ``eval_config``.
-        known: names of metrics that samples may have beside this one's and the registry's.
+        tables: as in `BoundMetric.score_table`; the samples have the column ``eval_config``.
+        known: names of metrics that samples may use besides this one and the registered ones.
     """
     samples = tables["samples"]
     configs = samples.column(COLUMN)
@@ -97,7 +97,7 @@ def score_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str]
 
 
 def override_of(metric: BoundMetric, config: str | None, known: Collection[str] = ()) -> Override:
-    """What an ``eval_config`` (JSON) changes of a metric."""
+    """The changes that an ``eval_config`` (JSON) makes to a metric."""
     given = decode(config) if config is not None else {}
     wanted = given.get("metrics")
     judge = canonical_text(given["judge"]) if "judgments" in metric.inputs and given.get("judge") else None
@@ -119,7 +119,7 @@ def override_of(metric: BoundMetric, config: str | None, known: Collection[str] 
 
 
 def variant(metric: BoundMetric, override: Override) -> BoundMetric | Score:
-    """The metric under a sample's parameters, or the score of samples whose parameters cannot be used."""
+    """The metric with a sample's parameters, or the score of samples whose parameters cannot be used."""
     if override.unscored is not None:
         return override.unscored
     if override.params is None:
@@ -132,7 +132,7 @@ def variant(metric: BoundMetric, override: Override) -> BoundMetric | Score:
     if changed.value_keys != metric.value_keys:
         named, wanted = (", ".join(one.value_keys) for one in (changed, metric))
         return _unscored(f"{_NAMES} would name the numbers {named} instead of {wanted}: set that in the config")
-    # What one of them warned of, the others need not repeat.
+    # The variants share their warnings, so that each is logged once.
     return replace(changed, warned=metric.warned)
 
 
@@ -154,7 +154,7 @@ def _unscored(explanation: str) -> Score:
 
 
 def _unusable(metric: BoundMetric, tables: Tables) -> dict[int, Override]:
-    """By row the samples whose settings an input could not use, those for the judge for example."""
+    """The samples whose settings an input could not use, by row; for example settings of the judge."""
     unusable: dict[int, Override] = {}
     for name in sorted(metric.inputs & tables.keys()):
         table = tables[name]
@@ -166,7 +166,7 @@ def _unusable(metric: BoundMetric, tables: Tables) -> dict[int, Override]:
 
 
 def _of_rows(tables: Tables, rows: pa.Array) -> Tables:
-    """The rows of some samples; a table that is joined in another way stays whole."""
+    """The rows of some samples; a table that is joined in another way is not cut."""
     return {
         name: table.filter(pc.is_in(table.column("row_index"), rows)) if "row_index" in table.column_names else table
         for name, table in tables.items()

@@ -1,4 +1,4 @@
-"""Structured answers: what ``parse_schema`` of a task reads out of a text, for ``model_output.parsed.<field>``."""
+"""Structured answers: the fields that a task's ``parse_schema`` reads, as ``model_output.parsed.<field>``."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class ParseField:
     Attributes:
         name: its key below ``model_output.parsed``, in the answer's JSON, and in lines ``name: value``.
         type: how its value is read.
-        values: what an enum may be.
+        values: the allowed values of an enum.
     """
 
     name: str
@@ -33,13 +33,13 @@ class ParseField:
     values: tuple[str, ...] = ()
 
     def read(self, value: JsonValue) -> JsonValue:
-        """The field's value from what an answer gives for it, None when it is none.
+        """Read the field's value from an answer's value; None when that is not possible.
 
-        * ``enum``: the one of ``values`` that the text is, whatever its case; else the last that stands in it as a
-          word of its own.
+        * ``enum``: the one of ``values`` that equals the text in any case; else the last one that occurs in it as a
+          whole word.
         * ``number``: a JSON number, else the last number of the text by the rules of ``numeric_match``.
-        * ``list``: a JSON list, else the text's items by the rules of ``list``, as they are written.
-        * ``text``: the text, stripped; nothing when that is empty.
+        * ``list``: a JSON list, else the text's items by the rules of ``list``, as written.
+        * ``text``: the text, stripped; None when that is empty.
         """
         if value is None:
             return None
@@ -79,10 +79,11 @@ class ParseSchema:
         return tuple(item.name for item in self.fields)
 
     def parse(self, answer: str) -> dict[str, JsonValue]:
-        """The fields that an answer gives; those it does not give are left out.
+        """The fields of an answer; missing fields are left out.
 
-        The answer behind any thinking counts. Where it is or holds a JSON object, fields are its keys. Else they are
-        lines ``name: value``, the last of a name; and of a schema of one field the whole answer is the value.
+        Only the answer after any thinking counts. If it is or contains a JSON object, its keys are the fields. Else
+        fields are lines ``name: value``, the last one of each name; with a single field in the schema the whole answer
+        is the value.
         """
         text = strip_thinking(answer)
         if text is None:
@@ -92,7 +93,7 @@ class ParseSchema:
         return {name: value for name, value in read.items() if value is not None}
 
     def identity(self) -> JsonValue:
-        """What goes into keys."""
+        """Its part of keys."""
         return [{"field": item.name, "type": item.type, "values": list(item.values)} for item in self.fields]
 
     def _given(self, text: str) -> Mapping[str, Any]:
@@ -115,7 +116,7 @@ class ParseSchema:
 
 
 def _plain_number(number: Number) -> JsonValue:
-    """A number as JSON has it; as text where JSON's would be another number."""
+    """A number as JSON; as text where JSON would change its value."""
     value = number.resolved(percent=False)
     if abs(value) < _LARGEST:
         shown = int(value) if value.denominator == 1 else float(value)

@@ -1,4 +1,4 @@
-"""Filters applied one after another: what an entry of ``filters:`` becomes."""
+"""Pipelines: filters applied one after another; one entry of ``filters:``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gage_eval.metrics.guarded import no_text, no_texts
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 
 FilterResult: TypeAlias = str | Exception | None
-"""What filters leave of a text: a text, None where nothing was found, or what they raised."""
+"""The result of filters on a text: a text, None where nothing was found, or the error."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class FilterStep(PluginCall):
 
 @dataclass(frozen=True)
 class FilterPipeline:
-    """Filters applied one after another under one name; every pipeline is a result of its own.
+    """Filters applied one after another under one name; every pipeline gives its own result.
 
     Attributes:
-        name: shown beside the metric, as in ``exact_match,strict-match``; None for the answer as it is.
-        steps: in order; the first that finds nothing ends it.
+        name: shown beside the metric, as in ``exact_match,strict-match``; None for the unchanged answer.
+        steps: in order; the first that finds nothing ends the pipeline.
     """
 
     name: str | None
     steps: tuple[FilterStep, ...] = ()
 
     def identity(self) -> JsonValue:
-        """What goes into keys for its filters, in order."""
+        """The filters' part of keys, in order."""
         return [step.identity() for step in self.steps]
 
     @cached_property
@@ -51,7 +51,7 @@ class FilterPipeline:
         return any(step.per_sample for step in self.steps)
 
     def apply(self, text: str) -> str | None:
-        """What the filters leave of a text, None when one finds nothing; for pipelines that see one text at a time."""
+        """Apply the filters to a text; None when one finds nothing. Not for pipelines over replicates."""
         current: str | None = text
         for step in self.steps:
             if current is None:
@@ -60,7 +60,7 @@ class FilterPipeline:
         return current
 
     def of_sample(self, texts: Sequence[str]) -> dict[int, FilterResult]:
-        """What stays of the replicates of a sample, by place among them."""
+        """Apply the filters to the replicates of a sample; returns the results by position."""
         try:
             return dict(self._of_sample(texts))
         except InputError:
@@ -83,7 +83,7 @@ class FilterPipeline:
 
 
 def read_pipelines(filters: Sequence[JsonValue]) -> tuple[FilterPipeline, ...]:
-    """The pipelines of a config: each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
+    """Read the pipelines of a config: each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
 
     Raises:
         InputError: an unknown filter, a parameter that does not fit, or two pipelines of one name.
@@ -97,14 +97,14 @@ def read_pipelines(filters: Sequence[JsonValue]) -> tuple[FilterPipeline, ...]:
 
 
 def read_steps(filters: JsonValue) -> FilterPipeline:
-    """Filters of one text as one pipeline: a filter's name, ``{filter: params}``, or a list of these.
+    """Read filters on one text as one pipeline: a filter's name, ``{filter: params}``, or a list of these.
 
     Raises:
         InputError: an unknown filter, a parameter that does not fit, or a filter over the replicates of a sample.
     """
     steps = tuple(_step(item) for item in (filters if isinstance(filters, list) else [filters]))
     if whole_sample := next((step.plugin.name for step in steps if step.per_sample), None):
-        raise InputError(f"filter {whole_sample} needs all replicates of a sample; here it would see one text.")
+        raise InputError(f"filter {whole_sample} needs all replicates of a sample; here it would see only one text.")
     return FilterPipeline(None, steps)
 
 

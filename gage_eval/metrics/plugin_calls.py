@@ -15,10 +15,10 @@ from gage_eval.registry import Plugin, Registry
 
 @runtime_checkable
 class HasIdentity(Protocol):
-    """A parameter that was read into an object of its own."""
+    """A parameter that was parsed into an object."""
 
     def identity(self) -> JsonValue:
-        """What goes into keys for it."""
+        """Its part of keys."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,20 @@ class PluginCall:
         return function if plugin.is_builtin else guarded(function, f"{plugin.place}()", self.wrong)
 
     def wrong(self, found: Any) -> str | None:
-        """What is wrong with what the plug-in gave; None when nothing is."""
+        """What is wrong with the plug-in's result; None when nothing is."""
         raise NotImplementedError
 
     def identity(self) -> dict[str, JsonValue]:
-        """What goes into keys: the plug-in's code and its parameters."""
+        """Its part of keys: the plug-in's code and its parameters."""
         params = {name: plain(value) for name, value in self.params.items()}
         return {self.plugin.singular: self.plugin.identity(), "params": params}
 
 
 def read_call(plugins: Registry[Any], entry: JsonValue) -> PluginCall:
-    """The plug-in that an entry of a config names.
+    """Read the plug-in that an entry of a config names.
 
     Raises:
-        InputError: the entry has another form, there is no such plug-in, or a parameter does not fit.
+        InputError: the entry has another form, the plug-in does not exist, or a parameter does not fit.
     """
     kind = plugins.singular
     params: JsonValue = {}
@@ -66,7 +66,7 @@ def read_call(plugins: Registry[Any], entry: JsonValue) -> PluginCall:
 
 
 def plain(value: Any) -> JsonValue:
-    """A parameter as it goes into keys: a compiled pattern as its text."""
+    """A parameter in its form for keys: a compiled pattern becomes its text."""
     if isinstance(value, HasIdentity):
         return value.identity()
     return value.pattern if isinstance(value, re.Pattern) else value

@@ -1,4 +1,4 @@
-"""Columns in, columns out: reading what metrics need and writing the scores table without a dict a row."""
+"""Read the columns that metrics need, and write the scores table, without building a dict per row."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -22,12 +22,12 @@ Tables: TypeAlias = Mapping[str, pa.Table]
 
 _KEYS = ("row_index", "sample_id", "replicate")
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
-# Beyond it the interval around a mean of two could end in infinity.
+# Above this the interval around a mean of two values could become infinite.
 _LARGEST = 1e305
 
 
 def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
-    """Refuse a path that no row can have; ``parsed`` names the fields of the task's ``parse_schema``.
+    """Refuse a path that no row can have; ``parsed`` holds the fields of the task's ``parse_schema``.
 
     Raises:
         InputError: the input has no such column, or the path ends at its root.
@@ -45,7 +45,7 @@ def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
             )
         return
     if reads_parsed(path):
-        raise InputError(f"{owner}: '{path.text}' needs a parse_schema at the task that says how answers are parsed.")
+        raise InputError(f"{owner}: '{path.text}' needs a parse_schema in the task.")
     if path.parts[0] not in known and not is_open(path.root):
         raise InputError(
             f"{owner}: {path.root} has no '{path.parts[0]}'. It has {', '.join(known)}.{closest(path.parts[0], known)}"
@@ -53,12 +53,12 @@ def check_path(path: Path, owner: str, parsed: Collection[str] = ()) -> None:
 
 
 def reads_parsed(path: Path) -> bool:
-    """Whether the path is in what ``parse_schema`` makes of the answers."""
+    """Whether the path is inside the parsed answers of ``parse_schema``."""
     return path.root == RESPONSES_INPUT.root and path.parts[:1] == ("parsed",)
 
 
 class Rows:
-    """The responses of a part with what is joined to them, one value per response."""
+    """The responses of a part joined with the other inputs, one value per response."""
 
     def __init__(self, tables: Tables, schema: ParseSchema | None = None) -> None:
         """Args:
@@ -78,14 +78,14 @@ class Rows:
             raise ValueError(f"the response of row {row} has no sample")
 
     def values(self, path: Path, kind: FieldKind = "value") -> Sequence[Any]:
-        """One value a response, None where nothing is there, in the form a metric wants."""
+        """One value per response, None where it is missing, in the form that a metric needs."""
         values, flat_text = self._read(path)
         if kind == "value" or (kind == "text" and flat_text):
             return values
         return [None if value is None else in_form(value, kind) for value in values]
 
     def missing_reason(self, path: Path, place: int) -> Reason:
-        """Why the response at ``place`` is unscored when nothing is at the path; a table's ``reason`` comes first."""
+        """Why the response at ``place`` is unscored when the path has no value; a table's ``reason`` comes first."""
         one = path.input
         if "reason" not in one.columns:
             return one.missing
@@ -121,7 +121,7 @@ class Rows:
         return values, flat
 
     def _joined(self, one: Input, parts: tuple[str, ...]) -> tuple[Sequence[Any], bool]:
-        """A column of an input, or what lies below it, one value per response; and whether it is plain text."""
+        """A column of an input, or a value below it, one per response; and whether it is plain text."""
         table = self._tables.get(one.name)
         if table is None:
             return [None] * self.responses.num_rows, False
@@ -143,8 +143,8 @@ class ScoreRows:
 
     def __init__(self, value_keys: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
         """Args:
-        value_keys: of the metric's numbers, in order; a plain number is the first.
-        renamed: keys that the metric gives, and what they are called here.
+        value_keys: keys of the metric's numbers, in order; a plain number is the first.
+        renamed: new names for keys of the metric.
         """
         self._value_keys = value_keys
         self._renamed = renamed or {}
@@ -160,7 +160,7 @@ class ScoreRows:
         self._components: list[str | None] = []
 
     def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
-        """A plain number for the response at ``place``; one that is not finite, or beyond 1e305, is unscored."""
+        """Add a number for the response at ``place``. If it is not finite, or above 1e305, the row is unscored."""
         if not _usable(value):
             self.add(place, name, Score.unscored(f"the metric gave {_shown(value)}", reason="metric_failed"), None)
             return
@@ -169,7 +169,7 @@ class ScoreRows:
         self._row(place, name, "scored", extracted)
 
     def add(self, place: int, name: str | None, score: Score, extracted: str | None) -> None:
-        """A score for the response at ``place``; ``extracted`` is what the filters took from the answer."""
+        """Add a score for the response at ``place``; ``extracted`` is the text that filters took from the answer."""
         status, reason, explanation = score.status, score.reason, score.explanation
         if status != "unscored":
             values = self._values(score)
@@ -184,7 +184,7 @@ class ScoreRows:
         self._row(place, name, status, score.extracted or extracted, reason, explanation, components)
 
     def records(self) -> list[dict[str, Any]]:
-        """The score rows as they stand, without keys of responses."""
+        """The score rows so far, without keys of responses."""
         return [
             {
                 "filter": self._filters[row],
@@ -205,7 +205,7 @@ class ScoreRows:
         ]
 
     def table(self, responses: pa.Table) -> pa.Table:
-        """The score rows; keys are those of the responses they score."""
+        """The score rows, with the keys of their responses."""
         taken = pa.array(self._places, pa.int64())
         columns = [responses.column(name).take(taken) for name in _KEYS]
         columns += [
@@ -260,7 +260,7 @@ def _shown(value: float) -> str:
 
 
 def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:
-    """Where each wanted key stands among the known; None when they are the same sequence."""
+    """The position of each wanted key among the known keys; None when the sequences are equal."""
     if known == wanted:
         return None
     place_of = {key: place for place, key in enumerate(known)}
@@ -287,7 +287,7 @@ def _or_none(value: Any) -> Any:
 
 
 def in_form(value: JsonValue, kind: FieldKind) -> Any:
-    """A value in the form a metric wants."""
+    """A value in the form that a metric needs."""
     if kind == "text":
         return as_text(value)
     if kind == "texts":

@@ -1,4 +1,4 @@
-"""Text as metrics see it: normalised."""
+"""Normalise text for metrics."""
 
 import re
 
@@ -8,7 +8,7 @@ _SPACE = re.compile(r"\s+")
 
 
 def as_text(value: JsonValue) -> str:
-    """Any value as text: strings as they are, numbers as Python writes them, lists and objects as JSON."""
+    """Any value as text: strings unchanged, numbers as Python writes them, lists and objects as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
@@ -17,7 +17,7 @@ def as_text(value: JsonValue) -> str:
 
 
 def lowered(value: JsonValue) -> JsonValue:
-    """A text in lower case, for parameters that are written in any; anything else as it is."""
+    """A text in lower case, for parameters that ignore case; other values unchanged."""
     return value.lower() if isinstance(value, str) else value
 
 

@@ -1,4 +1,4 @@
-"""Tool calls of responses and golden trajectories in one comparable form."""
+"""Tool calls of responses and golden trajectories in one form for comparison."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ class Call(NamedTuple):
     arguments: str
 
     def bare(self) -> "Call":
-        """The same without its arguments."""
+        """The same call without its arguments."""
         return Call(self.name, "")
 
 
@@ -26,7 +26,7 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
     or the JSON text of such a list. Arguments are an object or its JSON text; text that is not JSON equals only itself.
 
     Raises:
-        ValueError: something there is no call.
+        ValueError: an item is not a tool call.
     """
     steps: list[list[Call]] = []
     for message in messages if isinstance(messages, list) else []:
@@ -40,12 +40,12 @@ def read_steps(messages: JsonValue) -> list[list[Call]]:
 
 
 def shared(first: Sequence[Call], second: Sequence[Call]) -> int:
-    """How many calls both hold, each counted as often as in the one that has it less often."""
+    """How many calls both lists share; repeated calls count as often as they occur in both."""
     return (Counter(first) & Counter(second)).total()
 
 
 def is_subsequence(wanted: Sequence[Call], calls: Sequence[Call]) -> bool:
-    """Whether the wanted calls occur in order, other calls between them allowed."""
+    """Whether the wanted calls occur in order, with other calls allowed between them."""
     rest = iter(calls)
     return all(call in rest for call in wanted)
 

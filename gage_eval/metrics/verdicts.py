@@ -1,4 +1,4 @@
-"""What a judge said, and the plug-ins that read it out of the judge's text.
+"""A judge's verdict, and the plug-ins that read it from the judge's text.
 
     @verdict_parser("out_of_five", version=1)
     def out_of_five(text: str, *, label: str = "Grade") -> Verdict | None: ...
@@ -25,12 +25,12 @@ _LARGEST = sys.float_info.max
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge said.
+    """A judge's verdict.
 
     Attributes:
-        answer: in words, as ``judge_output.answer``.
-        score: a finite number, as ``judge_output.score``.
-        fields: anything else, each as ``judge_output.NAME``.
+        answer: as text; ``judge_output.answer``.
+        score: a finite number; ``judge_output.score``.
+        fields: any other fields, each as ``judge_output.NAME``.
     """
 
     answer: str | None = None
@@ -64,10 +64,10 @@ class VerdictParser(PluginCall):
         return None
 
     def read(self, text: str) -> Verdict | None:
-        """The verdict in a judge's text; None where there is none.
+        """Read the verdict in a judge's text; None where there is none.
 
         Raises:
-            RowFailed: a plug-in failed, or gave something that is not a verdict. What a built-in parser raises goes
+            RowFailed: a plug-in failed, or returned something that is not a verdict. Errors of built-in parsers pass
                 through.
         """
         found: Verdict | None = self.function(text, **self.params)
@@ -77,21 +77,21 @@ class VerdictParser(PluginCall):
 
 
 def verdict_parser(name: str, *, version: int = 1, one_of: Sequence[str] = ()) -> Callable[[F], F]:
-    """Decorator: register a verdict parser, a function of a text (and keyword-only parameters) that gives a `Verdict`.
+    """Decorator: register a verdict parser: a function from a text (and keyword-only parameters) to a `Verdict`.
 
     Args:
         name: the name used in configs.
-        version: raised whenever a result can change.
+        version: increase it whenever a result can change.
         one_of: parameters of which a config must give at least one.
     """
     return registry.verdict_parsers.register(name, version=version, one_of=tuple(one_of))
 
 
 def read_parser(entry: JsonValue = None) -> VerdictParser:
-    """The parser that an adapter's ``verdict_parser`` names: a name, or ``{name: {parameters}}``; None for the default.
+    """The parser named by an adapter's ``verdict_parser``: a name, or ``{name: {parameters}}``; None for the default.
 
     Raises:
-        InputError: there is no such parser, or a parameter does not fit.
+        InputError: the parser does not exist, or a parameter does not fit.
     """
     call = read_call(registry.verdict_parsers, DEFAULT_PARSER if entry is None else entry)
     needed = call.plugin.info.get("one_of", ())

@@ -1,4 +1,4 @@
-"""Bags of words and how much two of them share."""
+"""Bags of words and their overlap."""
 
 import re
 import string
@@ -18,9 +18,9 @@ def squad_normalised(text: str) -> str:
 
 
 def drop_words(text: str, stop_words: Collection[str] = ()) -> list[str]:
-    """The words of a text as DROP's script makes it: split at spaces and hyphens, then word by word cleaned.
+    """The words of a text as in DROP's script: split at spaces and hyphens, then each word cleaned.
 
-    Case is folded, articles and punctuation go, and a number is what `float` makes of it: ``1,000`` is 1000.0.
+    Case is folded, articles and punctuation are removed, and a number becomes its `float` value: ``1,000`` is 1000.0.
     """
     left_out = {_cleaned(word) for word in stop_words}
     parts = _BETWEEN.split(text)
@@ -41,7 +41,7 @@ def _cleaned(word: str) -> str:
     word = word.casefold()
     bare = word.translate(_NO_PUNCTUATION)
     if bare.isalpha() and bare not in _NO_FINITE_NUMBERS:
-        # Most words are neither number nor hold an article among others: no need to try.
+        # Most words are not numbers and hold no article, so most of the work is skipped.
         return "" if bare in _ARTICLE else bare
     number = _number(word)
     if number is None:

@@ -32,7 +32,7 @@ def test_a_row_that_never_succeeds_is_an_error_row_with_what_each_attempt_came_t
         (response,) = ask(runtime, backend, [chat(1)])
     assert (response.status, response.error_kind, response.attempts) == ("error", "malformed", 2)
     assert len(response.errors) == 2
-    assert "no JSON" in response.errors[0]
+    assert "not JSON" in response.errors[0]
 
 
 def test_a_request_that_takes_too_long_is_given_up() -> None:

@@ -57,7 +57,7 @@ def test_conditions_mean_what_they_say(conditions: Any, kept: bool) -> None:
         ([], "filter: write {field: value}"),
         ([{}], "filter: write {field: value}"),
         ({"n": {"gte": 3}}, "filter.n: there is no operator 'gte' (eq, ne, in, not_in, lt, le, gt, ge, exists)."),
-        ({"n": {}}, "filter.n: {} says nothing"),
+        ({"n": {}}, "filter.n: {} is empty"),
         ({"n": []}, "filter.n.in: it must be a list of values."),
         ({"n": [[1]]}, "filter.n.in: it must be one value, not a list."),
         ({"n": {"ge": True}}, "filter.n.ge: it must be a number or a text, not a boolean."),

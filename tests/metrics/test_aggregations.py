@@ -202,7 +202,7 @@ def test_a_renamed_value_keeps_its_components() -> None:
 
 
 def test_components_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match=r"components.odd has 2 numbers in one row and 1 in another"):
+    with pytest.raises(InputError, match=r"components.odd has 2 numbers in one row, but 1 in another"):
         aggregated(bind("test_odd"), ["a", "ab"], parts=2)
     with pytest.raises(InputError, match=r"components.odd is 'X', not a list of numbers"):
         aggregated(bind("test_odd"), ["X"])
@@ -214,15 +214,15 @@ def test_components_that_do_not_fit_are_refused() -> None:
         ({"aggregation": "medain"}, r"no aggregation 'medain'.*Did you mean 'median'"),
         ({"aggregation": "pass@0"}, "no aggregation 'pass@0'"),
         ({"aggregation": "pass@{k}"}, "no aggregation 'pass@{k}'"),
-        ({"aggregation": "p100"}, "aggregation p100: q is at most 99"),
+        ({"aggregation": "p100"}, "aggregation p100: q must be at most 99"),
         ({"aggregation": []}, "names none"),
-        ({"aggregation": ["mean", "mean"]}, "'mean' is there twice"),
+        ({"aggregation": ["mean", "mean"]}, "'mean' is given twice"),
         ({"aggregation": "median", "cluster_field": "id"}, "median does not read a cluster_field"),
         ({"aggregation": "mean", "weight_field": "metadata.w"}, "mean does not read a weight_field"),
         ({"cluster_field": "model_output.answer"}, "is not a field of the sample"),
         ({"cluster_field": "sample"}, "is not a field of the sample"),
         ({"slices": ["model_output.anwser"]}, "model_output has no 'anwser'"),
-        ({"slices": ["label", "sample.label"]}, "the slice 'label' is there twice"),
+        ({"slices": ["label", "sample.label"]}, "the slice 'label' is given twice"),
         ({"slices": ["a..b"]}, "empty part"),
     ],
 )

@@ -60,8 +60,8 @@ def test_paths_and_the_value_of_a_missing_field_can_be_set_too() -> None:
         (own(tolerence=1), "eval_config.metrics: numeric_match has no parameter 'tolerence'.*'tolerance'"),
         (own(tolerance=-1), "parameter 'tolerance' is -1"),
         ({"eval_config": {"metrics": {"numeric_mach": {}}}}, "'numeric_mach', which is not a metric.*'numeric_match'"),
-        ({"eval_config": {"metrics": ["numeric_match"]}}, "no mapping of metrics to parameters"),
-        ({"eval_config": {"metrics": {"numeric_match": 0.5}}}, "no mapping of parameters"),
+        ({"eval_config": {"metrics": ["numeric_match"]}}, "not a mapping of metrics to parameters"),
+        ({"eval_config": {"metrics": {"numeric_match": 0.5}}}, "not a mapping of parameters"),
     ],
 )
 def test_a_mistake_leaves_the_row_unscored_with_the_reason(config: dict[str, Any], reason: str) -> None:

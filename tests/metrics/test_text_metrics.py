@@ -118,13 +118,13 @@ def test_ter_counts_edits_over_words() -> None:
 def test_ter_of_long_texts_does_without_shifts_and_says_so() -> None:
     words = random.Random(0).choices("abcdefghij", k=300)
     row = one("ter", " ".join(words[150:] + words[:150]), " ".join(words))
-    assert row["explanation"] == "too long for shifts: counted as edits of single words"
+    assert row["explanation"] == "too long to search for shifts: counted as edits of single words"
     assert 0 < row["values"]["ter"] <= 100
 
 
 def test_ter_counts_the_words_it_makes_itself_to_tell_long_texts() -> None:
     row = one("ter", "a.b." * 100, "b.a." * 100, normalized=True)
-    assert row["explanation"] == "too long for shifts: counted as edits of single words"
+    assert row["explanation"] == "too long to search for shifts: counted as edits of single words"
 
 
 @pytest.mark.parametrize("answer", ["a b " * 5000, "a.b." * 5000])

@@ -98,8 +98,8 @@ def test_a_photo_lying_on_its_side_is_turned_before_it_is_resized() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no image"),
-        (b"<svg/>", "no image"),
+        (b"", "not a readable image"),
+        (b"<svg/>", "not a readable image"),
         (image()[:60], "broken"),
         (image(kind="JPEG")[:-200], "broken"),
         (claims(20_000, 20_000), "pixels"),

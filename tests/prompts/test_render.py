@@ -53,7 +53,7 @@ def test_a_data_key_comes_before_a_method_of_that_name() -> None:
 
 def test_raw_assets_are_not_visible() -> None:
     assert problem("{{ sample.raw_assets.blob }}") == (
-        "prompt 'mc', sample 's1': the template uses 'raw_assets', which is not there "
+        "prompt 'mc', sample 's1': the template uses 'raw_assets', which is not defined "
         "('dict object' has no attribute 'raw_assets')."
     )
 
@@ -68,7 +68,7 @@ def test_a_missing_variable_is_named_never_left_empty() -> None:
         "('model_answer' is undefined)."
     )
     assert "'subject'" in problem("{{ sample.metadata.subject }}")
-    assert "which is not there" in problem("{{ sample.messages[3].content }}")
+    assert "which is not defined" in problem("{{ sample.messages[3].content }}")
 
 
 @settings(deadline=None)

@@ -126,7 +126,7 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
         ({"answer": [1]}, "answer: the answer must be a letter, an index or a text, not a list."),
         ({"answer": True}, "answer: true is not one of the choices."),
         ({"answer": 2}, "answer: index 2 is not one of the 2 choices."),
-        ({"answer": -1}, "answer: index -1 is none of the 2 choices."),
+        ({"answer": -1}, "answer: index -1 is not one of the 2 choices."),
         ({"answer": "neither"}, "answer: 'neither' is not one of the choices."),
         ({"choices": ["same", "same"], "answer": "same"}, "answer: several choices read 'same'."),
         ({"metadata": []}, "metadata: it must be an object, not a list."),
@@ -140,7 +140,7 @@ def test_a_question_that_cannot_be_used_is_rejected_in_one_sentence(change: dict
 
 def test_arguments_that_contradict_each_other_are_refused() -> None:
     factory = registry.preprocessors.get("multi_choice").obj
-    with pytest.raises(InputError, match="one argument by two names"):
+    with pytest.raises(InputError, match="mean the same"):
         factory(choices_field="a", options_field="b")
     with pytest.raises(InputError, match="answer_index_base: it must be 0 or 1, not 2"):
         factory(answer_index_base=2)

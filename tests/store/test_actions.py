@@ -72,7 +72,7 @@ def test_an_action_whose_artifact_is_gone_is_a_miss_and_gives_way(store: Store) 
 def test_a_damaged_action_is_refused_by_name(store: Store, data: bytes) -> None:
     store.objects.create(f"actions/infer/{KEY}.json", data)
 
-    with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is not an action .*verify --remove"):
+    with pytest.raises(ArtifactDamaged, match=rf"actions/infer/{KEY}\.json is not a valid action .*verify --remove"):
         store.find_action("infer", KEY)
 
 
@@ -85,9 +85,9 @@ def test_an_action_moved_to_another_key_is_refused(store: Store) -> None:
 
 
 def test_an_action_cannot_name_a_path(store: Store) -> None:
-    with pytest.raises(ArtifactDamaged, match="no artifact id"):
+    with pytest.raises(ArtifactDamaged, match="not an artifact id"):
         store.commit_action("infer", KEY, {"responses": "../../secrets"}, document={})
-    with pytest.raises(StoreError, match="no action key"):
+    with pytest.raises(StoreError, match="not an action key"):
         store.find_action("infer", "../x")
     with pytest.raises(StoreError, match="cannot name an object"):
         store.find_action("../infer", KEY)

@@ -224,7 +224,7 @@ def test_every_table_comes_back_with_its_types(local: Store, schema: TableSchema
 def test_a_column_that_another_version_did_not_write_is_no_damage(local: Store) -> None:
     artifact = commit(local, rows(0, 3))
 
-    with pytest.raises(StoreError, match=r"is a 'rows' table of version 1, .* lacks what is asked of it") as raised:
+    with pytest.raises(StoreError, match=r"is a 'rows' table of version 1, .* lacks a column that is needed") as raised:
         local.artifact(artifact.id).read(0, columns=["text", "reasoning"])
 
     assert not isinstance(raised.value, ArtifactDamaged)

@@ -31,7 +31,7 @@ def test_ranges_of_other_worker_counts_stand_side_by_side(store: Store) -> None:
     assert [(chunk.start, chunk.stop) for chunk in wip.chunks(0)] == [(0, 50), (0, 100), (100, 200)]
     assert [chunk.part for chunk in wip.chunks(1)] == [1]
     assert wip.chunks(2) == []
-    with pytest.raises(ValueError, match="no range of rows"):
+    with pytest.raises(ValueError, match="not a range of rows"):
         wip.put_chunk(0, 5, 4, {})
 
 
@@ -43,7 +43,7 @@ def test_a_damaged_chunk_is_refused(store: Store) -> None:
     store.objects.create("wip/key/chunks/00000/9-12.chunk", b"what")
 
     for chunk in wip.chunks(0)[1:]:
-        with pytest.raises(ArtifactDamaged, match="is not the chunk that was put"):
+        with pytest.raises(ArtifactDamaged, match="is not the chunk that was written"):
             chunk.tables()
 
 

@@ -1,1 +1,1 @@
-"""How values of samples become one number. Each module registers its own."""
+"""Aggregations: how samples' values become one number. Each module registers its own."""

@@ -1,12 +1,12 @@
-"""What an aggregation is, what it is given, and how it is registered.
+"""Define and register an aggregation.
 
     @aggregation("median", version=1)
     def median(rows: Counted) -> Aggregate: ...
 
 A name may hold one whole number, as ``pass@{k}``: the config says ``pass@5`` and the function gets ``k=5``.
-What a corpus number (BLEU, perplexity, a ratio) is made of beyond the values a metric leaves in
-``Score.components`` as ``{value key: [numbers]}``; an aggregation with ``terms=True`` gets these as a matrix,
-so that it can be computed again from the stored scores, without any text.
+A corpus number (BLEU, perplexity, a ratio) needs more than the values. The metric stores it in ``Score.components``
+as ``{value key: [numbers]}``, and an aggregation with ``terms=True`` gets these as a matrix. So the number can be
+computed again from the stored scores, without any text.
 """
 
 import re
@@ -45,11 +45,11 @@ class Aggregate:
     """One aggregated number.
 
     Attributes:
-        value: None when nothing counted.
-        stderr: None where it is not known, as for fewer than two samples.
+        value: None when no row counted.
+        stderr: None where it is unknown, as for fewer than two samples.
         low, high: the 95 % interval, None where there is none.
         interval: ``wilson``, ``t``, ``order`` (between order statistics) or ``bootstrap``; None without one.
-        samples: how many samples it is made of, where not of all.
+        samples: number of samples behind the value, where it is not all of them.
     """
 
     value: float | None
@@ -62,13 +62,13 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One value a sample, replicates reduced.
+    """One value per sample, replicates reduced.
 
     Attributes:
         values: in the order of the samples' rows.
-        clusters: a number for the cluster of each; None without clusters.
+        clusters: the cluster number of each sample; None without clusters.
         weights: None without weights.
-        binary: every value can only be 0 or 1, or a share of such replicates.
+        binary: every value is declared to be 0 or 1, or a share of such replicates.
     """
 
     values: Floats
@@ -78,7 +78,7 @@ class Samples:
 
 
 def one_each(row_index: Ints) -> bool:
-    """Whether these are rows of different samples, in order; told without a copy of them."""
+    """Whether the rows belong to different samples, in order; checked without a copy."""
     return bool((row_index[1:] > row_index[:-1]).all())
 
 
@@ -87,12 +87,12 @@ class Counted:
     """The score rows that count (scored and unparsed) of one filter, value key and slice.
 
     Attributes:
-        row_index: the sample of each; its replicates stand in their order.
-        values: the number of each.
-        clusters: a number for the cluster of each; None without a cluster field.
-        weights: of each row's sample; None without a weight field.
+        row_index: the sample of each row; replicates are in order.
+        values: the number of each row.
+        clusters: the cluster number of each row; None without a cluster field.
+        weights: the weight of each row's sample; None without a weight field.
         terms: rows × numbers, from ``components[value key]``; NaN in rows without. Only for ``terms=True``.
-        categories: what each answer was read as. Only for ``categories=True``.
+        categories: the text extracted from each answer. Only for ``categories=True``.
         binary: the metric declares that the values are 0 or 1.
     """
 
@@ -113,11 +113,11 @@ class Counted:
         return self._samples(reduce_replicates(self.row_index, self.values), first, binary=self.binary)
 
     def reduced(self, reduce: Callable[[Floats], float | None], *, binary: bool | None = None) -> Samples:
-        """Each sample's replicates made one value; samples where that is None are left out.
+        """Reduce each sample's replicates to one value; samples whose value is None are left out.
 
         Args:
-            reduce: the replicates' values to one.
-            binary: whether that is 0 or 1 for a single replicate; as the metric's values by default.
+            reduce: from the replicates' values to one value.
+            binary: whether the result is 0 or 1 for a single replicate; by default as the metric's values.
         """
         _, first, inverse, counts = np.unique(
             self.row_index, return_index=True, return_inverse=True, return_counts=True
@@ -142,7 +142,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """A registered aggregation with its number, if its name holds one. Find it with `find_aggregation`."""
+    """A registered aggregation with its parameter, if its name holds one. Find it with `find_aggregation`."""
 
     name: str
     plugin: Plugin[Any]
@@ -150,12 +150,12 @@ class Aggregation:
 
     @property
     def terms(self) -> bool:
-        """Whether it is made of ``components``."""
+        """Whether it needs ``components``."""
         return bool(self.plugin.info.get("terms"))
 
     @property
     def categories(self) -> bool:
-        """Whether it reads what answers were read as."""
+        """Whether it needs the extracted texts."""
         return bool(self.plugin.info.get("categories"))
 
     @property
@@ -167,11 +167,11 @@ class Aggregation:
         return bool(self.plugin.info.get("weights"))
 
     def identity(self) -> JsonValue:
-        """What goes into keys."""
+        """Its part of keys."""
         return [self.plugin.identity(), dict(self.arguments)]
 
     def compute(self, rows: Counted) -> dict[str, Aggregate]:
-        """The number by what is added to the value key: nothing, or ``=B`` for one of several."""
+        """The numbers by the suffix to the value key: none, or ``=B`` for one of several."""
         if self.plugin.is_builtin:
             found = self.plugin.obj(rows, **self.arguments)
             return {"": found} if isinstance(found, Aggregate) else dict(found)
@@ -223,16 +223,16 @@ def aggregation(
     largest: int = 10_000,
     libraries: Sequence[str] = (),
 ) -> Callable[[F], F]:
-    """Decorator: register a function of `Counted` that gives an `Aggregate`, or several by suffix.
+    """Decorator: register a function of `Counted` that returns an `Aggregate`, or several by suffix.
 
     Args:
         name: the name used in configs; ``{k}`` in it stands for a whole number, the parameter ``k``.
-        version: raised whenever a result can change.
-        clusters: it knows what to do with clusters; otherwise a cluster field is refused.
-        weights: likewise with weights.
+        version: increase it whenever a result can change.
+        clusters: it supports clusters; otherwise a cluster field is refused.
+        weights: it supports weights; otherwise a weight field is refused.
         terms: it needs `Counted.terms`.
         categories: it needs `Counted.categories`.
-        largest: the largest number its name may hold.
+        largest: the largest number that its name may hold.
         libraries: distributions whose version is part of its identity.
     """
     register: Callable[[F], F] = aggregations.register(
@@ -249,10 +249,10 @@ def aggregation(
 
 
 def find_aggregation(name: str) -> Aggregation:
-    """The aggregation of that name, ``pkg.mod:function`` or ``file.py:function``.
+    """The aggregation with that name, ``pkg.mod:function`` or ``file.py:function``.
 
     Raises:
-        InputError: there is none.
+        InputError: it does not exist.
     """
     if "{" not in name and (plain := aggregations.loaded(name)) is not None:
         return Aggregation(name, plain)
@@ -266,7 +266,7 @@ def find_aggregation(name: str) -> Aggregation:
         if match:
             plugin, number = aggregations.get(pattern), int(match[1])
             if number > plugin.info["largest"]:
-                raise InputError(f"aggregation {name}: {parameter} is at most {plugin.info['largest']}.")
+                raise InputError(f"aggregation {name}: {parameter} must be at most {plugin.info['largest']}.")
             return Aggregation(name, plugin, {parameter: number})
     if name in known or ":" in name:
         plugin = aggregations.get(name)
@@ -278,8 +278,8 @@ def find_aggregation(name: str) -> Aggregation:
 def mean_of(samples: Samples) -> Aggregate:
     """The mean over samples with its standard error and interval.
 
-    Wilson's interval where the values are declared 0 or 1 and each is, else Student's; with clusters both have C−1
-    degrees of freedom. Values that are all equal have no Student's interval: how far they spread is not known.
+    Wilson's interval where the values are declared 0 or 1 and all of them are, else Student's; with clusters both have
+    C−1 degrees of freedom. Values that are all equal have no Student's interval, because their spread is unknown.
     """
     values, clusters = samples.values, samples.clusters
     average, stderr = mean_stderr(values)
@@ -304,7 +304,7 @@ def mean_of(samples: Samples) -> Aggregate:
 def weighted_mean_of(samples: Samples) -> Aggregate:
     """Σwx/Σw over samples with its standard error and Student's interval; every weight is 1 without weights.
 
-    Samples of weight 0 say nothing: they add no degree of freedom.
+    Samples of weight 0 do not count: they add no degree of freedom.
     """
     values, clusters = samples.values, samples.clusters
     weights = np.ones(len(values)) if samples.weights is None else samples.weights
@@ -321,9 +321,9 @@ def weighted_mean_of(samples: Samples) -> Aggregate:
 
 
 def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
-    """What each sample (each cluster, with clusters) adds to the sums, and how many samples each unit holds.
+    """The sums of each sample (or cluster), and the number of samples in each.
 
-    Rows without terms add nothing and are left out.
+    Rows without terms are left out.
     """
     assert rows.terms is not None
     there = ~np.isnan(rows.terms).any(axis=1)
@@ -342,11 +342,11 @@ def summed_terms(rows: Counted) -> tuple[Floats, Ints]:
 
 
 def corpus_number(rows: Counted, statistic: Callable[[Floats], float]) -> Aggregate:
-    """A statistic of the sums of all rows' terms, with a seeded bootstrap over samples (over clusters, with any).
+    """A statistic of the sums of all rows' terms, with a seeded bootstrap over samples (over clusters, if any).
 
     Args:
         rows: with terms.
-        statistic: of the vector of sums; it may give a NaN where it is not defined.
+        statistic: a function of the vector of sums; it may return NaN where it is undefined.
     """
     sums, sizes = summed_terms(rows)
     if not len(sums):

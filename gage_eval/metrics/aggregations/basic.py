@@ -23,14 +23,14 @@ def weighted_mean(rows: Counted) -> Aggregate:
 
 @aggregation("identity", version=1)
 def identity(rows: Counted) -> Aggregate:
-    """The value itself where there is one sample; for more, no number: the values stand in the scores."""
+    """The value itself for one sample. For more samples there is no number: the values are in the scores."""
     values = rows.samples.values
     return Aggregate(float(values[0]) if len(values) == 1 else None)
 
 
 @aggregation("median", version=1)
 def median(rows: Counted) -> Aggregate:
-    """The median, of an even number the mean of the middle two; the interval is between order statistics."""
+    """The median; for an even number of values the mean of the middle two. The interval is between order statistics."""
     return _quantile(rows, 0.5)
 
 
@@ -56,7 +56,7 @@ def maximum(rows: Counted) -> Aggregate:
 
 @aggregation("std", version=1)
 def std(rows: Counted) -> Aggregate:
-    """The standard deviation over samples (n − 1); none for fewer than two."""
+    """The standard deviation over samples (n − 1); None for fewer than two."""
     values = rows.samples.values
     _, stderr = mean_stderr(values)
     return Aggregate(None if stderr is None else stderr * float(np.sqrt(len(values))))
@@ -64,7 +64,7 @@ def std(rows: Counted) -> Aggregate:
 
 @aggregation("counts", version=1)
 def counts(rows: Counted) -> dict[str, Aggregate]:
-    """How many rows have each value, one number a value (``score=1``), replicates counted each."""
+    """Number of rows with each value, one number per value (``score=1``); every replicate counts."""
     values, found = np.unique(rows.values, return_counts=True)
     _refuse_too_many(len(values))
     return {f"={value:g}": Aggregate(float(n)) for value, n in zip(values, found, strict=True)}
@@ -72,7 +72,7 @@ def counts(rows: Counted) -> dict[str, Aggregate]:
 
 @aggregation("extracted_counts", version=1, categories=True)
 def extracted_counts(rows: Counted) -> dict[str, Aggregate]:
-    """How many answers were read as each text (``score=B``); answers that were read as none are ``=``."""
+    """Number of answers with each extracted text (``score=B``); answers without one are under ``=``."""
     assert rows.categories is not None
     found: dict[str, int] = {}
     for text in rows.categories:

@@ -10,7 +10,7 @@ from gage_eval.stats import ratio_stderr, t_interval
 def ratio(rows: Counted) -> Aggregate:
     """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
 
-    A metric leaves ``components={value key: [a, b]}``: instructions followed and given, bits and bytes.
+    A metric leaves ``components={value key: [a, b]}``: for example instructions followed and given, or bits and bytes.
     """
     sums, sizes = summed_terms(rows)
     return _ratio(sums[:, 0], sums[:, 1], int(sizes.sum())) if len(sums) else Aggregate(None, samples=0)

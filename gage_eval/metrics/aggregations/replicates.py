@@ -1,7 +1,7 @@
-"""Aggregations that read a sample's replicates together, then take the mean over samples.
+"""Aggregations that combine a sample's replicates, then take the mean over samples.
 
-A replicate is right when its value is at least 1. Samples that too few replicates were scored of (an
-endpoint failed) are left out, and ``samples`` says of how many the number is.
+A replicate is right when its value is at least 1. Samples with too few scored replicates (an endpoint failed) are
+left out, and ``samples`` holds the number of samples that are left.
 """
 
 import numpy as np
@@ -12,13 +12,13 @@ from gage_eval.stats import at_least_k, majority_value, modal_value, pass_at_k, 
 
 @aggregation("pass@{k}", version=2, clusters=True)
 def pass_at(rows: Counted, *, k: int) -> Aggregate:
-    """The chance that one of k answers is right: 1 − C(n−c, k)/C(n, k) a sample (HumanEval)."""
+    """The chance that one of k answers is right: 1 − C(n−c, k)/C(n, k) per sample (HumanEval)."""
     return mean_of(rows.reduced(lambda values: pass_at_k(len(values), _right(values), k), binary=True))
 
 
 @aggregation("pass^{k}", version=2, clusters=True)
 def pass_hat(rows: Counted, *, k: int) -> Aggregate:
-    """The chance that all of k answers are right: C(c, k)/C(n, k) a sample (τ-bench)."""
+    """The chance that all of k answers are right: C(c, k)/C(n, k) per sample (τ-bench)."""
     return mean_of(rows.reduced(lambda values: pass_hat_k(len(values), _right(values), k), binary=True))
 
 
@@ -36,13 +36,13 @@ def best(rows: Counted) -> Aggregate:
 
 @aggregation("mode", version=2, clusters=True)
 def mode(rows: Counted) -> Aggregate:
-    """The mean of each sample's most frequent value, the first of those equally frequent."""
+    """The mean of each sample's most frequent value; of equally frequent values the first one counts."""
     return mean_of(rows.reduced(lambda values: modal_value(values.tolist())))
 
 
 @aggregation("majority", version=2, clusters=True)
 def majority(rows: Counted) -> Aggregate:
-    """The mean of the value more than half of a sample's replicates have; samples without one are left out."""
+    """The mean of the value that more than half of a sample's replicates have; other samples are left out."""
     return mean_of(rows.reduced(lambda values: majority_value(values.tolist())))
 
 

@@ -1,6 +1,6 @@
-"""Calculators of several values each, named ``{name}_…``: numbers, lists, and which fields an answer fills in.
+"""Calculators that give several values each, named ``{name}_…``: for numbers, lists, and the fields of an answer.
 
-``name`` is what the config calls the quantity (``price``), so that one answer's fields stay apart.
+``name`` is the config's name for the quantity (``price``), so that several quantities of one answer stay apart.
 """
 
 from collections import Counter
@@ -38,11 +38,11 @@ def number(
     relative_tolerance: Tolerance = 0.0,
     percent: bool = False,
 ) -> Score:
-    """Whether the answer's last number is within the tolerance of the reference's, equals it, and how far it is off.
+    """Whether the answer's last number is within the tolerance of the reference's, equals it, and their distance.
 
     Numbers are read as by `numeric_match`. The difference may be ``tolerance``, or ``relative_tolerance`` times the
-    reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance; one that is off by
-    more than 1e305 has none either.
+    reference, whichever is larger. An answer without a number is unparsed: 0, 0, and no distance. A distance of more
+    than 1e305 is not given either.
     """
     wanted, found = last_number(reference), last_number(prediction)
     if wanted is None:
@@ -78,10 +78,10 @@ def list_calculator(
 ) -> Score:
     """Precision, recall and F1 of the answer's items against the reference's, and whether they are the same.
 
-    A side is a JSON list (alone, fenced or among words), else its lines where it has several, else its parts between
-    commas or semicolons; ``separator`` splits it there instead. Items are stripped, white space collapsed, bullets
-    removed and case lowered; repeated items count as often as they stand. ``exact`` minds the order only when
-    ``ordered``. Two empty lists agree. An answer without items, where there should be some, is unparsed.
+    A side is a JSON list (alone, fenced or among words), else its lines if there are several, else its parts between
+    commas or semicolons; ``separator`` replaces these. Items are stripped, white space collapsed, bullets
+    removed and case lowered; repeated items count repeatedly. ``exact`` checks the order only when
+    ``ordered``. Two empty lists are equal. An answer without items, where there should be some, is unparsed.
     """
     wanted = list_items(reference, separator, case_sensitive=case_sensitive)
     given = list_items(prediction, separator, case_sensitive=case_sensitive)
@@ -103,8 +103,8 @@ def field_completeness(
 ) -> Score:
     """The share of the fields that the answer's JSON fills in, 0..1.
 
-    Fields are dotted paths (``address.city``). One that is absent, null, an empty list or object, or text without
-    anything but white space, is not filled in. An answer without JSON is unparsed.
+    Fields are dotted paths (``address.city``). A field does not count as filled in when it is missing, null, an empty
+    list or object, or text with only white space. An answer without JSON is unparsed.
     """
     found = find_json(prediction)
     if found is None:

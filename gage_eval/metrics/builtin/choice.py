@@ -19,9 +19,9 @@ def multi_choice_accuracy(
 ) -> Score:
     """1 when the answer chooses the right option, by its letter or its text.
 
-    How an answer is read is written at `gage_eval.metrics.choices.choose`. Letters inside ``<think>`` do not
+    `gage_eval.metrics.choices.choose` documents how an answer is read. Letters inside ``<think>`` do not
     count. An answer that chooses none, or several, is unparsed. The reference may be a letter or an option's
-    text; without ``options`` the letters A to J are known.
+    text; without ``options`` the letters A to J are used.
     """
     try:
         texts = option_texts(options) if options else LETTERS

@@ -12,8 +12,8 @@ _ONLY_LETTERS = re.compile(r"(?:[\s,;/&+.()\[\]*、，]|\band\b)*", re.IGNORECAS
 def choice_set(prediction: str, reference: str, *, letters: str = "ABCDEFGHIJ") -> Score:
     """1 when the answer names all right options and no other, else 0.
 
-    Both sides are letters and nothing else: ``A, C``, ``AC``, ``["A", "C"]``, ``(A) and (C)``; put a filter before it
-    for answers that say more. An answer that is not, or names an unknown letter, is unparsed.
+    Both sides consist of letters only: ``A, C``, ``AC``, ``["A", "C"]``, ``(A) and (C)``; add a filter for answers with
+    more text. An answer in another form, or with an unknown letter, is unparsed.
     """
     right, chosen = _letters(reference, letters), _letters(prediction, letters)
     if not right:

@@ -25,8 +25,7 @@ def docvqa_anls(
     sides stripped, lowered, white space collapsed; their Levenshtein distance is divided by the longer of the two
     *original* strings in upper case. A similarity below ``threshold`` is 0. Nothing else is stripped unless
     ``strip_thinking`` is set; then thinking that never ended is unparsed. Beyond the official rule,
-    ``case_sensitive`` keeps the case of both sides, and each accepted answer is several where it holds the
-    ``separator``.
+    ``case_sensitive`` keeps the case of both sides, and ``separator`` splits each accepted answer into several.
     """
     if separator is not None:
         answers = [part for answer in answers for part in answer.split(separator)]
@@ -46,7 +45,7 @@ def _ratio(prediction: str, answer: str, threshold: float, *, case_sensitive: bo
     longest = max(len(prediction.upper()), len(answer.upper()))
     if longest == 0:
         return 0.0
-    # Beyond the distance that the threshold lets count, a lower bound is enough: long answers cost little.
+    # Beyond the distance that the threshold allows, a lower bound is enough: long answers stay cheap.
     enough = int(longest * (1.0 - threshold)) + 1
     sides = (" ".join((text if case_sensitive else text.lower()).split()) for text in (prediction, answer))
     return Levenshtein.distance(*sides, score_cutoff=enough) / longest

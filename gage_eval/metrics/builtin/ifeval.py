@@ -22,7 +22,7 @@ def ifeval(prediction: str, instructions: JsonValue, arguments: JsonValue) -> Sc
     Rules of google-research ``instruction_following_eval`` (Zhou et al. 2023, arXiv:2311.07911), all 25
     instructions. Strict takes the answer as it is; loose takes the best of eight variants (first, last or both lines
     removed; stars removed). ``prompt_…`` is 1 when all instructions are followed; ``inst_…`` is Σ followed /
-    Σ instructions over all prompts, never a mean of shares. Languages are told by langdetect, seeded; sentences and
+    Σ instructions over all prompts, never a mean of shares. Languages are detected by langdetect, seeded; sentences and
     capital words are counted by rules instead of nltk's models (`gage_eval.metrics.ifeval.text`).
     """
     if not isinstance(instructions, list) or not isinstance(arguments, list) or not instructions:

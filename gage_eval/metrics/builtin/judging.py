@@ -1,4 +1,4 @@
-"""Metrics on what a judge said."""
+"""Metrics on a judge's output."""
 
 import math
 
@@ -12,7 +12,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     """1 when the judge's score is at least ``threshold``, else 0.
 
     A score may be a number, a number as text, or true and false. Anything else is not a verdict: the row is
-    unscored, for a judge's failure is no fault of the model.
+    unscored, because a judge's failure is not the model's fault.
     """
     try:
         score = float(judge) if isinstance(judge, str | int | float) else math.nan
@@ -32,7 +32,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     set_by={"text": "target_field"},
 )
 def judge_rating(text: str) -> Score:
-    """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored where it gave none."""
+    """The judge's ``[[n]]``, as MT-bench reads it (filter ``rating``); unscored without one."""
     found = rating(text)
     return (
         Score.unscored("the judge gave no rating", reason="no_verdict")

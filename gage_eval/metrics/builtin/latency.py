@@ -1,4 +1,4 @@
-"""Metrics on what a response cost."""
+"""Metrics on the cost of a response."""
 
 from gage_eval.metrics.base import Score, metric
 

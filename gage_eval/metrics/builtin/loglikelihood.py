@@ -1,6 +1,6 @@
 """Multiple choice by log-likelihood, by the rules of the lm-eval harness (0.4).
 
-The forms of responses are written at `gage_eval.metrics.likelihoods`. A response without likelihoods is unscored.
+`gage_eval.metrics.likelihoods` documents the form of responses. A response without likelihoods is unscored.
 """
 
 import math
@@ -15,7 +15,7 @@ _FIELDS = {"logprobs": "model_output.logprobs", "answers": "sample.targets"}
 
 @metric("acc", value="acc", aggregate="mean", binary=True, version=1, fields=_FIELDS, of_likelihoods=True)
 def acc(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
-    """1 when the most likely choice is right, else 0. Of equals the first counts."""
+    """1 when the most likely choice is right, else 0. Of equally likely choices the first counts."""
     return _by(Question.lls, logprobs, options, answers)
 
 
@@ -41,7 +41,7 @@ def acc_bytes(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -
     of_likelihoods=True,
 )
 def acc_mutual_info(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
-    """1 when the choice that gains most likelihood by the context is right, else 0.
+    """1 when the choice that gains the most likelihood from the context is right, else 0.
 
     The gain is ll(choice | context) − ll(choice | unconditioned input): pointwise mutual information.
     """
@@ -83,7 +83,7 @@ def softmax(lls: Sequence[float]) -> list[float]:
     """Probabilities of candidates that exclude each other, from their log-likelihoods.
 
     Raises:
-        ValueError: none of them can be.
+        ValueError: no candidate has a probability above 0.
     """
     highest = max(lls)
     if highest == -math.inf:
@@ -99,7 +99,7 @@ def _by(
     def best(question: Question) -> Score:
         ranks = rank(question)
         if any(math.isnan(value) for value in ranks):
-            raise ValueError("a choice that cannot be has no rank")
+            raise ValueError("a choice with probability 0 has no rank")
         place = ranks.index(max(ranks))
         return Score(float(place in question.gold), extracted=question.ids[place])
 

@@ -1,4 +1,4 @@
-"""Matching texts and numbers as the scorers of Inspect AI do (their vectors are tests)."""
+"""Match texts and numbers as the scorers of Inspect AI do (their vectors are tests)."""
 
 import math
 import re
@@ -30,7 +30,7 @@ def match(
     ignore_case: bool = True,
     numbers: Literal["text", "five_digits"] = "text",
 ) -> Score:
-    """1 when the answer begins with, ends with, holds or is one of the references, else 0 (Inspect AI's ``match``).
+    """1 when the answer begins with, ends with, contains or is one of the references, else 0 (Inspect AI's ``match``).
 
     White space and punctuation at both ends do not count. ``numbers: five_digits`` is Inspect's ``numeric=True``, kept
     for comparison with its results: where the reference is a number, the first (``begin``), last (``end``) or any
@@ -54,10 +54,10 @@ def pattern(
     ignore_case: bool = True,
     match_all: bool = False,
 ) -> Score:
-    """1 when a group of the pattern's first hit is one of the references, else 0 (Inspect AI's ``pattern``).
+    """1 when a group of the pattern's first match is one of the references, else 0 (Inspect AI's ``pattern``).
 
     A pattern without groups counts as one group. With ``match_all`` every group that took part must be one. An answer
-    without a hit is unparsed.
+    without a match is unparsed.
     """
     hit = patterns.search(pattern, prediction, ignore_case=ignore_case)
     if hit is None:
@@ -109,7 +109,7 @@ def _numbers(words: Iterable[str]) -> Iterator[str]:
 
 
 def _number(word: str) -> float | None:
-    """A word as a finite number: as Python writes floats, with ``−``, or as in 2½ and 5²."""
+    """A word as a finite number: in Python's float syntax, with ``−``, or as in 2½ and 5²."""
     if not word or len(word) > 400:
         return None
     word = word.replace("−", "-")

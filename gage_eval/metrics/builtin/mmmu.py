@@ -33,10 +33,10 @@ def mmmu_accuracy(
     """1 when the answer is right by MMMU's official rules, else 0; the mean is the official score.
 
     ``question_type`` ``multiple-choice`` is read as a letter, anything else as an open answer
-    (`gage_eval.metrics.mmmu_rules`). Where it is not said, a question with options, or with letters as its
-    answers, is multiple choice. Without options the letters A to J are known. A multiple-choice answer that
-    names no option is unparsed: officially, and with ``on_unparsed: random``, an option is drawn; ours is drawn by the
-    sample's id, so that every run draws the same. ``wrong`` counts it as 0. The share of unparsed rows is
+    (`gage_eval.metrics.mmmu_rules`). Without it, a question with options, or with letters as its
+    answers, is multiple choice. Without options the letters A to J are used. A multiple-choice answer that
+    names no option is unparsed. The official rule, and ``on_unparsed: random``, then draw an option; here it is
+    drawn by the sample's id, so that every run draws the same. ``wrong`` counts it as 0. The share of unparsed rows is
     printed beside the score.
     """
     if not answers:

@@ -27,9 +27,9 @@ def numeric_match(
     """1 when the answer's number equals the reference's, compared exactly or within a tolerance.
 
     The number is the last of the text unless ``take: first``. ``60%`` is 0.6; with ``percent: true`` all
-    numbers are percentages and the sign means nothing. The difference may be ``tolerance``, or
-    ``relative_tolerance`` times the reference, whichever is larger. ``mode: ge`` and ``le`` ask for at
-    least and at most the reference, with the same leeway. A number outside of ``range`` (lowest, highest) is
+    numbers are percentages and the sign is ignored. The difference may be ``tolerance``, or
+    ``relative_tolerance`` times the reference, whichever is larger. ``mode: ge`` and ``le`` require at
+    least and at most the reference, with the same tolerance. A number outside of ``range`` (lowest, highest) is
     wrong whatever the reference. An answer without a number is unparsed and gets ``fallback``.
     """
     pick = last_number if take == "last" else first_number

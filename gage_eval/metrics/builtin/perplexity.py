@@ -1,4 +1,4 @@
-"""How likely a text is: losses and perplexities. Those of a corpus are weighted by size, never means over texts."""
+"""Losses and perplexities. Those of a corpus are weighted by size, never means over texts."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from gage_eval.metrics.text_utils import lowered
 
 _FIELDS = {"logprobs": "model_output.logprobs"}
 _SPACE = re.compile(r"\s+")
-# A text's own perplexity is cut off at e^700, as 1e305 is the most a score may be; the corpus's is not made of it.
+# A text's own perplexity is cut off at e^700, because a score may be at most 1e305. The corpus's does not use it.
 _MOST_NATS = 700.0
 
 
@@ -32,10 +32,10 @@ def likelihood(
     """Negative log-likelihood per token in nats (``nll``) and its exponential, the perplexity (``ppl``).
 
     Read from the response's ``logprobs``: a ``loss`` (the mean over tokens, which then weighs as one token),
-    ``token_logprobs`` (nested lists are joined, nulls passed over), the log probabilities of a chat completion
+    ``token_logprobs`` (nested lists are joined, nulls skipped), the log probabilities of a chat completion
     (``content``), or one choice with ``ll`` and ``tokens`` (`gage_eval.metrics.likelihoods`). A response without any is
-    unscored: 0 would read as perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that. ``metric_type``
-    leaves one of the two.
+    unscored, because 0 would mean perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that. ``metric_type``
+    selects one of the two.
     """
     try:
         nats, tokens = nats_and_tokens(logprobs)
@@ -53,7 +53,7 @@ def likelihood(
     "word_perplexity", value="word_perplexity", aggregate="perplexity", version=2, fields=_FIELDS, of_likelihoods=True
 )
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
-    """exp(−Σ ll / Σ words), words being what white space divides, as in the lm-eval harness.
+    """exp(−Σ ll / Σ words), with words separated by white space, as in the lm-eval harness.
 
     ``reference`` is the text that was measured, ``logprobs`` its only choice (`gage_eval.metrics.likelihoods`).
     """
@@ -91,7 +91,7 @@ def _ll_of_text(logprobs: JsonValue, size: int) -> float:
     """The log-likelihood of a text that has ``size`` words or bytes.
 
     Raises:
-        ValueError: there is not exactly one, the text is empty, or it cannot be.
+        ValueError: there is not exactly one, the text is empty, or the text has probability 0.
     """
     choices = read_likelihoods(logprobs)
     if len(choices) != 1:
@@ -102,10 +102,10 @@ def _ll_of_text(logprobs: JsonValue, size: int) -> float:
 
 
 def nats_and_tokens(logprobs: JsonValue) -> tuple[float, int]:
-    """Negative log-likelihood in nats, and the tokens it is the sum of.
+    """Negative log-likelihood in nats, and its number of tokens.
 
     Raises:
-        ValueError: there is none, or something in its place is not a number.
+        ValueError: there is none, or a value is not a number.
     """
     if isinstance(logprobs, Mapping):
         if logprobs.get("loss") is not None:
@@ -130,7 +130,7 @@ def _summed(values: JsonValue) -> tuple[float, int]:
 
 
 def _flat(values: JsonValue) -> Iterator[float]:
-    """Numbers of nested lists; a null (the first token of a prompt has no probability) is passed over."""
+    """Numbers of nested lists; a null (the first token of a prompt has no probability) is skipped."""
     waiting = [values]
     while waiting:
         value = waiting.pop()

@@ -33,9 +33,9 @@ def ranking(
 ) -> Score:
     """Mean reciprocal rank of the first right candidate, and whether it is among the first ``k``.
 
-    The answer is a JSON list of candidates, best first, or one candidate a line (list marks are dropped). An
-    object stands for its ``candidate_field``. Candidates and targets are compared as stripped texts. An answer
-    without candidates is unparsed. ``metric_type`` leaves one of the two numbers.
+    The answer is a JSON list of candidates, best first, or one candidate per line (list marks are dropped). Of an
+    object its ``candidate_field`` counts. Candidates and targets are compared as stripped texts. An answer
+    without candidates is unparsed. ``metric_type`` selects one of the two numbers.
     """
     wanted = {target.strip() for target in targets}
     if not wanted:
@@ -52,7 +52,7 @@ def ranking(
 
 
 def read_candidates(answer: str, candidate_field: str | None) -> list[str]:
-    """The candidates of an answer, best first; an object stands for its field of that name."""
+    """The candidates of an answer, best first; for an object the value of that field."""
     text = answer.strip()
     if text.startswith(("[", "{")):
         try:

@@ -12,7 +12,7 @@ def squad(answers: Sequence[str], prediction: str | None = None) -> Score:
     """Exact match and word F1, 0..1, the best over the references (official SQuAD v1.1 script).
 
     Lower case, without ASCII punctuation and articles, white space collapsed. Two empty answers match exactly and have
-    an F1 of 0. A question without a prediction scores 0 and counts, as officially.
+    an F1 of 0. A question without a prediction scores 0 and counts, as in the official script.
     """
     if not answers:
         return Score.unscored("there is no reference")
@@ -29,7 +29,7 @@ def token_f1(prediction: str, answers: Sequence[str], *, stop_words: Sequence[st
     """F1 of words, and whether all are the same, 0..1, the best over the references (Inspect AI's ``f1``, ``exact``).
 
     Words as in DROP's script: split at spaces and hyphens, case folded, without articles and punctuation, numbers by
-    value. ``stop_words`` do not count for F1. Texts without words agree with nothing, and empty references are
+    value. ``stop_words`` do not count for F1. Texts without words match nothing, and empty references are
     skipped. Inspect rounds F1 to two decimals.
     """
     wanted = [answer for answer in answers if answer[:1].strip()]

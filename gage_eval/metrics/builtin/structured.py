@@ -1,4 +1,4 @@
-"""Answers that are to be JSON."""
+"""Metrics on answers in JSON."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
@@ -18,7 +18,7 @@ _MOST_ERRORS = 3
 def json_valid(prediction: str, *, extract: bool = False) -> Score:
     """1 when the answer is JSON and nothing else, else 0; with ``extract`` when it holds a JSON object or list.
 
-    NaN, infinities and comments are not JSON (RFC 8259), nor are numbers too large to be held, such as 1e999.
+    NaN, infinities and comments are not JSON (RFC 8259), nor are numbers too large for a float, such as 1e999.
     """
     if extract:
         return Score(float(find_json(prediction) is not None))
@@ -48,8 +48,8 @@ def json_schema(
     """1 when the answer's JSON fits a JSON Schema, else 0 (draft 2020-12 unless ``$schema`` says otherwise).
 
     The schema is the parameter ``schema``, else the sample's own. ``extract`` finds JSON in a fenced block or among
-    words; without it the answer must be JSON alone. Nothing is fetched for a ``$ref``, formats are not checked, and
-    patterns have a time limit. An answer without JSON, or nested too deep to be compared with the schema, is unparsed.
+    words; without it the answer must be only JSON. A ``$ref`` is never fetched, formats are not checked, and
+    patterns have a time limit. An answer without JSON, or with too deeply nested JSON, is unparsed.
     """
     wanted = sample_schema if schema is None else schema
     if not isinstance(wanted, Mapping | bool):
@@ -84,7 +84,7 @@ def _validator(schema_text: str) -> Any:
     try:
         base.check_schema(schema)
     except SchemaError as error:
-        raise InputError(f"json_schema: the schema is none, at {error.json_path}: {error.message}.") from error
+        raise InputError(f"json_schema: the schema is invalid at {error.json_path}: {error.message}.") from error
     limited: Any = validators.extend(  # type: ignore[no-untyped-call]
         base, {"pattern": _pattern, "patternProperties": _pattern_properties, "uniqueItems": _unique_items}
     )
@@ -108,7 +108,7 @@ def _pattern_properties(validator: Any, schemas: Mapping[str, Any], instance: An
 
 
 def _unique_items(_: Any, wanted: bool, instance: Any, __: Any) -> Iterator[Any]:
-    """As jsonschema's own, which compares every item with every other."""
+    """Like jsonschema's own check, which compares every pair of items; this one is faster."""
     from jsonschema import ValidationError
 
     if wanted and isinstance(instance, list) and len(set(map(_hashable, instance))) < len(instance):
@@ -116,7 +116,7 @@ def _unique_items(_: Any, wanted: bool, instance: Any, __: Any) -> Iterator[Any]
 
 
 def _hashable(value: JsonValue) -> Hashable:
-    """A value that equals another's when both are the same JSON: 1 is 1.0 and not true."""
+    """A hashable form, equal for equal JSON values: 1 equals 1.0 and not true."""
     if isinstance(value, Mapping):
         return frozenset((key, _hashable(item)) for key, item in value.items())
     if isinstance(value, list):

@@ -27,8 +27,8 @@ def exact_match(
 ) -> bool:
     """1 when answer and reference are the same text after stripping and lowering, else 0.
 
-    ``regexes_to_ignore`` (in their order) and then ASCII punctuation and digits are deleted from both, as by the
-    lm-eval harness, whose rule is this one with ``strip_whitespace: false``.
+    ``regexes_to_ignore`` (in their order), then ASCII punctuation and digits where set, are deleted from both, as in
+    the lm-eval harness, whose rule is this one with ``strip_whitespace: false``.
     """
     if regexes_to_ignore or ignore_punctuation or ignore_numbers:
         prediction, reference = (
@@ -58,7 +58,7 @@ def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -
 def regex_match(text: str, *, pattern: PatternText) -> bool:
     """1 when the pattern is found anywhere in the field, else 0.
 
-    The syntax is that of the package `regex`, which is `re`'s and more. A pattern that takes longer than two seconds
+    The syntax is that of the package `regex`, an extension of `re`. A pattern that takes longer than two seconds
     on an answer leaves the row unscored.
     """
     return patterns.search(pattern, text) is not None

@@ -29,9 +29,9 @@ def tool_call_match(
 ) -> Score:
     """1 when the first calls of the response are the first of a golden trajectory, else 0.
 
-    The first calls are those of the first message, or turn, that calls tools at all; several of them may come in
-    ``order: any`` or must in the ``same``. Arguments compare as JSON values; ``arguments: ignore`` compares
-    names alone. Calls that cannot be read are unparsed. Of several golden trajectories the best counts.
+    The first calls are those of the first message, or turn, that calls tools. Several of them may come in
+    any order (``order: any``) or must be in the ``same`` order. Arguments compare as JSON values; ``arguments: ignore``
+    compares only names. Calls in an unknown form are unparsed. Of several golden trajectories the best counts.
     """
 
     def compare(steps: _Steps, gold: _Steps) -> dict[str, float]:
@@ -53,12 +53,13 @@ def tool_call_match(
 def trajectory_match(
     golden: JsonValue, tool_calls: JsonValue = None, turns: JsonValue = None, *, arguments: Arguments = "exact"
 ) -> Score:
-    """How the calls of all turns compare with those of a golden trajectory.
+    """Compare the calls of all turns with those of a golden trajectory.
 
-    ``exact``: the same calls in the same order. ``in_order``: the golden calls occur in order, others between them
-    allowed. ``any_order``: all golden calls occur. ``precision``: share of the calls that are golden; without calls 1
-    where none are golden, else 0. ``recall``: share of the golden calls that were made. A call counts as often as it
-    occurs. Arguments as in ``tool_call_match``. Of several golden trajectories the best counts, for each number.
+    ``exact``: the same calls in the same order. ``in_order``: the golden calls occur in order, with other calls
+    allowed between them. ``any_order``: all golden calls occur. ``precision``: share of the calls that are golden;
+    without calls it is 1 where none are golden, else 0. ``recall``: share of the golden calls that were made. Repeated
+    calls count repeatedly. Arguments as in ``tool_call_match``. Of several golden trajectories the best counts, for
+    each number.
     """
     return _best(golden, tool_calls, turns, arguments, _compared)
 

@@ -1,4 +1,4 @@
-"""BLEU, chrF and TER by sacrebleu: a value a sentence, and what the corpus's value is made of."""
+"""BLEU, chrF and TER by sacrebleu: a value per sentence, and the components of the corpus's value."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from gage_eval.metrics.base import Score, metric
 
 Smoothing = Literal["exp", "floor", "add-k", "none"]
-# sacrebleu looks for shifts of words in time that grows with the product of the lengths, and faster.
+# sacrebleu searches for shifts of words in time that grows faster than the product of the lengths.
 _MOST_FOR_SHIFTS = 40_000
 
 
@@ -30,9 +30,9 @@ def bleu(
 ) -> Score:
     """BLEU of a sentence, 0..100 (Papineni et al. 2002; sacrebleu), over all references at once.
 
-    The number of the task is the corpus's BLEU, of summed n-gram counts, with exponential smoothing and without
-    effective order as is sacrebleu's default; ``smooth_method``, ``smooth_value`` and ``effective_order`` are for the
-    values of sentences.
+    The number of the task is the corpus's BLEU from summed n-gram counts, with exponential smoothing and without
+    effective order (sacrebleu's default). ``smooth_method``, ``smooth_value`` and ``effective_order`` only affect
+    the values of sentences.
     """
     if not answers:
         return Score.unscored("there is no reference")
@@ -53,12 +53,12 @@ def chrf(
 ) -> Score:
     """chrF2 of a sentence, 0..100 (Popović 2015; sacrebleu), the best over the references; chrF++ is ``word_order: 2``.
 
-    Character n-grams up to 6. The number of the task is the corpus's chrF, of summed n-gram counts.
+    Character n-grams up to 6. The number of the task is the corpus's chrF, from summed n-gram counts.
     """
     if not answers:
         return Score.unscored("there is no reference")
     scorer = _chrf(word_order, lowercase)
-    # sacrebleu shows the counts nowhere else; every scorer of it computes them by this method.
+    # sacrebleu has no other way to get the counts; all its scorers use this method.
     (counts,) = scorer._extract_corpus_statistics([prediction], [[answer] for answer in answers])
     return Score(float(scorer._compute_score_from_stats(counts).score), components={"chrf": counts})
 
@@ -73,9 +73,9 @@ def chrf(
 def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, case_sensitive: bool = False) -> Score:
     """Translation edit rate of a sentence, in percent, lower is better (Snover et al. 2006; sacrebleu).
 
-    Edits of the reference that needs fewest over the mean length of the references. The number of the task is the
-    corpus's rate, Σ edits / Σ length. Texts of more than 40,000 words by words (200 × 200) are counted without
-    shifts, which are edits of single words then; their rows say so.
+    Edits for the reference that needs the fewest, divided by the mean length of the references. The number of the task
+    is the corpus's rate, Σ edits / Σ length. For pairs of texts with more than 40,000 words × words (200 × 200) shifts
+    are not searched and count as edits of single words; the rows' explanation says so.
     """
     if not answers:
         return Score.unscored("there is no reference")
@@ -83,7 +83,7 @@ def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, ca
     given, *wanted = (scorer._preprocess_segment(text).split() for text in (prediction, *answers))
     if len(given) * max(map(len, wanted)) > _MOST_FOR_SHIFTS:
         edits, length = _without_shifts(given, wanted)
-        note = "too long for shifts: counted as edits of single words"
+        note = "too long to search for shifts: counted as edits of single words"
     else:
         found = scorer.sentence_score(prediction, list(answers))
         edits, length, note = float(found.num_edits), float(found.ref_length), None

@@ -1,1 +1,1 @@
-"""Filters: what is taken from a model's answer before a metric sees it. Each is a plug-in."""
+"""Filters: take the answer out of a model's text before a metric reads it. Each is a plug-in."""

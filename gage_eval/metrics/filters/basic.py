@@ -1,4 +1,4 @@
-"""The filters every task needs: patterns, thinking, letters, numbers."""
+"""The basic filters: patterns, thinking, letters, numbers."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -20,11 +20,11 @@ def regex(
     group: int | str | None = None,
     take: Literal["first", "last"] = "first",
 ) -> str | None:
-    """The first or last hit of a pattern, stripped.
+    """The first or last match of a pattern, stripped.
 
-    Without ``group`` it is the hit's first non-empty group, or all of it when the pattern has none, as in the
-    lm-eval harness. An empty hit is none. The syntax is that of the package `regex`; a pattern that takes longer
-    than two seconds on an answer leaves the row unscored.
+    Without ``group`` it is the match's first non-empty group, or the whole match when the pattern has no groups, as in
+    the lm-eval harness. An empty match does not count. The syntax is that of the package `regex`; a pattern that takes
+    longer than two seconds on an answer leaves the row unscored.
     """
     match = patterns.find(pattern, text, take=take)
     if match is None:
@@ -48,20 +48,20 @@ def strip_thinking(
 
 @text_filter("choice_letter", version=1)
 def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
-    """The one letter an answer chooses, by the rules of `gage_eval.metrics.choices.choose`."""
+    """The one letter that an answer chooses, by the rules of `gage_eval.metrics.choices.choose`."""
     answer = thinking.strip_thinking(text)
     return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
 
 
 @text_filter("last_number", version=1)
 def last_number(text: str) -> str | None:
-    """The last number, as it is written."""
+    """The last number, as written."""
     number = numbers.last_number(text)
     return None if number is None else number.text
 
 
 @text_filter("first_number", version=1)
 def first_number(text: str) -> str | None:
-    """The first number, as it is written."""
+    """The first number, as written."""
     number = numbers.first_number(text)
     return None if number is None else number.text

@@ -16,7 +16,7 @@ _LETTER = re.compile(r"[A-Za-z](?!\w)")
 
 @text_filter("boxed", version=1)
 def boxed(text: str) -> str | None:
-    r"""What stands in the last ``\boxed{…}`` (or ``\fbox{…}``), as the scripts of hendrycks/math find it."""
+    r"""The content of the last ``\boxed{…}`` (or ``\fbox{…}``), found as in the scripts of hendrycks/math."""
     return boxed_answer(text)
 
 
@@ -24,7 +24,7 @@ def boxed(text: str) -> str | None:
 def json_field(text: str, *, field: str) -> str | None:
     """A field of the JSON in the answer, by a dotted path (``result.items.0``); objects and lists stay JSON.
 
-    The answer may be JSON, hold it in a fenced block, or hold it among other text: the last object counts.
+    The answer may be JSON, contain it in a fenced block, or contain it among other text: the last object counts.
     """
     found = find_json(text)
     if found is None:
@@ -35,7 +35,7 @@ def json_field(text: str, *, field: str) -> str | None:
 
 @text_filter("rating", version=1)
 def rating(text: str) -> str | None:
-    """The first number in double brackets, ``[[7.5]]``; failing that the first in single ones.
+    """The first number in double brackets, ``[[7.5]]``; without one the first in single brackets.
 
     As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685).
     """
@@ -44,10 +44,10 @@ def rating(text: str) -> str | None:
 
 @text_filter("answer", version=1)
 def answer(text: str, *, kind: Literal["letter", "word", "line"] = "line") -> str | None:
-    """What follows ``ANSWER:``, as Inspect AI's prompts ask for it.
+    """The text after ``ANSWER:``, as Inspect AI's prompts ask for it.
 
-    A ``letter`` is the first that stands alone there. A ``line`` is the rest of the text when it is one line, and a
-    ``word`` that line when it holds no white space, without a full stop.
+    A ``letter`` is the first single letter there. A ``line`` is the rest of the text if it is one line. A
+    ``word`` is that line without a full stop, if it holds no white space.
     """
     end = len(text.rstrip())
     last_line = text.rfind("\n", 0, end)

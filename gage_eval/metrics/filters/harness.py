@@ -1,4 +1,4 @@
-"""The two answer filters that tasks of the lm-eval harness made customary, under their names there."""
+"""The two answer filters that tasks of the lm-eval harness use most, under the same names."""
 
 import re
 
@@ -10,7 +10,7 @@ _FLEXIBLE = re.compile(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
 
 @text_filter("strict-match", version=1)
 def strict_match(text: str) -> str | None:
-    """The number behind the first ``####``, as the lm-eval harness reads GSM8K (task version 3)."""
+    """The number after the first ``####``, as the lm-eval harness reads GSM8K (task version 3)."""
     found = _STRICT.search(text)
     return None if found is None else found[1]
 

@@ -1,4 +1,4 @@
-"""Which of two answers a judge finds better."""
+"""The filter for a judge's choice between two answers."""
 
 from gage_eval.extract import brackets
 from gage_eval.metrics.base import text_filter
@@ -8,6 +8,6 @@ from gage_eval.metrics.base import text_filter
 def pairwise_verdict(text: str) -> str | None:
     """``A``, ``B`` or ``tie`` for ``[[A]]``, ``[[B]]`` or ``[[C]]``, searched in this order anywhere in the text.
 
-    As MT-bench reads its judge (Zheng et al. 2023, arXiv:2306.05685; ``run_judge_pair`` of lm-sys/FastChat).
+    The rule of MT-bench (Zheng et al. 2023, arXiv:2306.05685; ``run_judge_pair`` of lm-sys/FastChat).
     """
     return brackets.pairwise_verdict(text)

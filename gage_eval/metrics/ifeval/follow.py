@@ -1,4 +1,4 @@
-"""Which of its instructions a response follows."""
+"""Check which instructions a response follows."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from gage_eval.metrics.ifeval.instructions import INSTRUCTIONS
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """One flag an instruction, in their order.
+    """One flag per instruction, in their order.
 
     Attributes:
-        strict: the response as it is follows it.
-        loose: one of its eight variants does.
+        strict: whether the response itself follows it.
+        loose: whether one of its eight variants does.
     """
 
     strict: tuple[bool, ...]
@@ -25,7 +25,7 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
     """Check a response against its instructions.
 
     Args:
-        response: the model's text; an empty one follows nothing.
+        response: the model's text; an empty text follows nothing.
         names: instruction ids, as ``keywords:existence``.
         kwargs: the arguments of each.
 
@@ -33,7 +33,7 @@ def follow(response: str, names: Sequence[str], kwargs: Sequence[Mapping[str, An
         ValueError: an instruction is unknown or lacks an argument, or names and arguments differ in number.
     """
     if len(names) != len(kwargs):
-        raise ValueError(f"there are {len(names)} instructions and {len(kwargs)} sets of arguments")
+        raise ValueError(f"there are {len(names)} instructions, but {len(kwargs)} sets of arguments")
     checks = [_bound(name, given) for name, given in zip(names, kwargs, strict=True)]
     variants = list(dict.fromkeys(_variants(response)))
     strict = tuple(bool(response.strip()) and check(response) for check in checks)
@@ -52,7 +52,7 @@ def _bound(name: str, given: Mapping[str, Any]) -> Callable[[str], bool]:
 
 
 def _variants(response: str) -> Iterator[str]:
-    """As it is, without its first, its last, and both lines; each also without stars."""
+    """The response, and without its first line, its last line, and both; each also without stars."""
     lines = response.split("\n")
     for variant in (
         response,

@@ -1,7 +1,7 @@
 """The 25 instructions of IFEval, each a function of the response and the instruction's arguments.
 
-Written to the rules of google-research ``instruction_following_eval``. Patterns that take more than
-linear time on a hostile response are spelled out line by line.
+Written to the rules of google-research ``instruction_following_eval``. Patterns that would take more than
+linear time on a hostile response are written out line by line.
 """
 
 import inspect
@@ -18,17 +18,17 @@ Check: TypeAlias = Callable[..., bool]
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One kind of instruction: its id, its check, and the names of the arguments the check needs."""
+    """One kind of instruction: its id, its check, and the names of the arguments that the check needs."""
 
     name: str
     check: Check
     needs: tuple[str, ...]
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the check needs out of ``given``, which may hold more and nulls.
+        """The check's arguments from ``given``, which may also hold others and nulls.
 
         Raises:
-            ValueError: one is not given. The official script would draw it at random.
+            ValueError: an argument is missing. The official script would draw it at random.
         """
         missing = [name for name in self.needs if given.get(name) is None]
         if missing:
@@ -37,7 +37,7 @@ class Instruction:
 
 
 INSTRUCTIONS: dict[str, Instruction] = {}
-"""All of them, by id."""
+"""All instructions by id."""
 
 _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _HIGHLIGHT = re.compile(r"\*[^\n*]*\*")
@@ -68,7 +68,7 @@ def _compare(count: int, relation: str, bound: int) -> bool:
 
 
 def _hits(word: str, response: str, *, whole: bool = False) -> int:
-    """How often a word occurs, whatever the case. It is taken literally."""
+    """How often a word occurs, ignoring case. The word is taken literally."""
     pattern = rf"\b{re.escape(word)}\b" if whole else re.escape(word)
     return sum(1 for _ in re.finditer(pattern, response, re.IGNORECASE))
 
@@ -90,7 +90,7 @@ def _forbidden_words(response: str, *, forbidden_words: list[str]) -> bool:
 
 @_instruction("keywords:letter_frequency")
 def _letter_frequency(response: str, *, letter: str, let_frequency: int, let_relation: str) -> bool:
-    """The script draws another letter when the data set asks for a sign; here the sign is counted."""
+    """The script draws another letter when the data set asks for a sign; here the sign itself is counted."""
     return _compare(response.lower().count(letter.lower()), let_relation, let_frequency)
 
 
@@ -118,7 +118,7 @@ def _number_paragraphs(response: str, *, num_paragraphs: int) -> bool:
 
 @_instruction("length_constraints:nth_paragraph_first_word")
 def _nth_paragraph_first_word(response: str, *, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:
-    """Paragraphs are divided by empty lines; empty ones do not count, and yet keep their place."""
+    """Paragraphs are divided by empty lines; empty paragraphs do not count, but keep their number."""
     paragraphs = response.split("\n\n")
     filled = sum(1 for paragraph in paragraphs if paragraph.strip())
     if not 1 <= nth_paragraph <= filled:
@@ -133,7 +133,7 @@ def _nth_paragraph_first_word(response: str, *, num_paragraphs: int, nth_paragra
 
 @_instruction("detectable_content:number_placeholders")
 def _number_placeholders(response: str, *, num_placeholders: int) -> bool:
-    """A placeholder is what stands between a ``[`` and the next ``]`` of its line."""
+    """A placeholder is the text between a ``[`` and the next ``]`` of its line."""
     closed = (part for line in response.split("\n") for part in line.split("]")[:-1])
     return sum(1 for part in closed if "[" in part) >= num_placeholders
 
@@ -186,7 +186,7 @@ def _json_format(response: str) -> bool:
     for fence in _FENCES:
         bare = bare.removeprefix(fence)
     try:
-        # Not the project's JSON: the rule is that Python's reader, NaN and all, takes it.
+        # Not the project's JSON decoder: the rule is what Python's decoder accepts, including NaN.
         json.loads(bare.removesuffix("```").strip())
     except (ValueError, RecursionError):
         return False
@@ -195,7 +195,7 @@ def _json_format(response: str) -> bool:
 
 @_instruction("detectable_format:title")
 def _title(response: str) -> bool:
-    """A line holds ``<<`` and behind it ``>>``, and between the first and the last of them stands something."""
+    """A line has ``<<`` and ``>>`` after it, with text between the first and the last of them."""
     return any(_titled(line) for line in response.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""Words, sentences and languages as IFEval counts them, without the data files of nltk."""
+"""Count words, sentences and languages as IFEval does, without the data files of nltk."""
 
 import re
 from functools import cache
@@ -16,7 +16,7 @@ _ABBREVIATIONS = frozenset(
     "dr mr mrs ms prof rev hon gen col maj capt lt sgt sen rep gov pres st jr sr vs inc ltd corp co bros e.g i.e cf al "
     "fig no vol pp approx dept est jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k u.n ph.d a.m p.m".split()
 )
-# Capitals glued together that the Penn Treebank convention counts apart.
+# Joined capitals that the Penn Treebank convention counts as separate words.
 _TOGETHER = re.compile(
     r"\b(can)(?=not\b)|\b(gon)(?=na\b)|\b(got)(?=ta\b)|\b(lem)(?=me\b)|\b(gim)(?=me\b)|\b(wan)(?=na\b)|\b(d'|'t)(?=ye\b|is\b|was\b)",
     re.IGNORECASE,
@@ -33,8 +33,8 @@ def word_count(text: str) -> int:
 def sentence_count(text: str) -> int:
     """Sentences: a full stop, exclamation or question mark ends one, abbreviations and initials do not.
 
-    The official script asks nltk's trained Punkt model. These rules stand for it: a line end ends no sentence,
-    text behind the last mark is one more.
+    The official script uses nltk's trained Punkt model. These rules replace it: the end of a line does not end a
+    sentence, and text after the last mark is one more sentence.
     """
     tokens = text.split()
     count = sum(1 for token, following in pairwise(tokens) if _ends_sentence(token, following))
@@ -65,7 +65,7 @@ def capital_word_count(text: str) -> int:
 
 
 def is_language(text: str, language: str) -> bool:
-    """Whether langdetect, seeded with 0, finds the language; a text without letters passes as any."""
+    """Whether langdetect, seeded with 0, detects the language; a text without letters passes for any language."""
     from langdetect import LangDetectException
 
     detector = _languages().create()
@@ -78,7 +78,7 @@ def is_language(text: str, language: str) -> bool:
 
 @cache
 def _languages() -> "DetectorFactory":
-    """A factory of our own: langdetect's global one belongs to everybody in the process."""
+    """Our own factory: langdetect's global one is shared with other code in the process."""
     from langdetect import detector_factory
 
     factory = detector_factory.DetectorFactory()

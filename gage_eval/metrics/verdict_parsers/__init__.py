@@ -1,1 +1,1 @@
-"""Verdict parsers: what is read out of a judge's text. Each is a plug-in."""
+"""Verdict parsers: read the answer and the score out of a judge's text. Each is a plug-in."""

@@ -1,4 +1,4 @@
-"""A parser made of filters."""
+"""A verdict parser that applies filters."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -21,9 +21,9 @@ Filters: TypeAlias = Annotated[Any, PlainValidator(_some_steps)]
 
 @verdict_parser("filters", version=1, one_of=("answer", "score"))
 def filters(text: str, *, answer: Filters = None, score: Filters = None) -> Verdict | None:
-    """What filters leave of the judge's text: those of ``answer`` give the answer, those of ``score`` the score.
+    """Apply filters to the judge's text: those of ``answer`` give the answer, those of ``score`` the score.
 
-    Each is a filter, or a list of them, as for a metric. What is left for the score must be one number, as ``7``,
+    Each is a filter, or a list of filters, as for a metric. The result for the score must be one number, such as ``7``,
     ``7.5``, ``8/10`` or ``60%``; else there is no score.
     """
     return Verdict(

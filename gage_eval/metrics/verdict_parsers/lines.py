@@ -1,4 +1,4 @@
-"""The parser of judges that end with a line for each thing they say."""
+"""The parser for judges that end with lines such as ``ANSWER:`` and ``SCORE:``."""
 
 import math
 import re
@@ -6,7 +6,7 @@ import re
 from gage_eval.extract.brackets import double_bracketed, pairwise_verdict
 from gage_eval.metrics.verdicts import Verdict, verdict_parser
 
-# Matched against single stripped lines: over a whole text their time would grow with the square of its length.
+# Matched line by line: over a whole text their time would grow with the square of its length.
 _ANSWER = re.compile(r"(?:CORRECT|ANSWER|VERDICT)\s*:\s*(.+)", re.IGNORECASE)
 _SCORE = re.compile(r"(?:SCORE|RATING)\s*:\s*(-?\d{1,9}(?:\.\d{1,9})?)", re.IGNORECASE)
 
