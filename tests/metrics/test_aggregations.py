@@ -215,7 +215,7 @@ def test_components_that_do_not_fit_are_refused() -> None:
         ({"aggregation": "pass@0"}, "no aggregation 'pass@0'"),
         ({"aggregation": "pass@{k}"}, "no aggregation 'pass@{k}'"),
         ({"aggregation": "p100"}, "aggregation p100: q must be at most 99"),
-        ({"aggregation": []}, "names none"),
+        ({"aggregation": []}, "is an empty list"),
         ({"aggregation": ["mean", "mean"]}, "'mean' is given twice"),
         ({"aggregation": "median", "cluster_field": "id"}, "median does not read a cluster_field"),
         ({"aggregation": "mean", "weight_field": "metadata.w"}, "mean does not read a weight_field"),

@@ -96,7 +96,7 @@ def test_there_are_25_instructions_and_each_names_its_arguments() -> None:
         ({"instruction_id_list": ["keywords:none"], "kwargs": [{}]}, "there is no instruction 'keywords:none'"),
         ({"instruction_id_list": ["keywords:frequency"], "kwargs": [{"keyword": None}]}, "lacks keyword, frequency"),
         ({"instruction_id_list": ["punctuation:no_comma"], "kwargs": []}, "1 instructions, but 0 sets of arguments"),
-        ({"instruction_id_list": "punctuation:no_comma", "kwargs": {}}, "no lists"),
+        ({"instruction_id_list": "punctuation:no_comma", "kwargs": {}}, "not lists"),
     ],
 )
 def test_a_sample_that_cannot_be_checked_is_unscored_not_wrong(fields: dict[str, Any], reason: str) -> None:

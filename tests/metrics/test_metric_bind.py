@@ -208,7 +208,7 @@ def test_an_unknown_parameter_names_what_there_is_and_the_nearest() -> None:
         ("numeric_match", {"mode": "almost"}, "'eq', 'ge' or 'le'"),
         ("regex_match", {}, "needs the parameter 'pattern'"),
         ("regex_match", {"pattern": "("}, "regular expression"),
-        ("exact_match", {"label_field": 3}, "path as text"),
+        ("exact_match", {"label_field": 3}, "path, written as text"),
         ("exact_match", {"label_field": "a..b"}, "empty part"),
         ("exact_match", {"prediction_field": "model_output.anwser"}, "Did you mean 'answer'"),
         ("exact_match", {"prediction_field": "a", "pred_field": "b"}, "Keep one"),
