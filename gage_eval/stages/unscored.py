@@ -29,7 +29,7 @@ def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
 
 
 def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, allowed: bool = False) -> None:
-    """Refuse a metric that scored no row at all: a dash is no result.
+    """Refuse a metric that scored no row at all: a dash is not a result.
 
     Rows may be without latencies, as replayed ones are. With ``on_missing_field: ignore`` a metric may find its field
     nowhere, as long as another metric of the task scores something.

@@ -79,7 +79,7 @@ def text_in(record: Mapping[str, Any], field: str, what: str, setting: str) -> s
     """The text of a field that must be there.
 
     Raises:
-        RecordRejected: it is not there, or is no text.
+        RecordRejected: it is not there, or is not text.
     """
     value = read(record, field)
     if value is None:
