@@ -180,6 +180,8 @@ def load_object(path: str) -> tuple[Any, str]:
     module_name, _, attribute = path.rpartition(":")
     if not module_name:
         module_name, _, attribute = path.rpartition(".")
+    if not module_name or not attribute:
+        raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
     with _lock, told(f"cannot load '{without_folders(path)}': {shown}"):

@@ -98,7 +98,7 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
     if isinstance(metric, str) and metric.lstrip().startswith("{"):
         try:
             given = yaml.safe_load(metric)
-        except (yaml.YAMLError, RecursionError) as error:
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
             raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
     try:
         return _with_filters(MetricConfig.model_validate(given))

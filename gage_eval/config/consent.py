@@ -263,7 +263,7 @@ def _code_of_profile(file: Path) -> list[str]:
     """Names in a scoring profile that stand for code which does not come with this package."""
     try:
         data = yaml.safe_load(file.read_bytes()[:_MOST_PROFILE])
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+    except (OSError, ValueError, OverflowError, yaml.YAMLError, RecursionError):
         return []  # said among the problems
     names = [str(value) for key, value in _values(data) if key in ("type", "aggregation", "filters")]
     ours = (None, "builtin")

@@ -98,7 +98,7 @@ def parse(text: str, source: str) -> Node:
         raise ConfigError(source, [Problem("", _words(str(error.reason)), line)]) from error
     except _Refused as refused:
         raise ConfigError(source, [Problem("", refused.message, refused.line)]) from refused
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         # PyYAML hands an escape such as "\\U00110000" to chr() unchecked.
         raise ConfigError(source, [Problem("", f"not valid YAML: an escape beyond Unicode ({error}).")]) from error
 

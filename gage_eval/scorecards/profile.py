@@ -239,7 +239,7 @@ def _shipped(name: str) -> Path:
 def _read(data: bytes, source: str) -> ScoringProfile:
     try:
         raw = yaml.safe_load(data)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         place = getattr(error, "problem_mark", None)
         line = None if place is None else place.line + 1
         raise ConfigError(source, [Problem("", "it is not YAML.", line)]) from error

@@ -3,6 +3,9 @@
 A process gets names: the store's URL, artifact ids, and what each metric was bound with. It gives back tables.
 """
 
+import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from gage_eval.errors import RunFailed
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.overrides import COLUMN, score_samples
 from gage_eval.stages.base import StageRun
@@ -63,8 +67,10 @@ def in_processes(
 
     Raises:
         InputError: what a metric refuses.
+        RunFailed: a process was killed.
     """
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     recipes = [dict(metric.recipe) for metric in metrics]
@@ -77,6 +83,16 @@ def in_processes(
                 yield _taken(*waiting.popleft(), metrics)
         while waiting:
             yield _taken(*waiting.popleft(), metrics)
+    except BrokenProcessPool as error:
+        raise RunFailed(
+            "auto_eval: a scoring process was killed, perhaps for want of memory, or a metric ended it. The answers "
+            "are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
+        ) from error
+    except KeyboardInterrupt:
+        # They have nothing to keep, and a metric may never let go of its process.
+        for process in get_context("spawn").active_children():
+            process.kill()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -86,12 +102,24 @@ _scorer: list[Callable[[int], _Told]] = []
 
 
 def _start(url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]]) -> None:
-    """Make this process a scorer."""
+    """Make this process a scorer, which ends with the process that started it."""
+    # A Ctrl-C goes to all processes of a terminal; the one that started this one says what follows from it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     store = Store.open(url, read_only=True)
     metrics = [bind(**recipe) for recipe in recipes]
     _scorer.append(
         lambda index: (score_part(store, inputs, metrics, index), [dict(metric.warned) for metric in metrics])
     )
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _work(index: int) -> _Told:

@@ -246,3 +246,23 @@ def test_a_reply_that_nothing_can_hold_is_the_error_of_its_row(tmp_path: Path, g
     assert found.pop("surrogate")["answer"] == "\ufffd"
     expected = {**dict.fromkeys(errors, "malformed"), "surrogate in a key": None, "large number": None}
     assert {name: row["error_kind"] for name, row in found.items()} == expected
+
+
+@pytest.mark.parametrize("plugin", [":own", "own:", ":", "own.py:"])
+def test_a_plug_in_without_a_module_or_a_name_is_one_sentence(tmp_path: Path, gage: Command, plugin: str) -> None:
+    write(tmp_path, [], metrics=[{"implementation": "exact_match", "filters": [plugin]}])
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert f"'{plugin}' is not a plug-in: write pkg.mod:NAME or file.py:NAME." in ended.sentence
+
+
+def test_an_escape_beyond_unicode_is_one_sentence(tmp_path: Path, gage: Command) -> None:
+    write(tmp_path, [])
+    with (tmp_path / "all.yaml").open("a") as config:
+        config.write('metadata: {name: "\\UFFFFFFFF"}\n')
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert "an escape beyond Unicode" in ended.sentence
+    ended = gage("score", "first", "--metric", '{exact_match: {default: "\\UFFFFFFFF"}}')
+    assert ended.code == 2
+    assert "Traceback" not in ended.err

@@ -1,0 +1,132 @@
+"""The first Ctrl-C ends a run in order, the second at once, whatever hangs; exit code 0 only when a run completed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crash.processes import PATIENCE_S, Gage, status, until
+from support.workspace import write_config, write_rows
+
+from gage_eval.stages.load import PART_ROWS
+
+SHORT_GRACE = """
+import sys
+from gage_eval import interrupts
+interrupts.GRACE_S = 0.5
+from gage_eval.cli import main
+main()
+"""
+
+# Each says by a file that it hangs; after that only a signal that waits for nothing ends it.
+HANGS = """
+import pathlib
+import time
+
+
+def hang(prediction: str) -> float:
+    pathlib.Path("hangs").touch()
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pathlib.Path("swallowed").touch()
+"""
+SWALLOWS = """
+import pathlib
+import time
+
+
+def swallow(prediction: str) -> float:
+    try:
+        pathlib.Path("hangs").touch()
+        time.sleep(600)
+    except BaseException:
+        pass
+    return 1.0
+"""
+
+
+def prepared(folder: Path, code: str, metric: str, **changes: object) -> Gage:
+    write_rows(folder)
+    (folder / "own.py").write_text(code)
+    write_config(folder, metrics=[f"own.py:{metric}"], **changes)
+    return Gage(folder)
+
+
+def started(gage: Gage, *arguments: str) -> "subprocess.Popen[bytes]":
+    process = gage.start("run", "mine.yaml", "--run-id", "first", *arguments)
+    assert until((gage.folder / "hangs").exists, process), gage.said()
+    return process
+
+
+def test_the_second_ctrl_c_ends_a_run_whose_metric_hangs(tmp_path: Path) -> None:
+    gage = prepared(tmp_path, HANGS, "hang")
+    process = started(gage)
+    process.send_signal(signal.SIGINT)
+    assert until((tmp_path / "swallowed").exists, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130, gage.said()
+    assert "Traceback" not in gage.said()
+
+
+def test_sigterm_ends_a_run_whose_metric_hangs(tmp_path: Path) -> None:
+    (tmp_path / "gage.py").write_text(SHORT_GRACE)
+    prepared(tmp_path, HANGS, "hang")
+    gage = Gage(tmp_path, ("gage.py",))
+    process = started(gage)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 143, gage.said()
+
+
+def test_a_ctrl_c_that_a_metric_swallows_ends_the_run_all_the_same(tmp_path: Path) -> None:
+    gage = prepared(tmp_path, SWALLOWS, "swallow")
+    process = started(gage)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130, gage.said()
+    assert status(tmp_path, "first") == "interrupted"
+
+
+@pytest.mark.parametrize("raised", ["SystemExit(0)", "KeyboardInterrupt()", "GeneratorExit()"])
+def test_a_metric_that_would_end_the_process_does_not(tmp_path: Path, raised: str) -> None:
+    gage = prepared(tmp_path, f"def leave(prediction: str) -> float:\n    raise {raised}\n", "leave")
+    process = gage.start("run", "mine.yaml", "--run-id", "first")
+    assert process.wait(PATIENCE_S) == 1, gage.said()
+    assert status(tmp_path, "first") != "completed"
+    assert f"own.py:leave() raised {raised.partition('(')[0]}" in gage.said()
+    assert "Traceback" not in gage.said()
+
+
+def test_a_killed_scoring_process_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import os, signal\ndef die(prediction: str) -> float:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    gage = prepared(tmp_path, code, "die")
+    write_rows(tmp_path, PART_ROWS + 1)
+    monkeypatch.setenv("GAGE_EVAL_AUTOEVAL_WORKERS", "2")
+    process = gage.start("run", "mine.yaml", "--run-id", "first")
+    assert process.wait(PATIENCE_S) == 1, gage.said()
+    assert "auto_eval: a scoring process was killed" in gage.said()
+    assert "Traceback" not in gage.said()
+    assert status(tmp_path, "first") == "failed"
+
+
+def test_a_process_that_hangs_at_its_end_is_ended_by_one_ctrl_c(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, threading, time\n"
+        "from gage_eval.cli import main\n"
+        "def hang():\n"
+        "    threading.main_thread().join()\n"
+        "    pathlib.Path('hangs').touch()\n"
+        "    time.sleep(600)\n"
+        "threading.Thread(target=hang).start()\n"
+        "main()\n"
+    )
+    (tmp_path / "gage.py").write_text(code)
+    with (tmp_path / "output.txt").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "gage.py", "--version"], cwd=tmp_path, env=dict(os.environ), stdout=output, stderr=output
+        )
+    assert until((tmp_path / "hangs").exists, process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) == 130
