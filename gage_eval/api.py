@@ -21,6 +21,7 @@ from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.outcomes import Outcome, RowFilter, needs_scores
 from gage_eval.runs.reading import RunReader
+from gage_eval.runs.rejects import Reject, rejects_of
 from gage_eval.runs.rows import SampleRow
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
@@ -132,6 +133,17 @@ class Run:
         wanted = frozenset(outcomes)
         measure = task.measure(metric) if needs_scores(wanted) or metric else None
         return task.rows(RowFilter(tuple(ids), wanted, measure=measure), start=start, limit=limit)
+
+    def rejects(self, task_id: str | None = None) -> "list[Reject]":
+        """The rows that were rejected, each with its file, its line and the reason.
+
+        Args:
+            task_id: of this task only.
+
+        Raises:
+            InputError: no such task, or standardize has not finished.
+        """
+        return [one for task in self._reader.tasks(task_id) for one in rejects_of(task)]
 
     def responses(self, task_id: str | None = None) -> pa.Table:
         """The responses of a task, one row per sample and replicate; the task's id may be left out when there is one.

@@ -11,6 +11,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 if TYPE_CHECKING:
     from gage_eval.runs.listing import ShownStage
     from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
     from gage_eval.runs.stored import StoredRun
 
 # The output of each stage that one looks at next; all of them are in the JSON.
@@ -30,6 +31,7 @@ def show(
     refused: Annotated[bool, typer.Option("--refused", help="Answers that are refusals.")] = False,
     error: Annotated[bool, typer.Option("--error", help="Requests that ended in an error.")] = False,
     unscored: Annotated[bool, typer.Option("--unscored", help="Answers that nobody could score.")] = False,
+    rejects: Annotated[bool, typer.Option("--rejects", help="Rows that were rejected, and why.")] = False,
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="NAME", help="The metric that decides; the first by default.")
     ] = None,
@@ -63,6 +65,10 @@ def show(
     for warning in unknown_variables():
         print(f"note: {clean(warning)}", file=sys.stderr)
     locations = Locations.at(store, output_dir)
+    if rejects and (sample is not None or outcomes or metric is not None):
+        raise InputError("--rejects shows rows that were not asked; leave out the other options for rows.")
+    if run_id is None and rejects:
+        raise InputError("--rejects needs a run: gage show RUN --rejects.")
     if run_id is None:
         if sample is not None or task is not None or outcomes:
             named = "--sample ID" if sample is not None or not outcomes else f"--{outcomes[0]}"
@@ -76,12 +82,14 @@ def show(
         return
     if sample is not None and outcomes:
         raise InputError(f"--sample shows one sample whatever became of it; leave out --{outcomes[0]}.")
-    if task is not None and sample is None and not outcomes:
+    if task is not None and sample is None and not outcomes and not rejects:
         raise InputError(f"--task names the task of a sample: gage show {run_id} --sample ID --task {task}")
     if metric is not None and not outcomes:
         raise InputError(f"--metric decides which answers are wrong: gage show {run_id} --wrong --metric {metric}")
     reader = RunReader.open(locations, run_id)
-    if sample is not None:
+    if rejects:
+        _show_rejects(reader, task, limit, json=json)
+    elif sample is not None:
         from gage_eval.cli.samples import show_sample
 
         show_sample(reader, sample, task, json=json)
@@ -94,6 +102,26 @@ def show(
     else:
         _show_run(reader.stored)
     settle([reader.stored])
+
+
+def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *, json: bool) -> None:
+    from itertools import islice
+
+    from gage_eval.cli.output import print_json
+    from gage_eval.report.console import clean
+    from gage_eval.runs.rejects import rejects_of
+
+    found = (one for task in reader.tasks(task_id) for one in rejects_of(task))
+    rows = list(islice(found, limit))
+    if json:
+        print_json([one.as_record() for one in rows])
+        return
+    for one in rows:
+        place = f"line {one.line}" if one.line is not None else f"row {one.row_index}"
+        where = " ".join(filter(None, (one.file, place, f"({one.sample_id})" if one.sample_id else "")))
+        print(clean(f"{one.task_id}  {one.stage}  {where}: {one.reason}"))
+    if not rows:
+        print("no row was rejected.")
 
 
 def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:

@@ -110,6 +110,15 @@ def stem(path: str) -> str:
     return plain.stem
 
 
+def file_name_of(path: str) -> str:
+    """A file's name without its folder.
+
+    >>> file_name_of("s3://bucket/test/agronomy.csv.gz")
+    'agronomy.csv.gz'
+    """
+    return Path(urlsplit(path).path if "://" in path else path).name
+
+
 def check_params(params: Mapping[str, Any], known: Iterable[str], loader: str) -> None:
     """Refuse parameters that the loader does not have.
 

@@ -39,10 +39,11 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, sample_ids: tuple[str, ...])
     task_id, base_dir = task.task.task_id, loaded.base_dir
     infer = _generate(task, task.dut, "dut_model", loaded.context)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
+    load = _load(task, base_dir)
     specs = TaskPlan(
         task_id=task_id,
-        load=_load(task, base_dir),
-        standardize=standardize_spec(task_id, task.dataset),
+        load=load,
+        standardize=replace(standardize_spec(task_id, task.dataset), load=load),
         preprocess=preprocess_spec(task, base_dir, sample_ids),
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,

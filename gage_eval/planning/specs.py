@@ -84,6 +84,12 @@ class StandardizeSpec:
     on_reject: str = "fail"
     callables: tuple[MediaCallable, ...] = ()
     text: TextCallable | None = None
+    load: LoadSpec | None = None
+
+    @property
+    def source_files(self) -> tuple[str, ...]:
+        """The files that the records come from, for messages."""
+        return () if self.load is None else tuple(getattr(self.load.source, "files", ()))
 
     def material(self) -> JsonValue:
         material: dict[str, JsonValue] = {

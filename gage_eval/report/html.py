@@ -124,7 +124,7 @@ def _task(task: TaskSummary, number: int) -> str:
     description = f"<p>{escape(task.description)}</p>" if task.description else ""
     rows = [_metric_row(metric) for metric in task.metrics]
     body = _table(f"Scores of {task.task_id}", _HEADS, rows) if rows else "<p>No metric.</p>"
-    body += _slices(task)
+    body += _slices(task) + _rejects(task)
     return (
         f'<section id="task-{number}">\n<h2>{escape(task.task_id)}</h2>\n{description}'
         f'<p class="soft">{escape(" · ".join(facts))}</p>\n{body}\n</section>'
@@ -142,6 +142,16 @@ def _slices(task: TaskSummary) -> str:
         f"{_table(f'{name} by {field}', (field, *_HEADS[1:]), rows)}</details>"
         for (name, field), rows in tables.items()
     )
+
+
+def _rejects(task: TaskSummary) -> str:
+    """The first rejected rows, folded."""
+    if not task.first_rejects:
+        return ""
+    items = "".join(f"<li>{escape(reason)}</li>" for reason in task.first_rejects)
+    rest = task.rejects - len(task.first_rejects)
+    more = f"<p>{rest:,} more: gage show RUN --rejects</p>" if rest > 0 else ""
+    return f"\n<details><summary>{task.rejects:,} rejected</summary>\n<ul>{items}</ul>{more}</details>"
 
 
 def _group(group: GroupSummary) -> str:

@@ -15,7 +15,7 @@ class Limits:
         refused: of all responses.
         unparsed: answers that could not be read, of a metric's rows.
         failed: rows without a score (error, skipped, unscored), of a metric's rows.
-        rejected: rejected records, of all records.
+        rejected: rejected rows, of all records.
     """
 
     truncated: float = 0.05
@@ -47,7 +47,7 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
     records = task.sample_count + task.rejects
     truncated, refused = task.responses.get("truncated", 0), task.responses.get("refused", 0)
     if _above(task.rejects, records, limits.rejected):
-        yield f"{task.task_id}: {_of(task.rejects, records)} records are not samples and are in no score."
+        yield f"{task.task_id}: {_of(task.rejects, records)} records were rejected and are not scored."
     if _above(truncated, responses, limits.truncated):
         yield (
             f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored as "

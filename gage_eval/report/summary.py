@@ -102,7 +102,8 @@ class TaskSummary(_Model):
     )
     slices: list[MetricSummary] = Field(default=[], description="The same numbers over slices of the rows.")
     responses: dict[str, int] = Field(description="Responses by status: ok, truncated, refused, error, skipped.")
-    rejects: int = Field(default=0, description="Rejected records; they are not part of any number.")
+    rejects: int = Field(default=0, description="Rejected rows; they are part of no number.")
+    first_rejects: list[str] = Field(default=[], description="Place and reason of the first rejected rows.")
     complete: bool = Field(default=True, description="False while responses are missing for errors.")
     tokens: Tokens = Field(default=Tokens(), description="Tokens of the responses.")
 
@@ -248,6 +249,7 @@ def task_summary(
     sample_count: int,
     statuses: Mapping[str, int],
     reject_count: int = 0,
+    first_rejects: Sequence[str] = (),
     tokens: Mapping[str, int] | None = None,
     model: str | None = None,
     description: str | None = None,
@@ -262,7 +264,8 @@ def task_summary(
         metrics: rows of `tables.METRICS`, those of slices among them.
         sample_count: standardised samples.
         statuses: responses by status; other counts are left out.
-        reject_count: rejected records.
+        reject_count: rejected rows.
+        first_rejects: place and reason of the first of them.
         tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 stands for not reported.
         model: the model's name as configured.
         description: the task's description.
@@ -283,6 +286,7 @@ def task_summary(
         slices=[number for number in numbers if number.slice_field is not None],
         responses={status: int(statuses.get(status, 0)) for status in RESPONSE_STATUSES},
         rejects=reject_count,
+        first_rejects=list(first_rejects),
         complete=complete,
         tokens=Tokens(prompt=counted.get("prompt_tokens") or None, completion=counted.get("completion_tokens") or None),
     )

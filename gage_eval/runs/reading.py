@@ -244,6 +244,15 @@ class TaskReader:
     # --- rows
 
     @property
+    def source_files(self) -> tuple[str, ...]:
+        """The files that its records were read from; none where they are no files.
+
+        Raises:
+            InputError: they are not there any more.
+        """
+        return () if self._run is None else tuple(getattr(self._run.plan.task(self.task_id).load.source, "files", ()))
+
+    @property
     def has_rows(self) -> bool:
         """Whether the task has come so far that there are rows to read."""
         return self._artifact("preprocess", "prepared") is not None

@@ -6,8 +6,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gage_eval.errors import InputError
+from gage_eval.observability.events import RunWarning
 from gage_eval.observability.results import StageResult
 from gage_eval.stages.base import Env
+from gage_eval.store import Artifact
 from gage_eval.tables import REJECTS
 
 _SHOWN = 3
@@ -39,8 +41,8 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
     Args:
         kept: name of the output that holds what was kept.
         rejects: name of the output that holds the rest.
-        wrong: what is the matter with the rejects, as ``records are not samples``.
-        none: said when nothing was kept, as ``none of its {total} records is a sample``.
+        wrong: what is the matter with the rejects, as ``records were rejected``.
+        none: said when nothing was kept, as ``all of its {total} records were rejected``.
 
     Returns:
         A function that raises `InputError` where more than the spec allows were rejected, or all of them. The message
@@ -54,16 +56,38 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
         if rejected <= allowed * total:
             if rejected and rejected == total:
                 raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')}.")
+            if rejected:
+                first, more = _first(env, result, rejects)
+                message = (
+                    f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} and are not scored "
+                    f"({first}{more}). gage show {env.run_id} --rejects lists them."
+                )
+                env.observer.tell(RunWarning(message, result.task_id))
             return
-        table = env.store.artifact(result.outputs[rejects]).table(columns=["row_index", "line", "reason"])
-        first = "; ".join(f"{_place(row)}: {row['reason'].rstrip('.')}" for row in table.slice(0, _SHOWN).to_pylist())
-        more = f"; and {rejected - _SHOWN:,} more" if rejected > _SHOWN else ""
+        first, more = _first(env, result, rejects)
         raise InputError(
             f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} ({first}{more}). "
             "Fix them, or set on_reject: skip (or a max_reject_share) in the dataset's params."
         )
 
     return check
+
+
+def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
+    """Place and reason of the first rejects, and how many more there are."""
+    reasons = first_rejects(env.store.artifact(result.outputs[rejects]))
+    rest = result.counts[rejects] - len(reasons)
+    return "; ".join(reason.rstrip(".") for reason in reasons), f"; and {rest:,} more" if rest > 0 else ""
+
+
+def first_rejects(rejects: Artifact) -> list[str]:
+    """Place and reason of the first rows of `tables.REJECTS`."""
+    found: list[str] = []
+    for table in rejects.tables(columns=["row_index", "line", "reason"]):
+        found += [f"{_place(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]
+        if len(found) == _SHOWN:
+            break
+    return found
 
 
 def _place(row: Mapping[str, Any]) -> str:

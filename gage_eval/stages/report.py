@@ -7,6 +7,7 @@ from gage_eval.canonical import canonical_text
 from gage_eval.planning.specs import ReportSpec
 from gage_eval.report.summary import task_summary
 from gage_eval.stages.base import StageRun, stage
+from gage_eval.stages.rejects import first_rejects
 from gage_eval.tables import REPORT
 
 
@@ -33,6 +34,7 @@ def report(run: StageRun, spec: ReportSpec) -> None:
         metrics=run.input("metrics").table().to_pylist(),
         sample_count=run.input("samples").rows - unprepared,
         reject_count=run.input("rejects").rows + unprepared,
+        first_rejects=[*first_rejects(run.input("rejects")), *first_rejects(run.input("prepare_rejects"))],
         statuses=dict(responses.counts),
         tokens=tokens,
         complete=responses.complete,

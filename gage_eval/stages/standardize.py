@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from gage_eval import registry
+from gage_eval.datasets.base import file_name_of
 from gage_eval.errors import InputError
 from gage_eval.planning.specs import StandardizeSpec
 from gage_eval.prepare.media import media_of, without_data, without_data_urls
@@ -27,7 +28,7 @@ from gage_eval.tables import REJECTS, SAMPLES
 @stage(
     "standardize",
     check=limit_on_rejects(
-        "samples", "rejects", wrong="records are not samples", none="none of its {total} records is a sample"
+        "samples", "rejects", wrong="records were rejected", none="all of its {total} records were rejected"
     ),
 )
 def standardize(run: StageRun, spec: StandardizeSpec) -> None:
@@ -114,9 +115,14 @@ class Standardizer:
         if clash := self._ids.clash():
             first, second = clash
             raise InputError(
-                f"dataset '{self._spec.dataset_id}': lines {first:,} and {second:,} carry the same id. "
-                "Ids must be unique; drop them to have ids made from the content."
+                f"dataset '{self._spec.dataset_id}': lines {first:,} and {second:,}{self._named_files()} have the same "
+                "id. Ids are unique: name another field with id_field, or leave ids out to have them made of the "
+                "content."
             )
+
+    def _named_files(self) -> str:
+        """`` of a.jsonl``; of several files, over which lines are counted on, all of them."""
+        return f" of {', '.join(map(file_name_of, self._spec.source_files))}" if self._spec.source_files else ""
 
     def _settle_ids(self, made: list[_Standard]) -> None:
         unnamed = [one.sample for one in made if not one.named]

@@ -171,12 +171,12 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         (None, "dataset 'sums': no file 'sums.jsonl'."),
         (
             lines({"id": "a", **GOOD}, "", {"id": "b", **GOOD}, {"id": "a", **GOOD}),
-            "dataset 'sums': lines 1 and 4 carry the same id. Ids must be unique; drop them to have ids made from the "
-            "content.",
+            "dataset 'sums': lines 1 and 4 of sums.jsonl have the same id. Ids are unique: name another field with "
+            "id_field, or leave ids out to have them made of the content.",
         ),
         (
             lines(GOOD, 7, GOOD),
-            "dataset 'sums': 1 of 3 records are not samples (line 2: the record is a number, not a JSON object). Fix "
+            "dataset 'sums': 1 of 3 records were rejected (line 2: the record is a number, not a JSON object). Fix "
             "them, or set on_reject: skip (or a max_reject_share) in the dataset's params.",
         ),
     ],
@@ -202,7 +202,7 @@ def test_a_broken_line_is_shown_or_skipped_and_counted_as_the_config_says(tmp_pa
         refused = gage("run", "sums.yaml")
         assert refused.code == 2
         assert refused.sentence.startswith(
-            "dataset 'sums': 1 of 6 records are not samples (line 6: the record is not JSON: unterminated "
+            "dataset 'sums': 1 of 6 records were rejected (line 6: the record is not JSON: unterminated "
             "string starting at character 14). "
         )
         assert refused.sentence.endswith(
@@ -224,7 +224,7 @@ def test_a_dataset_without_one_sample_is_refused_even_where_rejects_are_skipped(
     (tmp_path / "sums.jsonl").write_text("1\n2\n")
     config.write_text(config.read_text().replace("path: sums.jsonl", "path: sums.jsonl\n    on_reject: skip"))
     ended = gage("run", "sums.yaml")
-    assert ended.sentence == "dataset 'sums': none of its 2 records is a sample."
+    assert ended.sentence == "dataset 'sums': all of its 2 records were rejected."
     assert ended.code == 2
 
 

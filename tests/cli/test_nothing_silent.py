@@ -143,3 +143,32 @@ def test_a_label_field_that_exists_nowhere_fails_the_run_and_the_scores_stay(gag
     assert gage("resume", "lost", "--inline").code == 1, "nothing is different"
     write_config(workspace)
     assert gage("run", "mine.yaml", "--inline", "--json").json["run"]["sent"] == 0
+
+
+def test_rejected_rows_are_told_everywhere_with_place_and_reason(gage: Gage, workspace: Path) -> None:
+    with (workspace / "rows.jsonl").open("ab") as file:
+        file.write(b'7\n{"id": "pic", "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": '
+                   b'{"url": "gone.png"}}]}]}\n')  # fmt: skip
+    params = {"path": "rows.jsonl", "on_reject": "skip"}
+    write_config(workspace, datasets=[{"dataset_id": "sums", "params": params}])
+    ran = gage("run", "mine.yaml", "--inline", "--run-id", "some")
+    assert ran.code == 0, ran.err
+    said = " ".join(ran.out.split())
+    assert "dataset 'sums': 1 of 8 records were rejected and are not scored (line 7: the record is a number" in said
+    assert "dataset 'sums': 1 of 7 samples cannot be prepared and are not scored" in said
+    assert "gage show some --rejects lists them." in said
+    folder = workspace / ".gage" / "runs" / "some"
+    assert "line 7: the record is a number" in (folder / "events.jsonl").read_text()
+    report = (folder / "report.html").read_text()
+    assert "line 7: the record is a number" in report
+    assert "2 rejected" in report
+    shown = gage("show", "some", "--rejects")
+    first, second = shown.out.splitlines()
+    assert first.startswith("sums  standardize  rows.jsonl line 7: the record is a number")
+    assert second.startswith("sums  preprocess  rows.jsonl line 8 (pic): ")
+    rows = gage_eval.open_run("some").rejects()
+    assert [(row.stage, row.file, row.line, row.sample_id) for row in rows] == [
+        ("standardize", "rows.jsonl", 7, None), ("preprocess", "rows.jsonl", 8, "pic"),
+    ]  # fmt: skip
+    assert [row["line"] for row in gage("show", "some", "--rejects", "--json").json] == [7, 8]
+    assert gage("show", "--rejects").code == 2

@@ -110,7 +110,7 @@ def test_a_share_above_its_limit_is_said_in_words() -> None:
         reject_count=2,
     )
     assert remarks(run) == [
-        "gsm8k: 2 of 1,321 (0.2 %) records are not samples and are in no score.",
+        "gsm8k: 2 of 1,321 (0.2 %) records were rejected and are not scored.",
         "gsm8k: 200 of 1,319 (15.2 %) answers were cut at the token limit and are scored as they stand. "
         "Raise max_new_tokens.",
         "gsm8k: 119 of 1,319 (9.0 %) answers are refusals and are scored as they stand.",

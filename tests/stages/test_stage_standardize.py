@@ -58,9 +58,7 @@ def test_the_limit_on_rejects_decides_whether_the_run_goes_on_and_never_what_was
     raw = bench.load()
     bench.standardize(raw, on_reject="skip")
     if refused:
-        said = (
-            "dataset 'd': 1 of 4 records are not samples (line 4: the record is a number, not a JSON object). Fix them"
-        )
+        said = "dataset 'd': 1 of 4 records were rejected (line 4: the record is a number, not a JSON object). Fix them"
         with pytest.raises(InputError, match="^" + re.escape(said)):
             bench.standardize(raw, **spec)
     else:
@@ -88,7 +86,7 @@ def test_a_record_without_an_id_has_one_of_its_content_also_when_it_comes_again(
 def test_equal_ids_are_refused_by_their_lines_also_far_apart(bench: Bench) -> None:
     records = [question(row, id=f"id-{row}") for row in range(PART_ROWS + 3)]
     records[PART_ROWS + 2]["id"] = "id-1"
-    with pytest.raises(InputError, match=rf"^dataset 'd': lines 2 and {PART_ROWS + 3:,} carry the same id\."):
+    with pytest.raises(InputError, match=rf"^dataset 'd': lines 2 and {PART_ROWS + 3:,} have the same id\."):
         bench.samples(records)
 
 

@@ -1,0 +1,90 @@
+"""The rows of a task that were rejected, by standardize or by preprocess, each with its place and the reason."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import decode
+from gage_eval.datasets.base import file_name_of
+from gage_eval.errors import InputError
+
+if TYPE_CHECKING:
+    from gage_eval.runs.reading import TaskReader
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A row that was rejected.
+
+    Attributes:
+        task_id: its task.
+        stage: ``standardize`` or ``preprocess``.
+        file: the dataset's file; of several files all of them, over which lines are counted on. None where the data is
+            no file, or the config's files are gone.
+        line: 1-based line or position in the source.
+        row_index: its row among those that were loaded.
+        sample_id: the sample's id, where it became a sample.
+        reason: one sentence.
+        record: the record as text; of a sample its id.
+    """
+
+    task_id: str
+    stage: str
+    file: str | None
+    line: int | None
+    row_index: int
+    sample_id: str | None
+    reason: str
+    record: str
+
+    def as_record(self) -> dict[str, Any]:
+        """The row as JSON."""
+        return asdict(self)
+
+
+def rejects_of(task: "TaskReader") -> Iterator[Reject]:
+    """The rejected rows of a task in the order of its stages.
+
+    Raises:
+        InputError: standardize has not finished.
+    """
+    file = _file(task)
+    yield from _rejects(task, "standardize", "rejects", file)
+    if task.has_rows:
+        yield from _rejects(task, "preprocess", "prepare_rejects", file)
+
+
+def _rejects(task: "TaskReader", stage: str, output: str, file: str | None) -> Iterator[Reject]:
+    table = task.artifact(stage, output).table()
+    lines = _lines(task, table) if stage == "preprocess" and len(table) else {}
+    for row in table.to_pylist():
+        yield Reject(
+            task.task_id,
+            stage,
+            file,
+            lines.get(row["row_index"]) if row["line"] is None else row["line"],
+            row["row_index"],
+            decode(row["record"])["id"] if stage == "preprocess" else None,
+            row["reason"],
+            row["record"],
+        )
+
+
+def _lines(task: "TaskReader", rejects: pa.Table) -> dict[int, int]:
+    """The source's lines of rejected samples, by row index."""
+    found: dict[int, int] = {}
+    for raw in task.artifact("load", "raw").tables(columns=["row_index", "line"]):
+        mine = raw.filter(pc.is_in(raw["row_index"], rejects["row_index"]))
+        found |= dict(zip(mine["row_index"].to_pylist(), mine["line"].to_pylist(), strict=True))
+    return found
+
+
+def _file(task: "TaskReader") -> str | None:
+    try:
+        files = task.source_files
+    except InputError:
+        return None
+    return ", ".join(map(file_name_of, files)) or None
