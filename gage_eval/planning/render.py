@@ -80,7 +80,7 @@ class RequestRenderer:
         """The requests of a row's asks, each a replicate and a draw.
 
         Raises:
-            InputError: the row has no messages and the binding no prompt, or the backend cannot answer its kind.
+            InputError: the backend cannot answer the row's kind.
             PromptError: the template needs what the sample does not have.
         """
         kind = self._kind(row.kind)
@@ -131,11 +131,7 @@ class RequestRenderer:
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
         if self._template is None:
-            if not row.messages:
-                raise InputError(
-                    f"task '{self._spec.task_id}': sample '{row.sample_id}' has no messages and the {self._spec.role} "
-                    "binds no prompt. Name one with prompt_id, or use a preprocessor that writes messages."
-                )
+            # A request without messages is skipped unsent.
             return row.messages
         payload = context.payload(replicate)
         answer = payload["model_output"].get("answer")

@@ -140,6 +140,11 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
     """
     errors = result.counts.get("error", 0)
     total = sum(result.counts.get(name, 0) for name in RESPONSE_STATUSES)
+    if total and spec.role == "dut_model" and result.counts.get("skipped", 0) == total:
+        raise InputError(
+            f"{result.stage}: all {total:,} requests of task '{spec.task_id}' are empty. Name a prompt with prompt_id, "
+            "or use a preprocessor that writes messages."
+        )
     if total and errors > spec.max_error_share * total:
         raise RunFailed(
             f"{result.stage}: {errors:,} of {total:,} rows of task '{spec.task_id}' ended in an error "

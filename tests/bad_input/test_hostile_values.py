@@ -266,3 +266,17 @@ def test_an_escape_beyond_unicode_is_one_sentence(tmp_path: Path, gage: Command)
     ended = gage("score", "first", "--metric", '{exact_match: {default: "\\UFFFFFFFF"}}')
     assert ended.code == 2
     assert "Traceback" not in ended.err
+
+
+def test_a_sample_without_messages_is_skipped_and_the_others_are_asked(tmp_path: Path, gage: Command) -> None:
+    write(tmp_path, ["empty"])
+    empty = {"id": "empty", "messages": [], "label": "2"}
+    good = {"id": "good", "messages": [{"role": "user", "content": "2"}], "label": "2"}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(empty)}\n{json.dumps(good)}\n")
+    run(gage)
+    found = {row["sample_id"]: row["status"] for row in table(tmp_path, "infer", "responses")}
+    assert found == {"empty": "skipped", "good": "ok"}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(empty)}\n")
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert ended.sentence.startswith("infer: all 1 requests of task 'all' are empty. Name a prompt with prompt_id")
