@@ -99,7 +99,7 @@ class Reporter:
                     self._closing.wait(_RETRY_S)
 
     def _next(self) -> Report | None:
-        """What is to be done next, once there is something; None at the end."""
+        """The next piece of work, once there is one; None at the end."""
         with self._changed:
             while True:
                 left = self._watch_due - time.monotonic()
@@ -149,7 +149,7 @@ def is_unanswered(error: Exception) -> bool:
     if isinstance(error, PrefectHTTPStatusError):
         status = error.response.status_code
         return status in _BUSY or status >= 500
-    # What else is no failure of the connection is an answer that says no, or an error of the report's own.
+    # Anything else is not a connection failure: the API refused, or the report itself is wrong.
     return not isinstance(
         error, PrefectException | ValueError | TypeError | LookupError | AttributeError | AssertionError
     )

@@ -1,4 +1,4 @@
-"""The Python API: run a config, look at what came out.
+"""The Python API: run a config and look at the results.
 
     import gage_eval
 
@@ -72,7 +72,7 @@ class Run:
 
     @property
     def summary(self) -> Summary:
-        """What summary.json holds.
+        """The content of summary.json.
 
         Raises:
             InputError: the run has not finished.
@@ -127,7 +127,7 @@ class Run:
             limit: at most so many.
 
         Raises:
-            InputError: no such task or metric, or the task has not come far enough.
+            InputError: no such task or metric, or the task has no rows yet.
         """
         task = self._reader.task(task_id)
         wanted = frozenset(outcomes)

@@ -1,4 +1,4 @@
-"""The one canonical JSON and the one hash: every key, digest and open object goes through here.
+"""Canonical JSON and its hash, used by every key, digest and open object.
 
 Canonical form: keys sorted by code point, no white space, UTF-8. ``1.0`` and ``1`` are the same number (an
 integral float below 2**53 is written as an integer), ``-0.0`` is ``0``, integers of any size are kept.

@@ -1,7 +1,7 @@
-"""What a user can get wrong or meet, each said in one sentence: what, where, what to do.
+"""Errors for users, each one sentence: what, where, what to do.
 
 The command line prints ``str(error)`` and exits with ``error.exit_code``; a traceback is shown with
-``--debug`` only. Anything that is not a `GageError` is a defect of ours.
+``--debug`` only. Any other exception is a defect in gage-eval.
 """
 
 import re
@@ -85,11 +85,11 @@ class EndpointFailed(GageError):
 
 
 class RunFailed(GageError):
-    """The run went through, but its result may not count (too many errors or rejects)."""
+    """The run finished, but its result may not count (too many errors or rejects)."""
 
 
 class BudgetSpent(RunFailed):
-    """A limit the user set for the run is reached; what was answered is kept."""
+    """A limit that the user set for the run is reached; all answers so far are kept."""
 
 
 class RunCancelled(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""sha256 of files; those too large to read again each time are remembered."""
+"""sha256 of files; the digests of large files are cached."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What metrics read, by name: which table holds it, which stage writes that table, and how its rows find their answers.
+"""The inputs of metrics, by name: the table and stage of each, and how its rows are joined to the answers.
 
 Scoring goes through the responses row by row. Every other input is joined to them. A metric's field paths say which
 inputs it reads; the stage auto_eval, the keys of scores and the DAG follow from that. A new kind of input is one more

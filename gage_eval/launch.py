@@ -1,4 +1,4 @@
-"""Starting a run where it belongs: in this process, or as a flow at the configured Prefect API.
+"""Start a run in this process, or as a flow at the configured Prefect API.
 
 The one module of the domain that starts flows; it imports them when a run goes to Prefect, and not before.
 """
@@ -29,7 +29,7 @@ _NEWEST = 50
 def launch_run(
     options: "RunOptions", *, inline: bool = False, prefect: bool = False, quiet: bool = False
 ) -> "RunOutcome":
-    """Run the options and print how it goes.
+    """Run the options and print the progress.
 
     Args:
         options: what to run.

@@ -1,4 +1,4 @@
-"""Whether a process that was written down is still that process."""
+"""Check whether a recorded process still runs."""
 
 import os
 from pathlib import Path

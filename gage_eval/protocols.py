@@ -1,4 +1,4 @@
-"""What a plug-in of each kind has to be, checked before anything of it is called."""
+"""The protocol of each kind of plug-in, checked before any of its code is called."""
 
 import functools
 import inspect

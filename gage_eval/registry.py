@@ -34,7 +34,7 @@ from gage_eval.protocols import PluginProtocol
 
 T = TypeVar("T")
 
-# More names than these are no help in a sentence.
+# More names than this do not help in a sentence.
 _FEW = 20
 
 
@@ -72,7 +72,7 @@ class Plugin(Generic[T]):
 
     @property
     def place(self) -> str:
-        """What messages call it: file and name, as ``rows.py:Rows``."""
+        """Its name in messages: file and name, as ``rows.py:Rows``."""
         return place_of(self.obj, self.name)
 
     def identity(self) -> JsonValue:

@@ -1,4 +1,4 @@
-"""Metrics outside a run: from their short forms, and for one row, as in a notebook."""
+"""Use a metric outside a run: read its short forms, and score one row, as in a notebook."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from gage_eval.statuses import ScoreStatus
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """What a metric says about one row.
+    """A metric's result for one row.
 
     Attributes:
         values: the numbers by value key; none when ``status`` is ``unscored``.
         metadata: ``metric``, ``filter``, ``extracted`` (what was read from the answer), ``reason`` (why it is not
             ``scored``, one word), ``explanation``, and ``components`` where corpus numbers are made of them.
-        status: ``scored``; ``unparsed``: the answer cannot be read, which counts as wrong; ``unscored``: nobody knows.
+        status: ``scored``; ``unparsed``: no answer could be read, which counts as wrong; ``unscored``: no score.
     """
 
     values: dict[str, float]

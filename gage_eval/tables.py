@@ -155,7 +155,7 @@ RESPONSES = TableSchema(
     ),
 )
 
-# What the weather determined; outside every content hash that others depend on.
+# Telemetry varies between runs, so no other content hash depends on it.
 RESPONSE_TELEMETRY = TableSchema(
     "response_telemetry",
     1,

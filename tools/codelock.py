@@ -163,7 +163,7 @@ def updated(
 
 
 def text(entries: Mapping[str, Entry]) -> str:
-    """The lock file's text, one entry a line so that merges stay small."""
+    """The lock file's text, one entry per line so that merges stay small."""
     lines = [
         f"  {json.dumps(name)}: " + json.dumps({"version": entry.version, "sha256": entry.sha256})
         for name, entry in sorted(entries.items())

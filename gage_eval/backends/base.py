@@ -1,4 +1,4 @@
-"""What a backend is, what its config may hold, and how one is built."""
+"""The base of backends: the protocol, the fields of their configs, and what they share."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""From the type and config of a backend to the backend."""
+"""Build a backend from its type and config."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +57,7 @@ def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context
 
 
 def forget_backend(type_: str, config: BackendConfig, context: BackendContext) -> None:
-    """Have `build_backend` build this one anew."""
+    """Make `build_backend` build this backend again."""
     if context.built is not None:
         context.built.pop(_what(type_, config), None)
 

@@ -54,7 +54,7 @@ def model_identity(config: CheckpointConfig, context: BackendContext, type_: str
 
 
 def located(path: str, context: BackendContext, place: str) -> str:
-    """A checkpoint as an engine is told of it: by its absolute path, or its name on the hub.
+    """The form of a checkpoint for an engine: its absolute path, or its name on the hub.
 
     Raises:
         InputError: it is neither there nor a hub's name; the message begins with `place`.
@@ -64,7 +64,7 @@ def located(path: str, context: BackendContext, place: str) -> str:
 
 
 def adapter(config: CheckpointConfig, context: BackendContext, type_: str) -> str | None:
-    """The adapter as an engine is told of it, where there is one; raises as `located` does."""
+    """The form of the adapter for an engine, if there is one; raises as `located` does."""
     return None if config.lora_path is None else located(config.lora_path, context, f"{type_}: config.lora_path")
 
 

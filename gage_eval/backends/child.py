@@ -1,4 +1,4 @@
-"""Engines in processes of their own: started, watched, ended with the run, their logs kept."""
+"""Engines in child processes: start and watch them, end them with the run, keep their logs."""
 
 import asyncio
 import atexit
@@ -194,7 +194,7 @@ class Child:
 
 
 async def watched(child: Child, loading: Awaitable[T]) -> T:
-    """Wait until a child has loaded its model; now and then the last line of its log is told (level INFO).
+    """Wait until a child has loaded its model; log the last line of its log now and then (level INFO).
 
     Raises:
         Exception: what `loading` raises.

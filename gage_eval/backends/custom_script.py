@@ -1,4 +1,4 @@
-"""A model behind a class of the user's, which runs in a process of its own."""
+"""A model behind a user's class, which runs in its own process."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ from gage_eval.foreign import PluginError, load_object, version_of
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
-# So long `close` of the class may take.
+# The longest time that the class's `close` may take.
 _CLOSE_S = 10.0
 
 

@@ -1,4 +1,4 @@
-"""A model without a model: deterministic answers, for tests, demonstrations and dry runs."""
+"""Deterministic answers without a model, for tests, demonstrations and dry runs."""
 
 import asyncio
 import hashlib

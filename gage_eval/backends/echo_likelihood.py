@@ -56,7 +56,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
         "prompt": [bare + rest for bare, rest in pairs],
         "echo": True,
         "logprobs": 1,
-        # Nothing is to be generated; endpoints that take no 0 are many.
+        # Nothing should be generated, but many endpoints do not accept 0.
         "max_tokens": 1,
         "temperature": 0,
     }

@@ -1,4 +1,4 @@
-"""What backends share whose engine runs in a worker: requests over the socket, media, thinking, the engine's end."""
+"""The base of backends whose engine runs in a worker process: requests, media, thinking, and the engine's end."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The run's end of a worker: an engine in a process and interpreter of its own, asked over a socket."""
+"""The run's side of a worker: an engine in its own process and interpreter, reached over a socket."""
 
 import asyncio
 import logging

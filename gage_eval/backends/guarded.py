@@ -1,4 +1,4 @@
-"""A plug-in's backend behind a guard: what it raises or gives wrong is told in one sentence."""
+"""A guard around a plug-in's backend: its errors and wrong results are reported in one sentence."""
 
 import reprlib
 from pathlib import Path
@@ -16,7 +16,7 @@ _NUMBERS = ("latency_ms", "ttft_ms")
 
 
 class GuardedBackend:
-    """A `Backend` that passes everything on to that of a plug-in.
+    """A `Backend` that passes all calls on to a plug-in's backend.
 
     An error of ``call`` is the error of that row, as a refused request is; an error of any other method ends the run.
 

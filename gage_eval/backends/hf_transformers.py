@@ -1,4 +1,4 @@
-"""Hugging Face transformers in a process and interpreter of its own: text models, and models that see."""
+"""Hugging Face transformers in its own process and interpreter: text models and vision models."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A GGUF model run by llama.cpp in a process of our own: no endpoint to set up and no GPU needed."""
+"""A GGUF model run by llama.cpp in a child process: no endpoint to set up and no GPU needed."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""Texts by key, on disk: a million recorded answers take a few bytes of memory each."""
+"""Recorded answers by key, on disk: each takes only a few bytes of memory."""
 
 import os
 import struct

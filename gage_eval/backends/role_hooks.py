@@ -1,4 +1,4 @@
-"""``role_adapters[].class_path``: a class of the user's that has a hand in requests and answers of a role.
+"""``role_adapters[].class_path``: a user's class that changes the requests and answers of a role.
 
     class Adapter:
         version = 1

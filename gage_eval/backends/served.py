@@ -1,4 +1,4 @@
-"""Talking to an OpenAI-compatible server that a backend of ours starts."""
+"""Client of an OpenAI-compatible server that a backend of ours starts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

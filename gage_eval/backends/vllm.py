@@ -1,4 +1,4 @@
-"""vLLM as a server: one that runs already, or one or several that live as long as the run."""
+"""vLLM servers: one that runs already, or one or several that are started for the run."""
 
 import asyncio
 import logging
@@ -174,7 +174,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         import aiohttp
 
         deadline = time.monotonic() + self.config.start_timeout
-        # With the key: whoever else may have taken the port does not know it.
+        # With the key: another process that took the port does not know it.
         async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as session:
             while True:
                 if not child.is_alive():

@@ -1,4 +1,4 @@
-"""What the backends `vllm` and `vllm_native` share: the fields of an engine, its arguments, its memory ladder."""
+"""Code that the backends `vllm` and `vllm_native` share: engine fields, arguments, and retries with less memory."""
 
 import asyncio
 import re
@@ -133,7 +133,7 @@ async def down_the_ladder(
     Args:
         share: the first share tried.
         start: spawns the engine with a share; its awaitable is done when the model is loaded.
-        note: told before another try.
+        note: called with a message before another try.
 
     Raises:
         EndpointFailed: it does not come up; for another reason, or with the smallest share too.

@@ -144,7 +144,7 @@ class Likelihoods:
         body = {
             "model": self._model,
             "prompt": [one.tokens for one in passes],
-            # Nothing is to be generated, and no server takes less.
+            # Nothing should be generated, and no server accepts less than 1.
             "max_tokens": 1,
             "temperature": 0,
             # The tokens asked for and no others: each further one costs as much again, at every place.

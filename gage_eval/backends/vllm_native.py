@@ -1,4 +1,4 @@
-"""vLLM's offline engine in a process and interpreter of its own, fed continuously."""
+"""vLLM's offline engine in its own process and interpreter, fed continuously."""
 
 import logging
 from collections.abc import Awaitable, Mapping

@@ -35,7 +35,7 @@ class Check:
 
     Attributes:
         what: what was looked at.
-        state: ``ok``; ``absent``: not there, which is no harm; ``broken``: something needed does not work.
+        state: ``ok``; ``absent``: not there, but not needed; ``broken``: something needed does not work.
         said: the finding, and what to do where there is something to do.
     """
 

@@ -178,12 +178,12 @@ def _print_stages(stored: "StoredRun") -> None:
         row = (one.stage, one.state, _progress(one), outputs)
         rows.append((of_task(one.task_id)[0], *row) if several else row)
     if rows:
-        header = ("stage", "state", "came to", "artifact")
+        header = ("stage", "state", "result", "artifact")
         print_table(("task", *header) if several else header, rows)
 
 
 def _progress(one: "ShownStage") -> str:
-    """Rows done, and what else is to be said about them."""
+    """Rows done, and further facts about them."""
     from gage_eval.runs.figures import of_task, progress_text, result_text
 
     record = one.record

@@ -89,7 +89,7 @@ class _Checker:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
         for key in backend.config:
-            # Undeclared keys pass through to the model, so a slip is no error; it is rarely meant either.
+            # Undeclared keys pass through to the model, so a typo is not an error, but it is rarely meant.
             near = None if key in _names_of(model) else nearest(key, _names_of(model), cutoff=0.85)
             if near is not None:
                 self.warnings.append(

@@ -17,7 +17,7 @@ def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> B
     Adapters that share a backend share its engines: the largest number counts. Stated ``replicas`` stand.
 
     Raises:
-        InputError: the engines need more GPUs than that, or the backend has none to share out, or its config is wrong.
+        InputError: the engines need more GPUs than that, or the backend has no GPUs to divide, or its config is wrong.
     """
     gpus = max((adapter.resource_requirement.gpus or 0 for adapter in adapters), default=0)
     if not gpus or _calls_share_nothing(backend):

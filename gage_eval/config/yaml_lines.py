@@ -121,7 +121,7 @@ def value_of(text: str) -> Any:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text has a UTF-8 form (lone surrogates have none)."""
+    """Whether a text can be written as UTF-8 (lone surrogates cannot)."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -178,7 +178,7 @@ def _find_local(path: str, full: Path, base_dir: Path) -> list[str]:
 def matching_files(pattern: str, base_dir: Path) -> list[str]:
     """The files on this machine that a glob pattern matches, sorted.
 
-    A file that is named by itself may be a link. What a pattern matches was put there by whoever made the folder, and
+    A file that is named by itself may be a link. What a pattern matches was put there by the folder's author, and
     may lead anywhere.
 
     Raises:

@@ -1,1 +1,1 @@
-"""What happens in a run, told to whoever listens: the console, the run's event log, Prefect."""
+"""Events of a run, reported to observers: the console, the run's event log, Prefect."""

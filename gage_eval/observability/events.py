@@ -1,4 +1,4 @@
-"""What can happen in a run: one frozen dataclass for each event.
+"""The events of a run: one frozen dataclass each.
 
 events.jsonl is written from them. It is a log for people and programs that follow a run; the run itself never reads it.
 """
@@ -82,7 +82,7 @@ class RunFailed(Event):
 
 @dataclass(frozen=True)
 class RunWarning(Event):
-    """Something the user should know; the run goes on.
+    """Something that the user should know; the run continues.
 
     Attributes:
         message: one sentence.
@@ -124,7 +124,7 @@ class StageStarted(StageEvent):
 
 @dataclass(frozen=True)
 class StageProgress(StageEvent):
-    """How far a stage is.
+    """The progress of a stage.
 
     Attributes:
         done: rows done.

@@ -1,4 +1,4 @@
-"""The one interface through which a run says what it does."""
+"""The interface through which a run reports its events."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -7,7 +7,7 @@ from gage_eval.observability.events import Event
 
 
 class Observer(Protocol):
-    """Is told every event of a run. Called from several threads; must not raise."""
+    """Receives every event of a run. Called from several threads; must not raise."""
 
     def tell(self, event: Event) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a stage came to: it travels between stages, is told to observers, and is recorded in run.json."""
+"""The result of a stage. It is passed between stages, reported to observers, and recorded in run.json."""
 
 from dataclasses import dataclass, field
 

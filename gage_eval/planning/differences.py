@@ -61,7 +61,7 @@ def differing(old: JsonValue, new: JsonValue) -> list[Path]:
     before, after = dict(_leaves(old)), dict(_leaves(new))
     missing = object()
     paths = [path for path in {**after, **before} if before.get(path, missing) != after.get(path, missing)]
-    # Where an empty object was filled, the object is no difference of its own.
+    # Where an empty object was filled, only its fields count as differences, not the object.
     above = {path[:length] for path in paths for length in range(len(path))}
     return sorted((path for path in paths if path not in above), key=lambda path: path[:1] != ("inputs",))
 

@@ -159,7 +159,7 @@ def standing(
         store: where they would be.
         stage, task: which stage.
         inputs: artifact ids of its inputs.
-        incomplete: take also a result with rows in error, which a run would mend.
+        incomplete: also accept a result with rows in error, which a run would retry.
     """
     action = standing_action(store, stage, action_key(store, stage, task, inputs))
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None

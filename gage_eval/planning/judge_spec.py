@@ -55,7 +55,7 @@ class JudgeSpec:
         return () if self.generate is None else (self.generate, *self.others)
 
     def asks(self, explicit: "JudgeAsks | None") -> list[Asks]:
-        """The asks of each model, the task's judge first; a model that nobody is to ask has none.
+        """The asks of each model, the task's judge first; a model without questions has no asks.
 
         Args:
             explicit: what `explicit_asks` gave.

@@ -1,4 +1,4 @@
-"""What a run says when it is over: summary.json, the console's score table, the HTML page."""
+"""The report of a finished run: summary.json, the console's score table, the HTML page."""
 
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.summary import (

@@ -24,7 +24,7 @@ def score_text(metric: MetricSummary | GroupScore) -> str:
 
 
 def score_rows(summary: Summary) -> list[tuple[str, ...]]:
-    """The cells of the score table, a row a metric, in the order of `COLUMNS`."""
+    """The cells of the score table, one row per metric, in the order of `COLUMNS`."""
     return [
         (
             clean(metric.task_id),

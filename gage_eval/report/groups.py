@@ -33,7 +33,7 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
 
     Returns:
         A metric is there for every number (metric id, filter, value key, aggregation) that all tasks of a group have
-        and that is a mean over samples. Its scores are None while one of the tasks has none: they would be
+        and that is a mean over samples. Its scores are None while one of the tasks has no score: they would be
         those of another group.
     """
     by_id = {task.task_id: task for task in tasks}

@@ -1,4 +1,4 @@
-"""Shares of rows that went wrong, their limits, and the words for what is above one."""
+"""Shares of rows with problems, their limits, and a sentence for each share above its limit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

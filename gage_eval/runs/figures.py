@@ -19,7 +19,7 @@ _SO_FAR = {"retried": "retried", "reused": "reused", "errors": "in error"}
 
 
 def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None = None) -> str:
-    """What a stage came to: ``1,319 rows · 268 reused · 212 requests/s · 2 in error``.
+    """The result of a stage in short: ``1,319 rows · 268 reused · 212 requests/s · 2 in error``.
 
     Args:
         stage: the stage.

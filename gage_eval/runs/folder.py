@@ -95,7 +95,7 @@ class RunFolder:
 
     @property
     def again(self) -> str:
-        """The command that goes on with the run."""
+        """The command that resumes the run."""
         return self.locations.again(self.run_id)
 
     @property

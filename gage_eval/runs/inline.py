@@ -98,7 +98,7 @@ class _Apart:
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # noqa: BLE001 - raised by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             self._error = error
         finally:
             self.ended = True

@@ -122,7 +122,7 @@ class Recorder:
 def _after(event: Event, before: StageRecord | None) -> StageRecord | None:
     """A stage's record after an event, None when the event changes nothing.
 
-    What the stage came to earlier stays in its record until it finishes again: a collection must not remove it.
+    The stage's earlier result stays in its record until it finishes again, so that garbage collection keeps it.
     """
     if isinstance(event, StageFinished):
         return StageRecord.of(event.result)

@@ -127,7 +127,7 @@ def rescore(
     summaries = []
     without_score: list[str] = []
     for name in tasks or names:
-        # A metric that fails on many rows is shown in the table; the run itself is no worse for it.
+        # A metric that fails on many rows is shown in the table; the run itself is not affected.
         spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
         evaluated, reported = _task(env, stored, spec)
         results[name, "auto_eval"], results[name, "report"] = evaluated, reported
@@ -189,7 +189,7 @@ def _metric_names(store: Store, stored: StoredRun) -> frozenset[str]:
 
 
 def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:
-    """The names the task's report shows; a run that was stopped has none yet."""
+    """The names the task's report shows; a stopped run has no report yet."""
     known: Mapping[str, Any] = {}
     outputs = stored.outputs.get((task_id, "report"))
     if outputs is not None:

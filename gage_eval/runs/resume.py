@@ -8,7 +8,7 @@ from gage_eval.runs.options import Locations, RunOptions
 def resumed(
     run_id: str, *, store: str | None = None, output_dir: str | None = None, only_errors: bool = False
 ) -> RunOptions:
-    """The options of an earlier run, to go on with it.
+    """The options of an earlier run, to resume it.
 
     Args:
         run_id: the run's name.
@@ -17,7 +17,7 @@ def resumed(
         only_errors: ask again only for rows that ended in an error.
 
     Raises:
-        InputError: there is no such run, or it cannot be gone on with.
+        InputError: there is no such run, or it cannot be resumed.
     """
     folder = RunFolder.open(Locations.at(store, output_dir), run_id)
     record = folder.record()

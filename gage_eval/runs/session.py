@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
         run_id: its name.

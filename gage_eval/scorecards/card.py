@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScoreCard(BaseModel):
-    """What a sample or a task came to, in one form for all answer types."""
+    """The result of a sample or a task, in one form for all answer types."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,7 +47,7 @@ class CardRule:
     version: str | None = None
 
     def identity(self) -> JsonValue:
-        """What goes into keys."""
+        """Its part of keys."""
         return {"answer_type": self.answer_type, "primary": self.primary, "threshold": self.threshold}
 
     def card(self, scores: Mapping[str, float | None], error_tags: Iterable[str] = (), explain: str = "") -> ScoreCard:

@@ -22,7 +22,7 @@ from gage_eval.tables import METRICS, SCORES
 
 @dataclass(frozen=True)
 class _Asked:
-    """One metric's scores that are to be computed, and the action they replace."""
+    """One metric's scores to compute, and the action that they replace."""
 
     metric: BoundMetric
     document: dict[str, JsonValue]
@@ -101,7 +101,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
 
 
 def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
-    """Score all parts, here or in processes; whoever does it, the tables are the same."""
+    """Score all parts, here or in processes; the tables are the same either way."""
     if not asked:
         return
     inputs = Inputs.of(run, [one.metric for one in asked], known)

@@ -41,7 +41,7 @@ class Env:
         runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
         observer: is told what starts, moves and ends.
         run_id: the run's name.
-        again: the command that goes on with the run, for messages.
+        again: the command that resumes the run, for messages.
         refresh: (task id, stage) pairs to compute again although an action is there.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         max_inflight: bound on requests under way for each task, None for the backend's own.
@@ -210,7 +210,7 @@ def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, s
         if info.check:
             info.check(env, spec, result)
     except BaseException as raised:
-        # Whatever a cancelled stage raises on its way out is no error of its own.
+        # An error that a cancelled stage raises while it stops is not an error of the stage.
         error = RunCancelled("the run was cancelled") if env.cancelled.is_set() else raised
         interrupted = not isinstance(error, Exception)
         env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))

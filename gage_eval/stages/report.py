@@ -13,7 +13,7 @@ from gage_eval.tables import REPORT
 
 @stage("report")
 def report(run: StageRun, spec: ReportSpec) -> None:
-    """Bring together what a task came to.
+    """Collect the results of a task.
 
     Args:
         run: ``metrics``, ``samples``, ``rejects``, ``prepare_rejects`` and ``responses``; writes ``report``, one row

@@ -50,7 +50,7 @@ class Inputs:
 
 
 def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], index: int) -> list[pa.Table]:
-    """The score rows of one part, a table a metric."""
+    """The score rows of one part, one table per metric."""
     tables = {
         name: store.artifact(id_).read(index, columns=list(inputs.columns) if name == "samples" else None)
         for name, id_ in inputs.artifacts.items()

@@ -73,9 +73,9 @@ def step_of(
 
 
 def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | None = None) -> int:
-    """Answer what a session misses, beside whoever else does; returns the requests sent.
+    """Answer what a session misses, while other processes may do the same; returns the requests sent.
 
-    The engine is opened once for all steps. A chunk whose rows end in errors is left to whoever holds the stage.
+    The engine is opened once for all steps. A chunk whose rows end in errors is left to the holder of the stage.
 
     Args:
         session: what to answer.

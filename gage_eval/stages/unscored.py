@@ -37,7 +37,7 @@ def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, 
     Args:
         store: where the scores are.
         spec: the metrics.
-        result: what auto_eval came to.
+        result: the result of auto_eval.
         allowed: the user said that all answers may be without a score.
 
     Raises:
@@ -79,8 +79,8 @@ class _Unscored:
         answered: those of responses that have an answer.
         failed: answered ones whose reason counts against ``max_unscored_share``.
         reasons: of all rows without a score.
-        first: why the first of them has none, in words.
-        first_failed: why the first of the failed ones has none.
+        first: why the first of them has no score, in words.
+        first_failed: why the first of the failed ones has no score.
     """
 
     rows: int = 0

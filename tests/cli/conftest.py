@@ -14,7 +14,7 @@ from tests.support.workspace import write_config, write_rows
 
 @dataclass(frozen=True)
 class Said:
-    """What a command came to."""
+    """The result of a command."""
 
     code: int
     out: str

@@ -1,4 +1,4 @@
-"""doctor names what is broken and exits 1; what is merely absent is no harm. And the start of the command line."""
+"""doctor names what is broken and exits 1; what is merely absent does no harm. And the start of the command line."""
 
 import subprocess
 import sys

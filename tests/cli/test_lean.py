@@ -1,4 +1,4 @@
-"""A lean process starts without pandas, and is a common one for whoever wants pandas."""
+"""A lean process starts without pandas, and can still import pandas."""
 
 import subprocess
 import sys

@@ -94,10 +94,10 @@ def test_a_run_at_its_limit_waits_for_no_row_that_is_to_be_sent_again(why: str, 
     assert stopped.sentence.startswith("infer stopped: limits.")
     assert 0 < answered < ROWS
     assert f"{answered} of {ROWS} responses are kept" in stopped.sentence
-    with mock_endpoint(port=int(endpoint.root.rpartition(":")[2])) as mended:
-        write_config(tmp_path, mended.url, rows=ROWS)
+    with mock_endpoint(port=int(endpoint.root.rpartition(":")[2])) as recovered:
+        write_config(tmp_path, recovered.url, rows=ROWS)
         assert gage("run", "sums.yaml").code == 0
-        assert mended.stats()["requests"] == ROWS - answered
+        assert recovered.stats()["requests"] == ROWS - answered
 
 
 def test_answers_that_are_there_cost_nothing(tmp_path: Path, gage: Command) -> None:

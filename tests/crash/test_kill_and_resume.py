@@ -1,4 +1,4 @@
-"""Kill anything at any moment: the next run goes on where it was and comes to the same result."""
+"""Kill anything at any moment: the next run continues from there with the same result."""
 
 import random
 import signal

@@ -232,15 +232,15 @@ def test_mending_asks_for_the_error_rows_alone_and_takes_no_older_answer_for_the
     refreshed = generate(store, Prompts(PROMPTS), failing(*PROMPTS[3:5]), key=digest("refreshed"), reuse=False)
 
     async def later(request: Request) -> Response:
-        return Response("ok", answer="mended")
+        return Response("ok", answer="retried")
 
     backend = Scripted(later)
     incomplete = (refreshed.responses, refreshed.telemetry)
-    done = generate(store, Prompts(PROMPTS), backend, key=digest("mend"), earlier=incomplete)
+    done = generate(store, Prompts(PROMPTS), backend, key=digest("retry"), earlier=incomplete)
     assert asked(backend) == PROMPTS[3:5]
     assert (done.engine.tally.sent, done.engine.tally.replayed) == (2, 38)
     answers = done.column("answer")
-    assert answers[3:5] == ["mended", "mended"]
+    assert answers[3:5] == ["retried", "retried"]
     assert answers[5:] == [f"re: {prompt}" for prompt in PROMPTS[5:]]
     assert done.telemetry.table()["attempts"].to_pylist() == [1] * len(PROMPTS)
 
@@ -291,7 +291,7 @@ def test_a_row_repeats_the_error_of_its_chunk_and_both_are_mended_by_one_request
     assert len(backend.asked) == len(prompts) - 1
     assert (ill.engine.statuses["error"], ill.engine.tally.errors) == (2, 2)
     incomplete = (ill.responses, ill.telemetry)
-    done = generate(store, Prompts(prompts), backend := Scripted(echo), key=digest("mend"), earlier=incomplete)
+    done = generate(store, Prompts(prompts), backend := Scripted(echo), key=digest("retry"), earlier=incomplete)
     assert asked(backend) == [PROMPTS[3]]
     assert done.column("answer") == [f"re: {prompt}" for prompt in prompts]
 

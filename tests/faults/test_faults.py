@@ -46,10 +46,10 @@ def test_rows_that_never_succeed_fail_the_run_and_are_asked_again_alone(tmp_path
         )
         standing = Store.open(str(tmp_path / ".gage")).actions("infer")
         (before,) = [action.outputs["responses"] for action in standing]
-        endpoint.phase("mended")
+        endpoint.phase("recovered")
         ended = gage("resume", "ill", "--only-errors")
         assert ended.code == 0, ended.err
-        phase = endpoint.stats()["phases"]["mended"]
+        phase = endpoint.stats()["phases"]["recovered"]
     assert phase == {"requests": wrong, "answered": wrong}
     after = artifact(tmp_path, "ill", "infer", "responses")
     assert after.id != before
@@ -104,7 +104,7 @@ def test_error_rows_within_the_allowed_share_are_left_out_of_the_score_and_count
         assert found["value"] == pytest.approx(right / len(good), abs=1e-12)
         assert summary(tmp_path, "ill")["tasks"][0]["complete"] is False
 
-        # A fresh run mends them without being told to, and the scores follow.
+        # A fresh run retries them without an option, and the scores follow.
         endpoint.phase("again")
         assert gage("run", "sums.yaml", "--run-id", "well").code == 0
         assert endpoint.stats()["phases"]["again"]["requests"] == wrong
@@ -146,10 +146,10 @@ def test_only_errors_goes_on_to_the_judge_with_the_mended_answers(tmp_path: Path
         judged(tmp_path, endpoint, max_error_share=0.01)
         assert gage("run", "sums.yaml", "--run-id", "ill").code == 1
         wrong = endpoint.stats()["faults"]["context"]
-        endpoint.phase("mended")
+        endpoint.phase("recovered")
         ended = gage("resume", "ill", "--only-errors")
         assert ended.code == 0, ended.err
-        assert endpoint.stats()["phases"]["mended"]["requests"] == wrong
+        assert endpoint.stats()["phases"]["recovered"]["requests"] == wrong
     verdicts = artifact(tmp_path, "ill", "judge", "judgments").table()
     assert verdicts["score"].to_pylist() == [1.0] * 100
 

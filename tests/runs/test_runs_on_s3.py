@@ -73,9 +73,9 @@ def test_rows_in_error_are_asked_again_on_s3(folder: Path, s3_url: str) -> None:
         port = endpoint.root.rsplit(":", 1)[1]
         config = write_config(folder, endpoint.url, rows=30, backend={"max_attempts": 1})
         with pytest.raises(RunFailed, match="ended in an error"):
-            gage_eval.run(str(config), store=s3_url, run_id="mended")
+            gage_eval.run(str(config), store=s3_url, run_id="retried")
     with mock_endpoint(port=port) as endpoint:
-        outcome = run_inline(resumed("mended", store=s3_url, only_errors=True))
+        outcome = run_inline(resumed("retried", store=s3_url, only_errors=True))
         asked = endpoint.stats()["requests"]
 
     assert 0 < asked < 30

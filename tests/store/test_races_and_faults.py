@@ -102,7 +102,7 @@ def test_two_processes_without_locks_end_with_the_same_artifacts(url: str) -> No
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
 def test_a_writer_killed_in_a_commit_leaves_no_half_artifact(local: Store, at: int) -> None:
-    """Its links are: two parts, the manifest, the action. The next writer goes on where it was."""
+    """Its links are: two parts, the manifest, the action. The next writer continues from there."""
     done = subprocess.run(
         [sys.executable, "-c", KILL_AT_LINK + COMMIT_ONE, local.url, str(at)], cwd=ROOT, timeout=120, check=False
     )

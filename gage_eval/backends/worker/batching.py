@@ -1,4 +1,4 @@
-"""Requests that wait, put together into batches that waste little: same settings, similar lengths."""
+"""Group waiting requests into batches with equal settings and similar lengths, so that little is padded."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -16,7 +16,7 @@ class Waiting(Generic[ItemT, ResultT]):
     """An item on its way.
 
     Attributes:
-        item: what is to be computed.
+        item: the work to compute.
         settings: items of one batch have equal ones.
         length: tokens; what is padded to the longest of a batch.
         result: gets the item's result.

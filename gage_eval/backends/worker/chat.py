@@ -62,7 +62,7 @@ def context_of(owner: Any, asked: Mapping[str, Any]) -> str:
 
 
 def template_variables(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables of the chat template among a request's parameters; an effort is told as vLLM's server tells it."""
+    """Variables of the chat template among a request's parameters; the effort has the form that vLLM's server uses."""
     effort = params.get("reasoning_effort")
     own = {} if effort is None else {"reasoning_effort": effort, "enable_thinking": effort != "none"}
     return {**own, **(params.get("chat_template_kwargs") or {})}

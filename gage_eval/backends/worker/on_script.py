@@ -1,4 +1,4 @@
-"""A class of the user's behind the worker's socket: what it does wrong is an error of its row, never of the run.
+"""A user's class behind the worker's socket: its mistakes are errors of single rows, never of the run.
 
 Runs in this package's own interpreter. The class may exit, hang or break its process: the run goes on.
 """
@@ -88,7 +88,7 @@ async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
     def run() -> None:
         try:
             result, error = call(*arguments), None
-        except BaseException as raised:  # noqa: BLE001 - handed to whoever waits
+        except BaseException as raised:  # noqa: BLE001 - passed to the waiting caller
             # A future takes neither of these two; SystemExit would end the loop.
             tame = not isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
             result, error = None, raised if tame else RuntimeError(said(raised))

@@ -22,11 +22,11 @@ LINE_BYTES = 512 * 2**20
 
 
 class NotLoaded(Exception):
-    """The engine cannot be loaded; said in one sentence."""
+    """The engine cannot be loaded; the message is one sentence."""
 
 
 class Fatal(Exception):
-    """No request of this kind can succeed; said in one sentence."""
+    """No request of this kind can succeed; the message is one sentence."""
 
 
 class Gone(Exception):
@@ -45,7 +45,7 @@ class Engine(Protocol):
     """A model that is loaded.
 
     Attributes:
-        library: the module that runs it, whose version is told; None where it has none.
+        library: the module that runs the model, whose version is reported; None without one.
     """
 
     library: str | None
@@ -144,7 +144,7 @@ def fitting(tokens: Sequence[int], longest: int) -> list[int]:
 
 
 def answered(text: str, finish: str | None, prompt_tokens: int, completion_tokens: int) -> Answered:
-    """The response with a text; one that came to the limit of tokens is truncated."""
+    """The response with a text; one that reached the token limit is truncated."""
     return {
         "status": "truncated" if finish == "length" else "ok",
         "answer": text,
