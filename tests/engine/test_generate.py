@@ -174,7 +174,7 @@ def test_a_damaged_chunk_is_refused_by_name(store: Store, tmp_path: Path) -> Non
     file = tmp_path / "store" / path
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(
-        ArtifactDamaged, match=rf"^{path} is not the chunk that was put .*; `gage cache verify --remove`"
+        ArtifactDamaged, match=rf"^{path} is not the chunk that was written .*; `gage cache verify --remove`"
     ):
         generate(store, Prompts(PROMPTS), Scripted(echo))
 
