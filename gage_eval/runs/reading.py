@@ -245,7 +245,7 @@ class TaskReader:
 
     @property
     def source_files(self) -> tuple[str, ...]:
-        """The files that its records were read from; none where they are no files.
+        """The files that its records were read from; none where they are not files.
 
         Raises:
             InputError: they are not there any more.
