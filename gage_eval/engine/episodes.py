@@ -112,7 +112,7 @@ def _sum(counts: Sequence[N | None]) -> N | None:
 
 
 def _calls_of(response: Response) -> list[dict[str, Any]]:
-    """The tool calls of an answer, in the form in which they are sent back; what is no call is left out."""
+    """The tool calls of an answer, in the form in which they are sent back. Anything else is left out."""
     found = decode(response.tool_calls) if response.tool_calls else []
     calls = []
     for number, call in enumerate(found if isinstance(found, list) else []):
