@@ -34,36 +34,24 @@ LOCK = Path(__file__).with_name("code.lock.json")
 # Code that determines results.
 SEMANTIC = frozenset(
     {
-        *("statuses", "inputs"),
-        *("canonical", "field_paths", "sample", "tables", "extract", "datasets", "standardize", "prepare", "prompts"),
-        *("metrics", "statuses", "stats", "backends", "scorecards", "report.summary", "client.types"),
+        *("canonical", "field_paths", "inputs", "sample", "statuses", "tables", "extract", "datasets", "standardize"),
+        *("prepare", "prompts", "metrics", "stats", "backends", "scorecards", "report.summary", "client.types"),
         *("engine.asking", "engine.assembly", "engine.episodes", "engine.feeding", "engine.generate", "engine.known"),
-        "engine.rows",
-        *("planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.render", "planning.source"),
-        "planning.tool_outputs",
-        *("stages.auto_eval", "stages.generation", "stages.infer", "stages.judge", "stages.load", "stages.preprocess"),
-        *("stages.rejects", "stages.report", "stages.sample_ids", "stages.score_parts", "stages.standardize"),
+        *("engine.rows", "planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.render"),
+        *("planning.source", "planning.tool_outputs", "stages.auto_eval", "stages.generation", "stages.infer"),
+        *("stages.judge", "stages.load", "stages.preprocess", "stages.rejects", "stages.report", "stages.sample_ids"),
+        *("stages.score_parts", "stages.standardize"),
     }
 )
 # Code that semantic code uses and that determines none: it moves results, keeps them and tells of them, or makes the
 # keys, where a change shows by itself. A module in neither of the two fails a test.
 MOVING = frozenset(
     {
-        *(
-            "errors",
-            "files",
-            "foreign",
-            "hashing",
-            "marks",
-            "registry",
-            "store",
-            "observability.results",
-            "planning.keys",
-            "planning.specs",
-        ),
-        "planning.generate_spec",
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
-        *("engine.job", "engine.ready", "engine.refusals", "engine.runtime", "engine.wal", "stages.base"),
+        *("engine.job", "engine.neighbours", "engine.ready", "engine.refusals", "engine.runtime", "engine.wal"),
+        *("errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
+        *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
+        *("store"),
     }
 )
 PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "verdict_parsers", "aggregations")
