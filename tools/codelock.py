@@ -51,7 +51,7 @@ MOVING = frozenset(
         *("engine.job", "engine.neighbours", "engine.ready", "engine.refusals", "engine.runtime", "engine.wal"),
         *("errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
-        *("store"),
+        "store",
     }
 )
 PLUGINS = ("loaders", "preprocessors", "backends", "metrics", "filters", "verdict_parsers", "aggregations")
