@@ -39,7 +39,7 @@ def test_an_endpoint_that_dies_for_good_ends_the_run_and_keeps_its_answers(tmp_p
         write_config(tmp_path, endpoint.url, rows=ROWS, backend=backend)
         ended = gage("run", "sums.yaml", "--run-id", "cut")
     assert ended.code == 1
-    assert "cannot be reached: for" in ended.sentence
+    assert "cannot be reached: every attempt failed for" in ended.sentence
     assert ended.sentence.endswith("When that is fixed: gage resume cut")
     with mock_endpoint(port=port) as endpoint:
         assert gage("resume", "cut").code == 0
