@@ -28,7 +28,7 @@ GAGE_INITIAL: dict[str, str] = {
     "gage_initial-c4a93bd856": "patterns respect case unless they say (?i)",
 }
 
-# What is no fault of the model is unscored; the first version gave 0 (or whatever stood in its place).
+# A row that the model did not cause is unscored; the first version gave 0 (or whatever stood in its place).
 UNSCORED_REASONS = (
     "model_output.answer is missing",
     "sample.label is missing",
@@ -149,7 +149,7 @@ GAGE_INITIAL_BENCHMARKS: dict[str, str] = {
     "gage_initial-cd6a732110": _KIND,
 }
 
-# What is no fault of the model is unscored; the first version gave 0, or passed over what is not a number.
+# A row that the model did not cause is unscored; the first version gave 0, or passed over what is not a number.
 UNSCORED_BENCHMARK_REASONS = (
     "model_output.answer is missing",
     "sample.targets is missing",

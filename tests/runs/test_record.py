@@ -123,9 +123,11 @@ def test_an_idle_run_gives_a_sign_of_life(folder: RunFolder, monkeypatch: pytest
     recorder = Recorder(folder, ())
     while (first := folder.record().updated) is None:
         threading.Event().wait(0.005)
-    while folder.record().updated == first:
+    while (second := folder.record().updated) == first:
         threading.Event().wait(0.005)
     recorder.close()
+    assert second is not None
+    assert second > first
 
 
 def test_nothing_reads_the_event_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
