@@ -25,12 +25,15 @@ class RunAnswers:
     def step(self) -> Iterator["StepAnswers"]:
         """Around a step, until its answers are committed; another thread than the loop's may enter it."""
         step = StepAnswers(self)
-        self._steps.append(step)
         try:
             yield step
         finally:
             self._steps.remove(step)
             self.steps_ended += 1
+
+    def join(self, step: "StepAnswers") -> None:
+        """Have `get` look into a step's log too."""
+        self._steps.append(step)
 
     def get(self, key: str) -> Response | None:
         """An answer that a running step has logged."""
@@ -52,11 +55,11 @@ class StepAnswers:
     def __init__(self, run: RunAnswers | None = None) -> None:
         self.run = run or RunAnswers()
         self.log: LogWriter | None = None
+        self.run.join(self)
 
     def get(self, key: str) -> Response | None:
         """An answer that this step or another running one has logged."""
-        payload = self.logged(key)
-        return self.run.get(key) if payload is None else Response.from_bytes(payload)
+        return self.run.get(key)
 
     def logged(self, key: str) -> bytes | None:
         """What the step has logged under a key."""

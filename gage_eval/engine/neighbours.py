@@ -27,7 +27,8 @@ class NeighbourLogs:
         self._own = own
         self._root = own.parent.parent
         self._name = own.name
-        self._scanned: dict[Path, int] = {}
+        # Of each segment, its place among the files and the offset that the next scan begins at.
+        self._scanned: dict[Path, tuple[int, int]] = {}
         self._files: list[Path] = []
         self._keys, self._places = bytearray(), array("q")
         self._bytes = 0
@@ -72,13 +73,13 @@ class NeighbourLogs:
         return len(self._places) > before
 
     def _scan_segment(self, segment: Path) -> None:
-        start = self._scanned.get(segment)
-        if start is None:
+        if segment not in self._scanned:
+            self._scanned[segment] = len(self._files), FIRST_RECORD
             self._files.append(segment)
-            start = self._scanned[segment] = FIRST_RECORD
-        number = self._files.index(segment)
+        number, start = self._scanned[segment]
         for key, place, end in places_of(segment, number, start):
             self._keys += key
             self._places.append(place)
-            self._bytes += end - self._scanned[segment]
-            self._scanned[segment] = end
+            self._bytes += end - start
+            start = end
+            self._scanned[segment] = number, start
