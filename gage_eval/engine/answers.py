@@ -1,4 +1,4 @@
-"""The answers that the steps of one run get while they run, so that an equal request of another step is not sent."""
+"""The answers that the running steps of one run share, so that no step sends a request that another one has sent."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from gage_eval.engine.wal import LogWriter
 
 
 class RunAnswers:
-    """What the generate steps of one run share; used from the run's loop only, but for `step`.
+    """What the generate steps of one run share. Only `step` may be used outside the run's event loop.
 
     Attributes:
-        under_way: calls under way by response key: an equal one waits for the answer instead of asking for it.
+        under_way: calls in flight by response key: an equal call waits for their answer instead of being sent.
         steps_ended: how many steps have ended. Their answers are in the store.
     """
 
@@ -23,7 +23,7 @@ class RunAnswers:
 
     @contextmanager
     def step(self) -> Iterator["StepAnswers"]:
-        """Around a step, until its answers are committed; another thread than the loop's may enter it."""
+        """Context of a step, until its answers are committed. Any thread may enter it."""
         step = StepAnswers(self)
         try:
             yield step
@@ -32,7 +32,7 @@ class RunAnswers:
             self.steps_ended += 1
 
     def join(self, step: "StepAnswers") -> None:
-        """Have `get` look into a step's log too."""
+        """Make `get` search a step's log too."""
         self._steps.append(step)
 
     def get(self, key: str) -> Response | None:
@@ -66,5 +66,5 @@ class StepAnswers:
         try:
             return None if self.log is None else self.log.get(key)
         except FileNotFoundError:
-            # The step has ended meanwhile and cleared its log away.
+            # The step has ended in the meantime and removed its log.
             return None

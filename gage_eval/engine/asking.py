@@ -32,7 +32,7 @@ class Asker:
 
         Raises:
             BudgetSpent: a limit of the run is reached, and the request was not sent.
-            EndpointFailed: the endpoint cannot go on.
+            EndpointFailed: the endpoint cannot answer any more.
         """
         episode = EPISODES.get(item.request.kind)
         if episode is not None:
@@ -54,7 +54,7 @@ class Asker:
 
         Args:
             request, body, key: the call.
-            steps_ended: how many steps of the run had ended when the store was last looked through for the key.
+            steps_ended: how many steps of the run had ended when the store was last searched for the key.
         """
         run = self._answers.run
         while (same := run.under_way.get(key)) is not None:
@@ -66,7 +66,7 @@ class Asker:
         settled = run.under_way[key] = asyncio.get_running_loop().create_future()
         try:
             if steps_ended is not None and steps_ended != run.steps_ended:
-                # A step that ended meanwhile has put its answers into the store.
+                # A step that ended in the meantime has put its answers into the store.
                 stored = await asyncio.to_thread(self._known.elsewhere, [key])
                 if stored:
                     self._tally.reused += 1
@@ -77,7 +77,7 @@ class Asker:
             settled.set_result(None)
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:
-        """The model's answer, in the log before its slot is freed."""
+        """Send the request. The answer is in the log before its slot is freed."""
         job, tally = self._job, self._tally
         async with self._slot:
             spent = job.budget.spent()
@@ -96,7 +96,7 @@ class Asker:
         return response
 
     async def _call(self, request: Request, body: bytes) -> Response:
-        """The backend's response; a refusal that is the row's own is an error of the row."""
+        """Call the backend. A refusal that concerns only this row becomes the row's error."""
         with self._refusals.call():
             try:
                 response = await self._job.backend.call(request, body)

@@ -1,4 +1,4 @@
-"""Assembly: finished chunks go to the store, and a part is written once all of its chunks are there."""
+"""Assembly: store finished chunks, and write a part once all of its chunks are stored."""
 
 import asyncio
 from collections import Counter
@@ -32,16 +32,16 @@ class Assembly:
         self._held: dict[tuple[int, int], Tables] = {}
 
     def expect(self, part: int, chunks: int) -> None:
-        """Say how many chunks a part has; none of them counts before that."""
+        """Set how many chunks a part has. Call it before the part's first chunk is counted."""
         self._chunks_left[part] = chunks
 
     def commit(self, chunk: Chunk, *, when_stored: Callable[[], None] = lambda: None) -> Coroutine[None, None, None]:
         """Start the commit of an answered chunk at once; the coroutine waits for it, then counts the chunk.
 
-        `finish` waits for the commit even where a failed step never awaits the coroutine.
+        `finish` waits for the commit even if a failed step never awaits the coroutine.
 
         Args:
-            chunk: with all outcomes; they leave memory.
+            chunk: with all outcomes, which are then freed.
             when_stored: called as soon as the chunk is in the store.
         """
         commit = asyncio.get_running_loop().run_in_executor(None, self._put, chunk)
@@ -50,21 +50,21 @@ class Assembly:
         return self._counted(chunk, commit, when_stored)
 
     async def count(self, chunk: Chunk) -> None:
-        """One chunk less to wait for, whoever committed it; the last one of a part has the part written."""
+        """Count a chunk that any process committed. After the last one of a part, write the part."""
         async with self._lock:
             self._chunks_left[chunk.part] -= 1
             if self._chunks_left[chunk.part] == 0 and self._job.responses is not None:
                 await asyncio.to_thread(self._write, chunk.part)
 
     async def finish(self) -> None:
-        """Wait for the commits under way: their threads outlive a cancelled task."""
+        """Wait for running commits: their threads outlive a cancelled task."""
         if self._commits:
             await asyncio.wait(self._commits)
 
     def _committed(self, commit: asyncio.Future[None]) -> None:
         self._commits.discard(commit)
         if not commit.cancelled():
-            # Raised where the commit is awaited. A failed step awaits it nowhere: fetch it, so that nothing warns.
+            # Awaiting the commit raises it. A failed step does not await it: fetch it to avoid asyncio's warning.
             commit.exception()
 
     async def _counted(self, chunk: Chunk, commit: asyncio.Future[None], when_stored: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class Assembly:
 
     def _put(self, chunk: Chunk) -> None:
         outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
-        assert len(outcomes) == len(chunk.requests), "a chunk was finished with answers missing"
+        assert len(outcomes) == len(chunk.requests), "a finished chunk lacks answers"
         tables = chunk_tables(chunk.requests, chunk.keys, outcomes)
         if any(outcome.response.status == "error" for outcome in outcomes):
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
@@ -85,11 +85,11 @@ class Assembly:
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []
 
     def _write(self, part: int) -> None:
-        """Write a part from its chunks: those in the store, whoever committed them, and those held here."""
+        """Write a part from the chunks in the store, of any process, and those held in memory."""
         pieces = list(self._job.finished_chunks(part))
         pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
         stop, responses, telemetry = -1, [], []
-        # Workers that were told another number of workers cut other chunks: ranges may overlap.
+        # A worker started with another number of workers cuts other chunks, so ranges may overlap.
         for start, end, tables in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
             if end <= stop:
                 continue

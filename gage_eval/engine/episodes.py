@@ -1,8 +1,8 @@
-"""Episodes: what is done for one sample and replicate, one call or several.
+"""Episodes: all model calls for one sample and replicate.
 
 An episode is a coroutine that asks through a `Calls` and returns the last response. Each of its calls has a response
-key of its own and a record in the write-ahead log, so that an episode killed half-way is run again from its start and
-the calls it had made are answered from the log.
+key and record in the write-ahead log. An episode that was killed half-way starts again, and the log answers the calls
+it had made.
 """
 
 import hashlib
@@ -19,21 +19,21 @@ N = TypeVar("N", int, float)
 
 
 class Calls(Protocol):
-    """Lends an episode its model."""
+    """How an episode calls its model."""
 
     async def generate(self, request: Request) -> Response:
-        """One answer: from the log if it is there, else from the model, logged before it is returned."""
+        """The answer from the log, else from the model. A new answer is logged before it is returned."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What an episode came to.
+    """The result of an episode.
 
     Attributes:
-        response: the last response, with the tokens, time, attempts and errors of all; its status is the row's.
-        turns: every response in order, where there were several.
+        response: the last response, with the summed tokens, times, attempts and errors; its status is the row's.
+        turns: all responses in order, if there were several.
         source: ``sent``, ``log`` (answered by an earlier process of the same action), ``reused`` (by another run) or
-            ``repeated`` (to another row that asks the same).
+            ``repeated`` (another row has the same request).
     """
 
     response: Response
@@ -47,15 +47,15 @@ Episode: TypeAlias = Callable[[Calls, Request], Awaitable[Outcome]]
 async def multi_turn(calls: Calls, request: Request) -> Outcome:
     """Ask the user messages one after another, each with the answers before it (MT-bench).
 
-    A user message that an assistant message answers already (an example, a recorded turn) is not asked. A turn that
+    A user message that is followed by an assistant message (an example, a recorded turn) is not asked. A turn that
     ends in an error or is skipped ends the episode with that status.
     """
     history = []
     turns: list[Response] = []
     messages = request.messages or []
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         history.append(message)
-        answered = place + 1 < len(messages) and messages[place + 1]["role"] == "assistant"
+        answered = index + 1 < len(messages) and messages[index + 1]["role"] == "assistant"
         if message["role"] != "user" or answered:
             continue
         response = await calls.generate(replace(request, kind="chat", messages=list(history)))
@@ -67,9 +67,9 @@ async def multi_turn(calls: Calls, request: Request) -> Outcome:
 
 
 async def tool_calls(calls: Calls, request: Request) -> Outcome:
-    """Answer the model's tool calls with the outputs the sample records, until it answers itself.
+    """Answer the model's tool calls with the outputs recorded in the sample, until the model gives an answer.
 
-    An output is found by the tool's name and arguments, else by its name alone; a call that has none is told so. After
+    An output is found by the tool's name and arguments, else by its name. A call without an output gets an error. After
     ``tool_rounds`` rounds the episode ends with whatever the model said last. Tools never run here.
     """
     history = list(request.messages or [])
@@ -86,13 +86,13 @@ async def tool_calls(calls: Calls, request: Request) -> Outcome:
         for call in called:
             content = _recorded(call["function"], request.tool_outputs or [])
             history.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-        # A model that must call a tool would never come to its answer.
+        # A model that is forced to call a tool would never answer.
         choice = None if choice is None else "auto"
     return _outcome(turns)
 
 
 def _outcome(turns: list[Response]) -> Outcome:
-    """The last response stands for its row, and what they all took is what the row took."""
+    """The last response, with the costs of all responses."""
     whole = replace(
         turns[-1],
         prompt_tokens=_sum([turn.prompt_tokens for turn in turns]),
@@ -106,7 +106,7 @@ def _outcome(turns: list[Response]) -> Outcome:
 
 
 def _sum(counts: Sequence[N | None]) -> N | None:
-    """The sum; None where one of them is not known."""
+    """The sum; None if one of the counts is unknown."""
     known = [count for count in counts if count is not None]
     return sum(known[1:], known[0]) if len(known) == len(counts) else None
 
@@ -120,7 +120,7 @@ def _calls_of(response: Response) -> list[dict[str, Any]]:
         if isinstance(function, dict) and isinstance(function.get("name"), str):
             arguments = function.get("arguments")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-            # Ids are the endpoint's own words: by these, two equal conversations are equal.
+            # The endpoint chooses ids at random. With fixed ids, equal conversations have equal response keys.
             calls.append(
                 {"id": f"call_{number}", "type": "function", "function": {"name": function["name"], "arguments": text}}
             )
@@ -137,7 +137,7 @@ def _recorded(function: dict[str, Any], outputs: list[dict[str, Any]]) -> str:
 
 
 def _parsed(arguments: Any) -> Any:
-    """Arguments by value: endpoints space their JSON differently."""
+    """Arguments as values: endpoints write the same JSON with different spaces."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -146,17 +146,17 @@ def _parsed(arguments: Any) -> Any:
         return arguments
 
 
-# The episode of each kind of request that takes more than one call; every other kind is one call.
+# Kinds of requests that need more than one call. All other kinds are one call.
 EPISODES: dict[str, Episode] = {"turns": multi_turn, "tools": tool_calls}
 
 
 def as_call(request: Request) -> Request:
-    """The request whose body stands for an episode: its whole conversation as one call."""
+    """The request whose body is the key of an episode: its whole conversation as one call."""
     return replace(request, kind="chat") if request.kind in EPISODES else request
 
 
 def episode_name(request: Request) -> str:
-    """What tells the outcome of an episode from that of a single call with the same body; empty for a single call."""
+    """Distinguishes an episode from a single call with the same body; empty for a single call."""
     if request.kind == "tools":
         return f"tools {request.tool_rounds} {digest(request.tool_outputs)}"
     return request.kind if request.kind in EPISODES else ""

@@ -1,4 +1,4 @@
-"""Feeding: the asks of every part, cut into chunks and rendered when they are due."""
+"""Feeding: cut the asks of every part into chunks and render each chunk when it is due."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
 
-# How often a chunk that another process works on is looked at.
+# How often a chunk that another process works on is checked.
 POLL_S = 0.2
 
 
@@ -34,7 +34,7 @@ class Feeder:
         self._tally = tally
 
     async def run(self) -> None:
-        """Feed every chunk that no other process works on, then wait for those of others and take over what they drop.
+        """Feed every chunk that no other process works on. Then wait for the others and take over what they abandon.
 
         Raises:
             WorkGone: another process finished the whole action.
@@ -66,7 +66,7 @@ class Feeder:
                     await self._assembly.count(chunk)
                     continue
                 if again:
-                    # The process that had it is gone; the answers it got are in its log.
+                    # The process that had claimed it is gone. The answers it got are in its log.
                     await asyncio.to_thread(self._known.read_logs)
             await self._queue.until_room()
             if self._queue.stopped is not None:
@@ -88,7 +88,7 @@ class Feeder:
         """Whether another process finished this very chunk.
 
         Raises:
-            WorkGone: the whole action is finished, and its chunks may have been cleared away.
+            WorkGone: the whole action is finished, and its chunks may have been removed.
         """
         done = any((found.start, found.stop) == (chunk.start, chunk.stop) for found in self._job.wip.chunks(chunk.part))
         if not done and self._job.is_over():
@@ -96,11 +96,11 @@ class Feeder:
         return done
 
     def _open(self, part: int) -> tuple[PartSource, dict[str, Outcome]]:
-        """What the requests of a part are made of, and its outcomes that are there already."""
+        """Open the source of a part's requests, and its known outcomes."""
         return self._job.source.open(part), self._known.finished(part)
 
     def _prepare(self, chunk: Chunk, source: PartSource, finished: dict[str, Outcome]) -> list[Item]:
-        """Render a chunk and take what is answered already; the items are what is left to ask."""
+        """Render a chunk and fill in known answers. Returns the items that must be asked."""
         job = self._job
         chunk.requests = source.render(chunk.start, chunk.stop)
         bodies = [encode(job.backend.body(as_call(request))) for request in chunk.requests]

@@ -1,13 +1,13 @@
-"""generate: the answers to all asks of a stage, each different request sent once whatever happens.
+"""generate: answer all asks of a stage. Equal requests are sent once, also after a crash.
 
     feeding    cuts the asks into chunks and renders a chunk when it is due
-    known      finds the answers that earlier processes logged or other runs hold
-    refusals   says whether a refused request is an error of its row or of the run
-    ready      holds the requests that are left to send
-    asking     sends a request, or shares the answer to an equal one; the answer is logged before the slot is freed
+    known      finds the answers in the logs of earlier processes and in other runs
+    refusals   decides whether a refused request is an error of its row or of the run
+    ready      holds the requests to send
+    asking     sends a request, or shares the answer to an equal one; logs the answer before it frees the slot
     assembly   commits answered chunks to the store (the first one wins) and writes complete parts in order
 
-`Generate` connects them: as many workers as the endpoint takes move items from the queue to the model.
+`Generate` connects them. Its workers, as many as the endpoint's slots, take items from the queue and send them.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
 from gage_eval.errors import BudgetSpent, GageError
 
-# So many requests are ready before the next chunk is rendered: as many as a fast endpoint takes meanwhile.
+# The next chunk is rendered when fewer requests are ready: as many as a fast endpoint answers during rendering.
 READY_REQUESTS = 1024
-# How often progress is told and the budget looked at.
+# How often progress is reported and the budget checked.
 TICK_S = 0.25
 
 
@@ -46,7 +46,7 @@ class Generate:
         limits = [job.backend.max_concurrency, self.tally.total or 1]
         limits += [job.max_inflight] if job.max_inflight else []
         self._width = min(limits) if job.pool is None else min(*limits, job.pool.cap)
-        # A process that shares the work takes no more of it than it needs to stay busy.
+        # A process that shares the work takes only as much as it needs to stay busy.
         self._queue = ReadyQueue(2 * self._width if job.claims else max(READY_REQUESTS, 2 * self._width))
         self._assembly = Assembly(job)
         self._began = time.monotonic()
@@ -61,9 +61,8 @@ class Generate:
         """Answer everything and write every part.
 
         Raises:
-            EndpointFailed: the endpoint cannot go on; the answers so far are in the log.
-            BudgetSpent: a limit of the run is reached; requests under way were answered, and all answers are in the
-                log.
+            EndpointFailed: the endpoint cannot answer any more; the answers so far are in the log.
+            BudgetSpent: a limit of the run is reached; requests in flight were answered, and all answers are logged.
             WorkGone: another process finished the same action; its answers are in the store.
         """
         job = self._job
@@ -82,7 +81,7 @@ class Generate:
             raise _first(failures) from None
         finally:
             ticker.cancel()
-            # Nothing is written once this has returned.
+            # After this, no thread writes any more.
             await self._assembly.finish()
             log.close()
             if job.claims is not None:
@@ -97,7 +96,7 @@ class Generate:
             try:
                 outcome = await asker.answer(item)
             except BudgetSpent as error:
-                # Requests under way are answered; those that wait to be sent again are dropped.
+                # Requests in flight are answered; those that wait for a retry are dropped.
                 self._job.backend.limiter.stop(str(error))
                 self._queue.stop(str(error))
                 return
@@ -121,7 +120,7 @@ class Generate:
             self._report()
             spent = self._job.budget.spent()
             if spent is not None:
-                # Requests that wait to be sent again would notice only when their time has come.
+                # Requests that wait for a retry would notice it only at their next attempt.
                 self._job.backend.limiter.stop(spent)
             await asyncio.sleep(TICK_S)
 
@@ -140,7 +139,7 @@ class Generate:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that ended the group: one meant for the user if there is one."""
+    """The failure that ended the group: preferably one with a message for the user."""
     leaves = list(_leaves(group))
     return next((error for error in leaves if isinstance(error, GageError)), leaves[0])
 

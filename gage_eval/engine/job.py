@@ -1,4 +1,4 @@
-"""What a generate step is asked to do, and what it holds while it does it."""
+"""A generate step: its inputs (`Job`) and its state while it runs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -19,23 +19,23 @@ from gage_eval.store.wip import Wip
 
 MIN_CHUNK_ASKS = 16
 
-# Told (asks done, asks, figures).
+# Called with (asks done, all asks, figures).
 Progress: TypeAlias = Callable[..., None]
 
 
 class WorkGone(Exception):
-    """The finished chunks of this action were cleared away: another process has committed it meanwhile."""
+    """The chunks of this action were removed: another process has committed the action."""
 
 
 class Source(Protocol):
-    """What a generate step asks, part by part."""
+    """The requests of a generate step, part by part."""
 
     @property
     def parts(self) -> Sequence[tuple[int, int]]:
         """(part index, number of asks) in order."""
 
     def open(self, part: int) -> "PartSource":
-        """Read what the requests of a part are made of; called in a worker thread."""
+        """Read what the requests of a part are made from; called in a worker thread."""
 
 
 class PartSource(Protocol):
@@ -51,24 +51,24 @@ class Job:
 
     Attributes:
         source: what is asked.
-        backend: the opened backend that answers.
+        backend: an opened backend.
         model_identity: digest of the model's identity.
         store: holds answers of other runs.
         wip: chunks of this action.
-        log_folder: write-ahead logs of this action, all writers'.
-        responses, telemetry: writers of the outputs; None in a worker, which leaves its chunks to whoever writes them.
-        workers: processes that share the action, all told the same number.
-        claims: this process's claims on chunks, where others work on the action too.
-        is_over: whether somebody committed the action meanwhile.
-        max_inflight: most requests of this step under way.
-        pool: a limit shared with other steps, beside that of the backend.
-        reuse: take answers from other runs (a refresh does not).
-        answers: those that other steps of this run get meanwhile.
+        log_folder: write-ahead logs of this action, of all writers.
+        responses, telemetry: writers of the outputs; None in a worker, whose chunks another process assembles.
+        workers: number of processes that share the action, the same in all of them.
+        claims: this process's claims on chunks; None if no other process works on the action.
+        is_over: tells whether another process has committed the action.
+        max_inflight: most requests of this step in flight.
+        pool: a limit shared with other steps, in addition to the backend's.
+        reuse: take answers from other runs; false for a refresh.
+        answers: the answers that other steps of this run get.
         earlier: responses and telemetry of this action's incomplete result: only its errors are asked again, and no
-            answer is taken from other runs, as theirs may be older than those kept here.
-        budget: what the run's answers may take.
-        price: of the backend's tokens.
-        progress: told how far it is.
+            answer is taken from other runs, because theirs may be older.
+        budget: limits on tokens, costs and time of the run's answers.
+        price: price of the backend's tokens.
+        progress: called with the progress.
     """
 
     source: Source
@@ -92,10 +92,10 @@ class Job:
     progress: Progress = lambda done, total, **figures: None
 
     def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
-        """(start, stop, tables) of the finished chunks of a part, whoever committed them.
+        """(start, stop, tables) of a part's finished chunks, of any process.
 
         Raises:
-            WorkGone: they were cleared away.
+            WorkGone: the chunks were removed.
         """
         try:
             for chunk in self.wip.chunks(part):
@@ -106,10 +106,10 @@ class Job:
 
 @dataclass(slots=True)
 class Item:
-    """One request on its way: where its outcome belongs, and what is sent.
+    """One request to send, and the place of its outcome in a chunk.
 
     Attributes:
-        steps_ended: how many steps of the run had ended when its answer was looked for in the store.
+        steps_ended: how many steps of the run had ended when the store was searched for its answer.
     """
 
     chunk: "Chunk"
@@ -125,8 +125,8 @@ class Chunk:
     """The asks ``start`` to ``stop`` (exclusive) of a part and their outcomes, in order.
 
     Attributes:
-        repeats: (position, first) of requests that are the same as an earlier one of the chunk.
-        left: requests whose outcome is awaited, repeats left out.
+        repeats: (position, first) of requests that equal an earlier one of the chunk.
+        left: requests without an outcome, not counting repeats.
     """
 
     part: int
@@ -140,11 +140,11 @@ class Chunk:
 
     @property
     def name(self) -> str:
-        """Its name among the chunks of an action."""
+        """The chunk's name, unique in its action."""
         return f"{self.part}-{self.start}-{self.stop}"
 
     def find_repeats(self) -> dict[str, int]:
-        """The position of the first ask of each key that has no outcome; the repeats are left to `repeat_outcomes`."""
+        """The first position of each key without an outcome. `repeat_outcomes` answers the other positions."""
         firsts: dict[str, int] = {}
         for i, key in enumerate(self.keys):
             if self.outcomes[i] is None and (first := firsts.setdefault(key, i)) != i:
@@ -153,13 +153,13 @@ class Chunk:
         return firsts
 
     def settle(self, position: int, outcome: Outcome) -> bool:
-        """Enter the outcome of an ask; returns whether it was the last one awaited."""
+        """Set the outcome of an ask. Returns whether it was the last missing one."""
         self.outcomes[position] = outcome
         self.left -= 1
         return self.left == 0
 
     def repeat_outcomes(self) -> list[Outcome]:
-        """Give the asks that equal an earlier one of the chunk its outcome."""
+        """Give each repeated ask the outcome of the first equal one."""
         repeated = []
         for position, first in self.repeats:
             outcome = self.outcomes[first]
@@ -183,7 +183,7 @@ class Tally:
     errors: int = 0
 
     def count_known(self, outcomes: Sequence[Outcome | None]) -> None:
-        """Count the outcomes of a chunk that are there before anything is asked."""
+        """Count a chunk's outcomes that are known before anything is sent."""
         for outcome in outcomes:
             if outcome is not None:
                 self.done += 1

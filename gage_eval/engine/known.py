@@ -1,4 +1,4 @@
-"""Answers that need no request: those of finished chunks, of the logs, of an earlier result and of other runs."""
+"""Known answers: from finished chunks, logs, an earlier result and other runs."""
 
 from gage_eval.client.types import Response
 from gage_eval.engine.episodes import Outcome
@@ -9,7 +9,7 @@ from gage_eval.engine.wal import index_logs
 
 
 class KnownAnswers:
-    """Looks up what is answered already. Every method reads files; call them in a thread."""
+    """Looks up known answers. Every method reads files: call it in a thread."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -31,7 +31,7 @@ class KnownAnswers:
         return None if payload is None else Response.from_bytes(payload)
 
     def finished(self, part: int) -> dict[str, Outcome]:
-        """Outcomes by key that the action's earlier result and its finished chunks hold for a part."""
+        """A part's outcomes by key, from the action's earlier result and its finished chunks."""
         found: dict[str, Outcome] = {}
         if self._job.earlier is not None:
             responses, telemetry = (artifact.read(part) for artifact in self._job.earlier)
@@ -42,11 +42,11 @@ class KnownAnswers:
         return found
 
     def find(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:
-        """The outcome of each key, None where it has to be asked for.
+        """The outcome of each key; None if the request must be sent.
 
         Args:
             keys: response keys of a chunk.
-            finished: what `finished` gave for its part.
+            finished: the result of `finished` for the part.
         """
         outcomes = [finished.get(key) for key in keys]
         if len(self._logged):
@@ -61,7 +61,7 @@ class KnownAnswers:
         return outcomes
 
     def elsewhere(self, keys: list[str]) -> dict[str, Outcome]:
-        """Outcomes by key that other runs committed, or log right now on this machine."""
+        """Outcomes by key of other runs: committed ones, and those in the logs of runs on this machine."""
         job = self._job
         if not job.reuse or job.earlier is not None:
             return {}

@@ -1,4 +1,4 @@
-"""Answers in the logs of other actions on this machine: of runs that go on beside this one, or that were killed."""
+"""Answers in the logs of other actions on this machine, of runs that still run or were killed."""
 
 import time
 from array import array
@@ -9,25 +9,25 @@ from threading import Lock
 from gage_eval.client.types import Response
 from gage_eval.engine.wal import FIRST_RECORD, LogIndex, places_of
 
-# A look costs a scan of what was logged since the last one: it may take this share of the time, and no more.
+# Each lookup scans what was logged since the last one. Scans may take this share of the time.
 _SHARE = 0.1
 _SHORTEST_S = 2.0
-# Logs beyond this are not looked at: their runs are so large that the scan would cost more than it saves.
+# Larger logs are ignored: scanning them would cost more than it saves.
 _MOST_BYTES = 2 * 2**30
 
 
 class NeighbourLogs:
-    """Looks up keys in the logs beside an action's own. It reads files: call it in a thread.
+    """Looks up keys in the logs of other actions. It reads files: call it in a thread.
 
     Args:
-        own: the folder of the action's own logs; those of other actions stand beside it.
+        own: the folder of the action's own logs. Its sibling folders hold those of other actions.
     """
 
     def __init__(self, own: Path) -> None:
         self._own = own
         self._root = own.parent.parent
         self._name = own.name
-        # Of each segment, its place among the files and the offset that the next scan begins at.
+        # For each segment, its index in the list of files and the offset where the next scan starts.
         self._scanned: dict[Path, tuple[int, int]] = {}
         self._files: list[Path] = []
         self._keys, self._places = bytearray(), array("q")
@@ -46,7 +46,7 @@ class NeighbourLogs:
             try:
                 payload = index.get(key)
             except FileNotFoundError:
-                continue  # its action was committed since
+                continue  # its action has been committed
             if payload is not None:
                 found[key] = Response.from_bytes(payload)
         return found
@@ -61,7 +61,7 @@ class NeighbourLogs:
         self._next_scan = began + took + max(_SHORTEST_S, took / _SHARE)
 
     def _scan(self) -> bool:
-        """Note what was logged since the last scan; whether that was anything."""
+        """Index what was logged since the last scan. Returns whether there was anything."""
         before = len(self._places)
         for segment in sorted(self._root.glob(f"*/{self._name}/*.log")):
             if segment.parent == self._own or self._bytes > _MOST_BYTES:
@@ -69,7 +69,7 @@ class NeighbourLogs:
             try:
                 self._scan_segment(segment)
             except OSError:
-                continue  # cleared away since it was listed
+                continue  # removed since it was listed
         return len(self._places) > before
 
     def _scan_segment(self, segment: Path) -> None:

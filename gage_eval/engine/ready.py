@@ -13,12 +13,12 @@ class ReadyQueue:
     """Holds rendered requests. The feeder waits for room in it, workers wait for items.
 
     Attributes:
-        stopped: why nothing more is to be sent; None while there is no such reason.
+        stopped: why sending has stopped; None while it has not.
     """
 
     def __init__(self, low: int) -> None:
         """Args:
-        low: with more items than this ready, the next chunk is not rendered yet.
+        low: the next chunk is rendered when no more items than this are ready.
         """
         self.stopped: str | None = None
         self._low = low
@@ -35,18 +35,18 @@ class ReadyQueue:
             await self._room.wait()
 
     def put_chunk(self, items: Iterable[Item]) -> None:
-        """Add the items of one chunk, which is open until `chunk_done`."""
+        """Add the items of one chunk. The chunk is open until `chunk_done`."""
         self._open_chunks += 1
         self._items.extend(items)
         self._more.set()
 
     def chunk_done(self) -> None:
-        """One open chunk is committed and has left memory."""
+        """Count one open chunk as committed and freed."""
         self._open_chunks -= 1
         self._room.set()
 
     async def next(self) -> Item | None:
-        """The next item; None when there will be no more, or when the queue is stopped."""
+        """The next item; None after the last one, and when the queue is stopped."""
         while not self._items:
             if self._closed or self.stopped is not None:
                 return None
@@ -59,12 +59,12 @@ class ReadyQueue:
         return item
 
     def close(self) -> None:
-        """No more items will come."""
+        """Say that all items have been added."""
         self._closed = True
         self._more.set()
 
     def stop(self, reason: str) -> None:
-        """Nothing more is to be rendered."""
+        """Stop rendering and sending."""
         self.stopped = reason
         self._room.set()
         self._more.set()

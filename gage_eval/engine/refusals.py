@@ -1,4 +1,4 @@
-"""Whether a refused request (its key, its model) is an error of one row or of the whole run."""
+"""Decides whether a refusal (wrong API key, unknown model) is an error of one row or of the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from contextlib import contextmanager
 
 from gage_eval.client.types import RequestRefused, Response
 
-# So many refusals in a row, with no answer between them, end a run that had answers before.
+# This many consecutive refusals end a run that had answers before.
 MOST_IN_A_ROW = 20
 
 
 class Refusals:
     """Judges the refusals of one generate step.
 
-    Before the first answer a refusal waits for the calls that are under way: if one of them is answered, the refusal
-    was the row's own. If all of them are refused too, it holds for the run. A waiting call keeps its slot, so no
-    more requests go out than the endpoint has slots.
+    Before the first answer, a refusal waits for the other calls in flight. If one of them is answered, the refusal
+    concerns only its row. If all of them are refused too, it concerns the run. A waiting call keeps its slot, so the
+    number of requests in flight stays within the endpoint's slots.
 
     Args:
-        answered: whether there are answers already, from the log or another run.
+        answered: whether there are answers already, from the log or from another run.
     """
 
     def __init__(self, *, answered: bool) -> None:
@@ -30,17 +30,17 @@ class Refusals:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Around one call of the model and the judging of its refusal."""
+        """Context of one call of the model, including the decision about its refusal."""
         self._calls += 1
         try:
             yield
         finally:
             self._calls -= 1
-            # The others may have waited for this one alone.
+            # The others may have waited only for this call.
             self._end_if_all_wait()
 
     def answered(self) -> None:
-        """A call was answered, or there are answers from before."""
+        """Note that a call was answered, now or earlier."""
         self._answered = True
         self._in_a_row = 0
         for future in self._waiting:
@@ -48,10 +48,10 @@ class Refusals:
                 future.set_result(None)
 
     async def judge(self, refusal: RequestRefused) -> Response:
-        """The row's response, where the refusal is the row's own.
+        """The row's error response, if the refusal concerns only this row.
 
         Raises:
-            RequestRefused: it holds for the run.
+            RequestRefused: the refusal concerns the run.
         """
         self._in_a_row += 1
         self._last = refusal

@@ -23,7 +23,7 @@ _TURN_FIELDS = [field.name for field in TURN]
 
 
 def chunk_tables(requests: Sequence[Request], keys: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, pa.Table]:
-    """`responses` and `response_telemetry` rows of some outcomes, in order; errors live in the telemetry."""
+    """`responses` and `response_telemetry` rows of some outcomes, in order. The telemetry holds the errors."""
     answers = [outcome.response for outcome in outcomes]
     shared = {
         "row_index": [request.row_index for request in requests],
@@ -63,7 +63,7 @@ def chunk_tables(requests: Sequence[Request], keys: Sequence[str], outcomes: Seq
 
 
 def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[str, Outcome]:
-    """Outcomes other runs of the same model hold for some response keys."""
+    """Outcomes of other runs of the same model, by response key."""
     if not keys:
         return {}
     by_part: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
@@ -74,7 +74,7 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
         try:
             table = store.artifact(artifact_id).read(part)
         except StoreError as error:
-            # Answers that cannot be read are asked for again; a broken store itself shows where they are written.
+            # Unreadable answers are asked for again. If the store itself is broken, writing fails with its own error.
             _log.warning("stored answers are not reused: %s", error)
             continue
         rows = pc.take(table, pa.array([row for row, _ in places])).to_pylist()
@@ -84,8 +84,8 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
 
 
 def index_answers(store: Store, model_identity: str, responses: Artifact) -> None:
-    """Enter an artifact's answers into the response index, so that other runs find them."""
-    # Packed part by part: the keys of a million rows take 32 MB, as Python strings and tuples ten times as much.
+    """Add an artifact's answers to the response index, where other runs find them."""
+    # Packed part by part: a million keys take 32 MB. As Python strings and tuples they would take ten times as much.
     keys, places = [pack_keys([])], [np.empty((0, 2), np.int32)]
     for part in responses.parts:
         table = responses.read(part.index, columns=["response_key", "status"])

@@ -1,4 +1,4 @@
-"""One event loop in one thread for a whole run, shared by all its tasks."""
+"""The event loop of a run: one thread, shared by all tasks."""
 
 import asyncio
 import threading
@@ -27,8 +27,8 @@ class Runtime:
 
     Args:
         concurrency: overrides the backends' own `max_concurrency`.
-        budget: what the run's answers may take; without limits by default.
-        log_folder: where engines that are started keep their logs; None keeps none.
+        budget: limits on the run's answers; unlimited by default.
+        log_folder: where started engines write their logs; None for no logs.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Runtime:
     def call(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its result.
 
-        When the wait is interrupted (KeyboardInterrupt, or an exception another thread sets), the coroutine
-        is cancelled and has unwound before the interruption is raised.
+        If the wait is interrupted (KeyboardInterrupt, or an exception that another thread sets), the coroutine
+        is cancelled and finishes its clean-up before the interruption is raised.
 
         Raises:
             RunCancelled: the runtime was cancelled before.
-            RuntimeError: the runtime is closed, or the caller runs on the loop itself.
+            RuntimeError: the runtime is closed, or the caller runs on the loop.
         """
         outcome: _Outcome[T] = _Outcome()
 
@@ -78,11 +78,11 @@ class Runtime:
         return outcome.result()
 
     def backend(self, type_: str, config: Mapping[str, Any], context: BackendContext) -> Backend:
-        """The backend of a type and config, opened once and shared by whoever asks for the same.
+        """The backend of a type and config. It is opened once and shared by all callers with the same type and config.
 
         Raises:
             InputError: the config is wrong.
-            EndpointFailed: it cannot be opened. Asked again, it is tried again.
+            EndpointFailed: it cannot be opened. The next call tries again.
         """
         parsed = parse_config(type_, config)
         key = digest([type_, parsed.model_dump(mode="json"), str(context.base_dir)])
@@ -101,7 +101,7 @@ class Runtime:
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
-            # The next try gets a new one.
+            # The next call tries with a new backend.
             forget_backend(type_, parsed, context)
             mine.set_exception(error)
             raise
@@ -109,12 +109,12 @@ class Runtime:
         return backend
 
     def pool(self, name: str, size: int) -> Limiter:
-        """The one limit for all who ask by this name."""
+        """The limit of this name, shared by all callers."""
         with self._lock:
             return self._pools.setdefault(name, Limiter(size))
 
     def cancel(self) -> None:
-        """Cancel what runs and let nothing new start; backends stay open until `close`. From any thread."""
+        """Cancel what runs and refuse new calls. Backends stay open until `close`. Any thread may call it."""
         with self._lock:
             self._cancelled = True
             if self._loop is not None and not self._closed:
@@ -124,7 +124,7 @@ class Runtime:
         """Cancel what runs, close all backends, stop the loop. A second call does nothing.
 
         Raises:
-            GageError, ExceptionGroup: backends that could not be closed; everything else is closed all the same.
+            GageError, ExceptionGroup: some backends could not be closed; everything else is closed.
         """
         with self._lock:
             if self._closed:
@@ -147,7 +147,7 @@ class Runtime:
         self.close()
 
     def _schedule(self, begin: Callable[[], None]) -> asyncio.AbstractEventLoop:
-        """Have the loop call `begin`; under the lock, so that `close` finds what it must cancel."""
+        """Let the loop call `begin`. This holds the lock, so that `close` finds what it must cancel."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("call() would wait for the loop it runs on")
         with self._lock:
@@ -157,7 +157,7 @@ class Runtime:
                 raise RunCancelled("the run was cancelled")
             if self._loop is None:
                 self._loop = _new_loop()()
-                # Engines that ask to die with their parent die with the thread that spawned them: this one,
+                # An engine that must die with its parent dies with the thread that spawned it: this one,
                 # which lives as long as the runtime.
                 self._thread = threading.Thread(target=_run, args=(self._loop,), name="gage-engine", daemon=True)
                 self._thread.start()
@@ -206,17 +206,17 @@ async def _shut_down(backends: list[Backend]) -> None:
     results = await asyncio.gather(*(backend.close() for backend in backends), return_exceptions=True)
     failed = [result for result in results if isinstance(result, Exception)]
     if failed and all(isinstance(error, GageError) for error in failed):
-        # Each is a sentence for the user; one is enough.
+        # All are sentences for the user; one is enough.
         raise failed[0]
     if failed:
         raise ExceptionGroup("backends could not be closed", failed)
 
 
 class _Outcome(Generic[T]):
-    """What a coroutine comes to, waited for by another thread through a bare lock.
+    """The result of a coroutine. Another thread waits for it on a bare lock.
 
-    An interruption may be raised at any instruction of the waiting thread. Inside a condition variable, which futures
-    wait by, it can leave the condition's lock held, and the loop would wait for that lock for ever. Acquiring a bare
+    An interruption may be raised at any instruction of the waiting thread. Futures wait on a condition variable: an
+    interruption inside it can leave its lock held, and the loop would wait for that lock forever. Acquiring a bare
     lock is one instruction.
     """
 
@@ -237,8 +237,8 @@ class _Outcome(Generic[T]):
         self.task.cancel()
 
     def wait(self) -> None:
-        """Until the task is done; how it ended is told by `result`."""
-        # Now and then awake: a signal that came just before a thread fell asleep is handled when it wakes.
+        """Wait until the task is done; `result` returns its result."""
+        # Wake up now and then: a signal that arrives just before the wait is handled only then.
         while not self._pending.acquire(timeout=_WAKE_EVERY_S):
             pass
 

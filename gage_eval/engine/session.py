@@ -1,7 +1,7 @@
-"""A model session: an engine, the steps it answers and the chunks that are missing, as a text that can be sent away.
+"""A model session: an engine, the steps it serves and their missing chunks, as a text for another process or machine.
 
 An engine starts once for all steps of a session. Any number of workers may serve one session at a time: each claims
-chunks, answers them and commits them to the store. The process that runs the stage puts the parts together.
+chunks, answers them and commits them to the store. The process that runs the stage assembles the parts.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class EngineSpec:
 
     Attributes:
         type: the backend's type.
-        config: its config; keys in it are references, never values.
+        config: its config; secrets in it are references, never values.
         base_dir: folder that relative paths of the config are relative to.
     """
 
@@ -32,7 +32,7 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class MissingChunk:
-    """The asks ``start`` to ``stop`` (exclusive) of a part, which have no answer yet."""
+    """The asks ``start`` to ``stop`` (exclusive) of a part, still without answers."""
 
     part: int
     start: int
@@ -47,11 +47,11 @@ class SessionStep:
         task_id: its task.
         stage: support, infer or judge.
         key: key of the stage's action.
-        asks: digest of the bindings that are asked: the same wherever it is served.
-        work_key: key of its work in progress.
-        requests: how its requests are rendered, as plain values.
+        asks: digest of the bindings that are asked, the same on all machines.
+        work_key: key of the work in progress.
+        requests: how the requests are rendered, as plain values.
         inputs: artifact ids by input.
-        missing: chunks to answer; others may answer some of them meanwhile.
+        missing: chunks to answer; other workers may answer some of them in the meantime.
     """
 
     task_id: str
@@ -66,13 +66,13 @@ class SessionStep:
 
 @dataclass(frozen=True)
 class ModelSession:
-    """An engine and the steps it is to answer.
+    """An engine and the steps it serves.
 
     Attributes:
         store: URL of the store.
         engine: the engine that answers.
-        workers: number of processes that share the chunks; all cut them alike.
-        steps: in the order in which they are answered.
+        workers: number of processes that share the chunks; all cut the same chunks.
+        steps: in the order of serving.
     """
 
     store: str
@@ -86,10 +86,10 @@ class ModelSession:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelSession":
-        """The session of a text.
+        """Read a session from its JSON text.
 
         Raises:
-            InputError: the text is not a session, or one of another version.
+            InputError: the text is not a session, or has another version.
         """
         try:
             value = decode(text)

@@ -33,18 +33,18 @@ _LENGTH = struct.Struct("<I")
 _MAX_PAYLOAD = 2**30
 _OFFSET_BITS = 40
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-# With so many bits and a million keys, one in a hundred lookups of an absent key is in vain.
+# With this many bits and a million keys, one in a hundred lookups of an absent key searches for nothing.
 _SEEN_BITS = 26
 _SEEN_MASK = (1 << _SEEN_BITS) - 1
 
 
 class LogWriter:
-    """Appends answers to segments of its own; not to be shared between threads.
+    """Appends answers to its own segments. Not thread-safe.
 
     Args:
-        folder: where the segments lie; made when missing.
+        folder: folder of the segments; created if missing.
         writer_id: names the segments; by default unique to this writer.
-        segment_bytes: a segment that has reached this size is closed, and the next one is opened.
+        segment_bytes: a segment of this size is closed, and the next one is opened.
     """
 
     def __init__(self, folder: Path, writer_id: str | None = None, segment_bytes: int = SEGMENT_BYTES) -> None:
@@ -58,7 +58,7 @@ class LogWriter:
         self._written = _Places()
 
     def append(self, key: str, payload: bytes) -> None:
-        """Write one record; when this returns, a killed process does not lose it.
+        """Write one record. After the return, it survives a killed process.
 
         Args:
             key: the response key, 64 hex digits.
@@ -84,7 +84,7 @@ class LogWriter:
         self.records += 1
 
     def get(self, key: str) -> bytes | None:
-        """The payload this writer appended under a key; None when there is none."""
+        """The payload that this writer appended under a key; None without one."""
         for place in self._written.find(key):
             number, offset = divmod(place, 1 << _OFFSET_BITS)
             record = _record_at(self._segment(number), offset)
@@ -125,7 +125,7 @@ class LogWriter:
         try:
             written = os.write(self._file, data)
             while written < len(data):
-                # A short write means a full disk: the next one says why.
+                # A short write means a full disk; the next write raises the reason.
                 written += os.write(self._file, data[written:])
         except OSError:
             os.ftruncate(self._file, self._size)
@@ -135,10 +135,10 @@ class LogWriter:
 
 
 class _Places:
-    """Where the record of each key was written: 16 bytes of memory per record, and a bitmap of 8 MiB.
+    """Positions of the records by key: 16 bytes of memory per record, and a bitmap of 8 MiB.
 
-    The bitmap answers for most absent keys at once. A search through a million places takes half a millisecond: less
-    than the request that a key found there saves.
+    The bitmap settles most absent keys at once. A search through a million positions takes half a millisecond, less
+    than a request.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class _Places:
         self._places.append(place)
 
     def find(self, key: str) -> list[int]:
-        """Places of the records whose keys begin like this one."""
+        """Positions of the records whose keys start with the same bytes as this one."""
         prefix = int(key[:16], 16)
         if not self._seen[(prefix & _SEEN_MASK) >> 3] & 1 << (prefix & 7):
             return []
@@ -167,7 +167,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 def index_logs(folder: Path) -> "LogIndex":
-    """Read a folder's segments once and remember where each answer lies."""
+    """Read a folder's segments once and index the position of each answer."""
     files = segments(folder)
     keys, places = bytearray(), array("q")
     for number, segment in enumerate(files):
@@ -178,7 +178,7 @@ def index_logs(folder: Path) -> "LogIndex":
 
 
 def places_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Iterator[tuple[bytes, int, int]]:
-    """(key, place in a `LogIndex`, offset of the next record) of the records of a segment.
+    """(key, position in a `LogIndex`, offset of the next record) of the records of a segment.
 
     Args:
         segment: the file.
@@ -190,9 +190,9 @@ def places_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Iterator
 
 
 class LogIndex(Mapping[str, bytes]):
-    """Answers by response key, read from disk when asked for, by any thread: 48 bytes of memory per record.
+    """Answers by response key, read from disk on access: 48 bytes of memory per record. Thread-safe.
 
-    Where a key was logged twice, the record of the first segment counts.
+    If a key was logged twice, the record of the first segment counts.
     """
 
     def __init__(self, files: list[Path], keys: bytes, places: "array[int]") -> None:
@@ -241,7 +241,7 @@ def _frame(key: str, payload: bytes) -> bytes:
     if len(raw) != 32:
         raise ValueError(f"a response key has 64 hex digits, not {len(key)}")
     if len(payload) > _MAX_PAYLOAD:
-        raise ValueError(f"an answer of {len(payload):,} bytes does not go into the log")
+        raise ValueError(f"an answer of {len(payload):,} bytes is too large for the log")
     return _HEADER.pack(len(payload), _crc(raw, payload), raw) + payload
 
 
@@ -252,14 +252,14 @@ def _crc(key: bytes, payload: bytes) -> int:
 def records(segment: Path, start: int = FIRST_RECORD) -> Iterator[tuple[int, bytes, bytes]]:
     """(offset, key, payload) of the whole records of one segment, from the record at offset ``start`` on.
 
-    A record torn at the end is left out; a damaged one ends the segment and is reported in the program's log.
+    An incomplete record at the end is ignored. A damaged record ends the segment and is logged as a warning.
     """
     with segment.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         magic = file.read(len(MAGIC))
         if magic != MAGIC:
             if not MAGIC.startswith(magic):
-                _log.warning("%s is not a log of answers and is left out.", segment)
+                _log.warning("%s is not a log of answers and is ignored.", segment)
             return
         offset = start
         file.seek(offset)
@@ -267,21 +267,21 @@ def records(segment: Path, start: int = FIRST_RECORD) -> Iterator[tuple[int, byt
             record = _next_record(file)
             if record is None:
                 if file.tell() < size:
-                    _log.warning("%s is damaged at byte %d; the rest is asked for again.", segment, offset)
+                    _log.warning("%s is damaged at byte %d; the later answers are asked for again.", segment, offset)
                 return
             yield offset, *record
             offset = file.tell()
 
 
 def _record_at(segment: Path, offset: int) -> tuple[bytes, bytes] | None:
-    """The record at an offset of a segment; None when there is no whole one."""
+    """The record at an offset of a segment; None if it is incomplete."""
     with segment.open("rb", buffering=0) as file:
         file.seek(offset)
         return _next_record(file)
 
 
 def _next_record(file: BufferedReader | FileIO) -> tuple[bytes, bytes] | None:
-    """The record at the file's position; None when it is torn or damaged."""
+    """The record at the file's position; None if it is incomplete or damaged."""
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size:
         return None

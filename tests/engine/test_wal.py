@@ -184,5 +184,5 @@ def test_a_missing_folder_and_a_foreign_file_hold_no_answers(tmp_path: Path, cap
     (tmp_path / "other.log").write_text("something else altogether")
     (tmp_path / "torn.log").write_bytes(b"GAGE")
     assert list(read_logs(tmp_path)) == []
-    assert "other.log is not a log of answers" in caplog.text
+    assert "other.log is not a log of answers and is ignored" in caplog.text
     assert "torn.log" not in caplog.text
