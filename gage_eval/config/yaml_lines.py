@@ -120,6 +120,15 @@ def value_of(text: str) -> Any:
     return text
 
 
+def as_written(node: Node) -> Any:
+    """The plain values of a tree, placeholders as they are written."""
+    if isinstance(node, Mapping):
+        return {key: as_written(item) for key, item in node.items.items()}
+    if isinstance(node, Listing):
+        return [as_written(item) for item in node.items]
+    return value_of(node.text) if node.plain else node.text
+
+
 def is_unicode(text: str) -> bool:
     """Whether a text can be written as UTF-8 (lone surrogates cannot)."""
     try:

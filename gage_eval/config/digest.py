@@ -1,0 +1,63 @@
+"""The digest of a template's definition: what pins the numbers of a suite.
+
+It is taken over the definition as the template's file writes it, as plain values: comments, the order of keys and the
+style of YAML do not count, placeholders stay as written. Templates are stored expanded, so a new default in the
+software changes no digest. The card of the suite and the template's parameters have no part in it: a run is determined
+by the definition.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gage_eval.canonical import digest, normalise
+from gage_eval.config.problems import Loc, path_text
+
+_ABSENT = object()
+# The fields that name the items of lists, so that an item that moved is not a change of all that follow it.
+_IDS = ("dataset_id", "backend_id", "adapter_id", "prompt_id", "task_id", "metric_id", "group_id", "step")
+
+
+def definition_digest(definition: Mapping[str, Any]) -> str:
+    """sha256 of a definition in canonical form, as hexadecimal digits.
+
+    Args:
+        definition: the ``definition`` of a template as plain values, placeholders as written.
+    """
+    return digest(definition)
+
+
+def changed_paths(was: Any, now: Any) -> list[str]:
+    """Where two definitions differ, as ``tasks[0].max_samples``, in the order of the new one.
+
+    Items of lists are compared by their ids where they have some.
+    """
+    return list(dict.fromkeys(path_text(loc) for loc in _changed(normalise(was), normalise(now), ())))
+
+
+def _changed(was: Any, now: Any, loc: Loc) -> Iterator[Loc]:
+    if isinstance(was, dict) and isinstance(now, dict):
+        for key in (*now, *(key for key in was if key not in now)):
+            yield from _changed(was.get(key, _ABSENT), now.get(key, _ABSENT), (*loc, key))
+    elif isinstance(was, list) and isinstance(now, list):
+        old, new = _named(was), _named(now)
+        for index, item in enumerate(now):
+            name = new[index]
+            before = was[old.index(name)] if name in old else _ABSENT
+            yield from _changed(before, item, (*loc, index))
+        for index, name in enumerate(old):
+            if name not in new:
+                yield (*loc, index)
+        if [name for name in old if name in new] != [name for name in new if name in old]:
+            yield loc
+    elif was != now or isinstance(was, bool) is not isinstance(now, bool):
+        yield loc
+
+
+def _named(items: list[Any]) -> list[tuple[str, Any]]:
+    """A name for each item: its id, else its place."""
+    out: list[tuple[str, Any]] = []
+    for index, item in enumerate(items):
+        ids = (("id", item[key]) for key in _IDS if isinstance(item, dict) and isinstance(item.get(key), str))
+        name = next(ids, ("place", index))
+        out.append(name if name not in out else ("place", index))
+    return out
