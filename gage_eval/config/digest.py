@@ -13,8 +13,9 @@ from gage_eval.canonical import digest, normalise
 from gage_eval.config.problems import Loc, path_text
 
 _ABSENT = object()
-# The fields that name the items of lists, so that an item that moved is not a change of all that follow it.
-_IDS = ("dataset_id", "backend_id", "adapter_id", "prompt_id", "task_id", "metric_id", "group_id", "step")
+# The fields that name the items of lists, so that an item that moved is not a change of all that follow it. Those of
+# items that refer to others come first: a task has a `task_id` and the `dataset_id` of its dataset.
+_IDS = ("task_id", "step", "adapter_id", "metric_id", "group_id", "prompt_id", "backend_id", "dataset_id")
 
 
 def definition_digest(definition: Mapping[str, Any]) -> str:
