@@ -22,8 +22,8 @@ ORDER = (
     *("foreign", "protocols", "registry", "tables", "inputs", "field_paths", "stats", "store", "sample"),
     *("client", "extract", "prompts"),
     *("datasets", "prepare", "standardize", "metrics", "scorecards", "backends", "engine"),
-    *("observability", "report", "config", "settings", "planning", "stages", "scoring", "runs", "server"),
-    *("launch", "api", "cli", "__main__"),
+    *("observability", "report", "config", "settings", "planning", "stages", "scoring", "runs"),
+    *("regression", "server", "launch", "api", "cli", "__main__"),
 )
 PLACE_OF = {name: place for place, name in enumerate(ORDER)}
 

@@ -15,7 +15,8 @@ from gage_eval.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
-from gage_eval.stats.paired import PairedDifference, mcnemar, paired_difference
+from gage_eval.stats.paired import PairedDifference, paired_difference
+from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
 from gage_eval.stats.pooling import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr
 from gage_eval.stats.power import difference_sd, minimum_detectable_effect, required_samples
 from gage_eval.stats.quantiles import quantile, quantile_interval
@@ -41,6 +42,7 @@ __all__ = [
     "majority_value",
     "matthews_correlation",
     "mcnemar",
+    "mcnemar_mid_p",
     "mean_stderr",
     "minimum_detectable_effect",
     "modal_value",
@@ -58,6 +60,7 @@ __all__ = [
     "t_interval",
     "t_quantile",
     "t_tail",
+    "tango_interval",
     "weighted_mean_stderr",
     "weighted_perplexity",
     "wilson_interval",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gage_eval.stats.clusters import clustered_stderr
 from gage_eval.stats.intervals import mean_stderr, t_interval
-from gage_eval.stats.special import half_binomial_cdf, t_tail
+from gage_eval.stats.special import t_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +64,3 @@ def paired_difference(
     assert interval is not None
     t = 0.0 if mean == 0 else math.inf if stderr == 0 else mean / stderr
     return PairedDifference(len(differences), mean, stderr, interval.low, interval.high, t_tail(t, freedom))
-
-
-def mcnemar(b: int, c: int) -> float:
-    """Two-sided p value of McNemar's exact test (McNemar 1947): 2·P(X ≤ min(b, c)), X ~ Bin(b+c, ½), at most 1.
-
-    Args:
-        b: samples that only the first run has right.
-        c: samples that only the second run has right.
-
-    Returns:
-        1 without a discordant pair.
-
-    Raises:
-        ValueError: a count is negative.
-    """
-    if b < 0 or c < 0:
-        raise ValueError(f"counts of discordant pairs are {b} and {c}")
-    return 1.0 if b == c else min(1.0, 2 * half_binomial_cdf(min(b, c), b + c))

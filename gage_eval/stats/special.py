@@ -59,7 +59,7 @@ def half_binomial_cdf(k: int, n: int) -> float:
 
     The terms C(n, i)/2ⁿ fall from i = k downwards; they are summed from there until they add nothing.
     """
-    term = math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
+    term = half_binomial_pmf(k, n)
     terms = [term]
     for i in range(k, 0, -1):
         term *= i / (n - i + 1)
@@ -67,6 +67,33 @@ def half_binomial_cdf(k: int, n: int) -> float:
             break
         terms.append(term)
     return math.fsum(terms)
+
+
+def half_binomial_pmf(k: int, n: int) -> float:
+    """P(X = k) for X binomial with n trials of probability ½."""
+    return math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
+
+
+def chi_square_tail(x: float, df: int) -> float:
+    """P(X > x) of the chi-square distribution: the finite sums for whole degrees of freedom (A&S 26.4.4, 26.4.5).
+
+    Raises:
+        ValueError: df is not positive.
+    """
+    if df < 1:
+        raise ValueError(f"df must be positive, not {df}")
+    if x <= 0:
+        return 1.0
+    half = x / 2
+    odd = df % 2 == 1
+    term = math.sqrt(half / math.pi) * 2 * math.exp(-half) if odd else math.exp(-half)
+    total = math.erfc(math.sqrt(half)) if odd else 0.0
+    power = 1.5 if odd else 1.0
+    for _ in range(df // 2):
+        total += term
+        term *= half / power
+        power += 1
+    return min(1.0, total)
 
 
 def bisect(rising: Callable[[float], float]) -> float:

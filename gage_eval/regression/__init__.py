@@ -1,0 +1,1 @@
+"""Regression: paired comparisons of runs, the gate, and baselines."""

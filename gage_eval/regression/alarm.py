@@ -1,0 +1,56 @@
+"""The sequential alarm: one that may be looked at every night of a year.
+
+With one baseline for all nights a nightly gate rings falsely in most years, because every night meets the baseline's
+own noise again. This alarm spends its level over the year: alpha divided by the year's nights, each night. By the
+union bound it rings at all with a probability of at most alpha, whatever the nights have in common.
+"""
+
+import calendar
+from dataclasses import dataclass
+
+from gage_eval.regression.evidence import Evidence
+from gage_eval.regression.gate import GateRule
+
+MIN_REPEATS = 5
+MAX_NOISE_P = 0.1
+
+PROMISE = (
+    "If the model never got worse, this alarm rings at all in 365 nights with probability at most 5 %, whatever the "
+    "nights share, provided runs differ by independent row noise only. This holds per suite, model and metric: with 20 "
+    "of them, expect up to one false alarm a year. The nightly verdict has no such promise."
+)
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What the alarm says of one metric tonight.
+
+    Attributes:
+        rings: whether it rings.
+        level: what p must not exceed.
+        withheld: why it cannot ring; None where it can.
+    """
+
+    rings: bool
+    level: float
+    withheld: str | None = None
+
+
+def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
+    """Whether the alarm rings.
+
+    Args:
+        one: tonight's evidence; its noise holds the test of the baseline's repeats.
+        rule: tolerance and the year's level.
+        year: the calendar year, whose nights share the level; promoting a baseline does not begin a new one.
+        repeats: repeats of the baseline.
+    """
+    level = rule.alpha / (366 if calendar.isleap(year) else 365)
+    if repeats < MIN_REPEATS:
+        return Alarm(rings=False, level=level, withheld=f"the baseline has {repeats} repeats; {MIN_REPEATS} are needed")
+    if one.noise is not None and one.noise.p < MAX_NOISE_P:
+        return Alarm(rings=False, level=level, withheld="the baseline's repeats differ more than their rows explain")
+    if one.too_skewed == "worse":
+        return Alarm(rings=False, level=level, withheld="the differences are too skewed for so few rows")
+    worse = one.difference is not None and one.difference < -rule.tolerance
+    return Alarm(rings=worse and one.row_p_worse <= level, level=level)

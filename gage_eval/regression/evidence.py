@@ -1,0 +1,207 @@
+"""What the rows of two runs say about one metric: the difference, its tests, and the bounds on it."""
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.clusters import clustered_stderr
+from gage_eval.stats.intervals import t_quantile
+from gage_eval.stats.paired_binary import mcnemar, mcnemar_mid_p, tango_interval
+from gage_eval.stats.repeats import RunNoise, run_noise, skewness
+from gage_eval.stats.special import t_tail
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Test: TypeAlias = Literal["mcnemar", "t", "none"]
+
+MIN_REPEATS = 3  # of a baseline, to tell run noise from row noise
+_SKEW = 25  # rows per squared unit of skewness that Student's t needs (Cochran 1977, Sampling Techniques, 2.15)
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """One number of two runs, for the samples that both have scored.
+
+    Attributes:
+        current: one value per sample, the mean of its replicates.
+        baseline: one row per repeat of the baseline, one column per sample.
+        clusters: the cluster of each sample; None where samples are independent.
+        binary: each value is one answer that is right (1) or wrong (0).
+        higher_is_better: whether a larger value is a better one.
+    """
+
+    current: Floats
+    baseline: Floats
+    clusters: npt.NDArray[np.int64] | None = None
+    binary: bool = False
+    higher_is_better: bool = True
+
+    def __post_init__(self) -> None:
+        if self.baseline.ndim != 2 or self.baseline.shape[1] != len(self.current):
+            raise ValueError("a baseline has one row per repeat and one column per sample of the current run")
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.current)
+
+    @property
+    def differences(self) -> Floats:
+        """Current minus the baseline's mean, turned so that positive is better."""
+        raw: Floats = self.current - self.baseline.mean(axis=0)
+        return raw if self.higher_is_better else -raw
+
+    @property
+    def discordant(self) -> tuple[int, int] | None:
+        """Samples that became better and samples that became worse; None unless McNemar's test applies."""
+        if not self.binary or self.clusters is not None or len(self.baseline) != 1:
+            return None
+        signs = np.sign(self.differences)
+        return int(np.count_nonzero(signs > 0)), int(np.count_nonzero(signs < 0))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of one metric's difference; positive is better.
+
+    Attributes:
+        n: pairs.
+        test: ``mcnemar`` (0/1 values, one answer each, no clusters), ``t`` (else), or ``none`` (too few rows).
+        difference: mean of current − baseline; None without a pair.
+        baseline, current: the means on the same rows.
+        sd: standard deviation of one pair's difference, in the units of n: from the standard error, √n · se.
+        stderr: of the difference, run noise included.
+        p_worse, p_better: one-sided p values.
+        p: two-sided p value; McNemar's exact one for 0/1 values.
+        low, high: one-sided bounds, each at level alpha.
+        too_skewed: the direction that the skewness of the differences forbids to claim.
+        noise: the run noise of the baseline; None with fewer than `MIN_REPEATS` repeats.
+        row_p_worse: ``p_worse`` from row noise alone.
+    """
+
+    n: int
+    test: Test = "none"
+    difference: float | None = None
+    baseline: float | None = None
+    current: float | None = None
+    sd: float | None = None
+    stderr: float | None = None
+    p_worse: float = 1.0
+    p_better: float = 1.0
+    p: float = 1.0
+    low: float = -math.inf
+    high: float = math.inf
+    too_skewed: Literal["worse", "better"] | None = None
+    noise: RunNoise | None = None
+    row_p_worse: float = 1.0
+
+
+def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
+    """The tests and bounds of one metric.
+
+    0/1 values of one answer each, without clusters: McNemar's mid-p test and Tango's score interval. All others: the
+    paired t test on row means, with C − 1 degrees of freedom for C clusters. A baseline of three or more repeats whose
+    means differ more than their rows explain adds that variance v: se² = s_d²/n + v(1 + 1/R), with R − 1 degrees of
+    freedom.
+
+    Args:
+        rows: the paired values.
+        alpha: level of the one-sided bounds.
+    """
+    if rows.n == 0:
+        return Evidence(0)
+    discordant = rows.discordant
+    found = _of_means(rows, alpha) if discordant is None else _of_discordant(rows.n, *discordant, alpha)
+    return replace(found, baseline=float(rows.baseline.mean()), current=float(rows.current.mean()))
+
+
+def _of_discordant(n: int, better: int, worse: int, alpha: float) -> Evidence:
+    bounds = tango_interval(better, worse, n, z=NormalDist().inv_cdf(1 - alpha))
+    assert bounds is not None
+    difference = (better - worse) / n
+    sd = math.sqrt(max(0.0, (better + worse) / n - difference**2))
+    p_worse = mcnemar_mid_p(worse, better)
+    return Evidence(
+        n,
+        "mcnemar",
+        difference,
+        sd=sd,
+        stderr=sd / math.sqrt(n),
+        p_worse=p_worse,
+        p_better=mcnemar_mid_p(better, worse),
+        p=mcnemar(better, worse),
+        low=bounds.low,
+        high=bounds.high,
+        row_p_worse=p_worse,
+    )
+
+
+def _of_means(rows: PairedRows, alpha: float) -> Evidence:
+    n, differences = rows.n, rows.differences
+    difference = float(differences.mean())
+    stderr, units = _stderr(differences, rows.clusters)
+    found = Evidence(n, difference=difference, noise=_noise(rows))
+    if stderr is None:
+        return found
+    freedom: float = len(units) - 1
+    row_p_worse = _one_sided(difference, stderr, freedom)
+    total = stderr
+    if found.noise is not None and found.noise.variance > 0:
+        repeats = found.noise.repeats
+        total = math.sqrt(stderr**2 + found.noise.variance * (1 + 1 / repeats))
+        freedom = repeats - 1
+    half = t_quantile(1 - alpha, freedom) * total
+    if stderr == 0:
+        # Equal differences are no certainty: the bound of Tango's interval without a discordant pair.
+        z2 = NormalDist().inv_cdf(1 - alpha) ** 2
+        half = max(half, z2 / (n + z2))
+        row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n
+    p_worse = row_p_worse if total == stderr else _one_sided(difference, total, freedom)
+    return Evidence(
+        n,
+        "t",
+        difference,
+        sd=stderr * math.sqrt(n),
+        stderr=total,
+        p_worse=p_worse,
+        p_better=1 - p_worse,
+        p=min(1.0, 2 * min(p_worse, 1 - p_worse)),
+        low=difference - half,
+        high=difference + half,
+        too_skewed=_too_skewed(units),
+        noise=found.noise,
+        row_p_worse=row_p_worse,
+    )
+
+
+def _stderr(differences: Floats, clusters: npt.NDArray[np.int64] | None) -> tuple[float | None, Floats]:
+    """The standard error of the mean, and what varies independently: the rows, or the totals of clusters."""
+    if clusters is None:
+        n = len(differences)
+        return (None if n < 2 else float(np.std(differences, ddof=1)) / math.sqrt(n)), differences
+    codes = np.unique(clusters, return_inverse=True)[1]
+    totals = np.bincount(codes, weights=differences - differences.mean()).astype(np.float64)
+    return clustered_stderr(differences, clusters.tolist()), totals
+
+
+def _noise(rows: PairedRows) -> RunNoise | None:
+    return run_noise(rows.baseline) if len(rows.baseline) >= MIN_REPEATS else None
+
+
+def _one_sided(difference: float, stderr: float, freedom: float) -> float:
+    """P(T ≤ difference / stderr): small for a loss."""
+    if stderr == 0:
+        return 0.5 if difference == 0 else float(difference > 0)
+    tail = t_tail(difference / stderr, freedom) / 2
+    return tail if difference < 0 else 1 - tail
+
+
+def _too_skewed(units: Floats) -> Literal["worse", "better"] | None:
+    """Positive skew makes Student's t find losses too often, negative skew gains and bounds."""
+    skew = skewness(units)
+    if len(units) >= _SKEW * skew**2:
+        return None
+    return "worse" if skew > 0 else "better"

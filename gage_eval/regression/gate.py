@@ -1,0 +1,154 @@
+"""The gate: has a metric become worse, by more than is tolerated, and beyond chance?
+
+regressed      difference < −tolerance, and Holm's one-sided p ≤ alpha
+improved       Holm's one-sided p ≤ alpha, upwards
+passed         the lower bound lies above −tolerance
+inconclusive   else, with the number of rows that would decide
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gage_eval.regression.evidence import MIN_REPEATS, Evidence
+from gage_eval.stats.multiple import holm
+
+Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
+
+MAX_PARTNERLESS = 0.01
+
+
+class GateRule(BaseModel):
+    """How a gate decides.
+
+    Attributes:
+        mode: ``significance``, or ``tolerance``: a loss of more than the tolerance, without a test.
+        tolerance: the loss that is accepted, in units of the metric.
+        alpha: one-sided level.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Literal["significance", "tolerance"] = "significance"
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.02
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on one metric.
+
+    Attributes:
+        evidence: what it rests on.
+        verdict: see the module.
+        holds: whether the bound (or, in tolerance mode, the difference) alone would pass.
+        p_worse, p_better: adjusted by Holm over the declared metrics.
+        detectable: the smallest true loss that this gate finds with a chance of 80 %; None where it is unknown.
+        rows_needed: how many rows would decide; None unless the verdict is inconclusive and rows would help.
+        notes: what a reader must know besides.
+    """
+
+    evidence: Evidence
+    verdict: Verdict
+    holds: bool
+    p_worse: float
+    p_better: float
+    detectable: float | None = None
+    rows_needed: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+def judge(
+    found: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None
+) -> dict[str, Judged]:
+    """The verdict on each declared metric.
+
+    Args:
+        found: the evidence by the metric's name: one declared metric per task, which are Holm's family.
+        rule: tolerance and level.
+        unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
+    """
+    rule = rule or GateRule()
+    worse = holm({name: one.p_worse for name, one in found.items()})
+    better = holm({name: one.p_better for name, one in found.items()})
+    return {
+        name: _judge(one, worse[name], better[name], rule, (unpaired or {}).get(name, 0.0))
+        for name, one in found.items()
+    }
+
+
+def suite_verdict(judged: Mapping[str, Judged]) -> Verdict:
+    """Regressed if any metric is; passed only if every unadjusted bound passes; improved if one of those did."""
+    verdicts = [one.verdict for one in judged.values()]
+    if "regressed" in verdicts:
+        return "regressed"
+    if not verdicts or not all(one.holds for one in judged.values()):
+        return "inconclusive"
+    return "improved" if "improved" in verdicts else "passed"
+
+
+def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpaired: float) -> Judged:
+    if one.difference is None:
+        return Judged(one, "inconclusive", holds=False, p_worse=1, p_better=1, notes=("no row is scored in both runs",))
+    if unpaired > MAX_PARTNERLESS:
+        share = f"{unpaired:.1%} of the rows are scored in one run only"
+        return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
+    if rule.mode == "tolerance":
+        regressed = one.difference < -rule.tolerance
+        return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
+    notes = _notes(one)
+    detectable = _detectable(one, rule)
+    holds = one.low > -rule.tolerance and one.too_skewed != "better"
+    verdict: Verdict = "inconclusive"
+    if one.difference < -rule.tolerance and p_worse <= rule.alpha and one.too_skewed != "worse":
+        verdict = "regressed"
+    elif p_better <= rule.alpha and one.too_skewed != "better":
+        verdict = "improved"
+    elif holds:
+        verdict = "passed"
+    needed = rows_needed(one, rule) if verdict == "inconclusive" else None
+    return Judged(one, verdict, holds, p_worse, p_better, detectable, needed, notes)
+
+
+def rows_needed(one: Evidence, rule: GateRule) -> int | None:
+    """The rows after which the verdict would no longer be open, if difference and spread stay as they are.
+
+    (z·s_d/(d + tolerance))² for the bound to pass if d > −tolerance, else (z·s_d/d)² for the loss to be significant.
+
+    Returns:
+        None where more rows would not decide.
+    """
+    if one.difference is None or one.sd is None:
+        return None
+    z = NormalDist().inv_cdf(1 - rule.alpha)
+    distance = one.difference + rule.tolerance if one.difference > -rule.tolerance else one.difference
+    if distance == 0:
+        return None
+    needed = (z * one.sd / distance) ** 2
+    if one.difference > -rule.tolerance:
+        # Even without a discordant pair, the bound lies z²/(n + z²) below.
+        needed = max(needed, z * z * (1 - distance) / distance)
+    return max(2, math.ceil(needed))
+
+
+def _detectable(one: Evidence, rule: GateRule) -> float | None:
+    """A loss δ is found when it is observed as more than the tolerance and as significant: the larger of the two."""
+    if one.stderr is None:
+        return None
+    z, power = NormalDist().inv_cdf(1 - rule.alpha), NormalDist().inv_cdf(0.8)
+    return max(rule.tolerance + power * one.stderr, (z + power) * one.stderr)
+
+
+def _notes(one: Evidence) -> tuple[str, ...]:
+    notes = []
+    if one.noise is None:
+        notes.append(f"run noise not estimated: the baseline has fewer than {MIN_REPEATS} repeats")
+    if one.too_skewed == "worse":
+        notes.append("a few large gains among many small losses: too few rows to call a loss significant")
+    elif one.too_skewed == "better":
+        notes.append("a few large losses among many small gains: too few rows to trust the bound")
+    return tuple(notes)

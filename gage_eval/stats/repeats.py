@@ -1,0 +1,57 @@
+"""How much a model's score moves from one run to the next, beyond what its rows explain."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gage_eval.stats.special import chi_square_tail
+
+
+@dataclass(frozen=True, slots=True)
+class RunNoise:
+    """What several runs of the same model on the same rows say about each other.
+
+    Attributes:
+        repeats: runs, R.
+        variance: v = max(0, variance of the runs' means − mean row variance / n): of one run's mean, beyond row noise.
+        p: chance of means that differ as much when rows vary independently: the tail of chi-square with R − 1
+            degrees of freedom at (R − 1) · variance of the means / (mean row variance / n).
+    """
+
+    repeats: int
+    variance: float
+    p: float
+
+
+def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
+    """Estimate the noise between runs.
+
+    Args:
+        repeats: one row per run, one column per sample.
+
+    Returns:
+        None for fewer than two runs, or without a sample: nothing can be said.
+    """
+    runs, n = repeats.shape
+    if runs < 2 or n == 0:
+        return None
+    of_means = float(np.var(repeats.mean(axis=1), ddof=1))
+    of_rows = float(np.var(repeats, axis=0, ddof=1).mean()) / n
+    if of_rows == 0:
+        # Rows that never change leave no room for a difference between means, rounding aside.
+        return RunNoise(runs, 0.0, 1.0)
+    return RunNoise(runs, max(0.0, of_means - of_rows), chi_square_tail((runs - 1) * of_means / of_rows, runs - 1))
+
+
+def skewness(values: npt.NDArray[np.float64]) -> float:
+    """Fisher's moment coefficient g₁ = m₃ / m₂^1.5; 0 for values without spread."""
+    if len(values) == 0:
+        return 0.0
+    centred = values - values.mean()
+    second = float(np.mean(centred**2))
+    if second == 0 or math.sqrt(second) < 1e-12 * max(1.0, float(np.abs(values).max())):
+        return 0.0
+    third: float = float(np.mean(centred**3))
+    return third / math.pow(second, 1.5)

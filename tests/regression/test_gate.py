@@ -1,0 +1,169 @@
+"""Promises of the gate's verdicts, metric by metric and for a suite."""
+
+import numpy as np
+import pytest
+
+from gage_eval.regression.alarm import alarm
+from gage_eval.regression.evidence import Evidence, PairedRows, evidence
+from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
+
+
+def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
+    """Evidence of n answers, of which some changed."""
+    baseline, current = np.ones(n), np.ones(n)
+    baseline[:better] = 0
+    current[better : better + worse] = 0
+    return evidence(PairedRows(current, baseline[None], binary=True))
+
+
+def verdict(one: Evidence, rule: GateRule | None = None) -> str:
+    return judge({"m": one}, rule)["m"].verdict
+
+
+@pytest.mark.parametrize(
+    ("n", "better", "worse", "expected"),
+    [
+        (1000, 10, 50, "regressed"),
+        (1000, 60, 10, "improved"),
+        (2000, 20, 24, "passed"),
+        (100, 3, 5, "inconclusive"),
+        # Significant, and smaller than what is tolerated.
+        (10_000, 20, 60, "passed"),
+        # Beyond the tolerance, and not significant.
+        (100, 2, 6, "inconclusive"),
+        (2, 0, 0, "inconclusive"),
+        (1000, 0, 0, "passed"),
+    ],
+)
+def test_a_verdict_needs_effect_and_confidence(n: int, better: int, worse: int, expected: str) -> None:
+    assert verdict(right_and_wrong(n, better, worse)) == expected
+
+
+def test_less_is_better_where_the_metric_says_so() -> None:
+    rng = np.random.default_rng(0)
+    baseline = rng.random(500)
+    more = evidence(PairedRows(baseline + 0.1 + 0.01 * rng.random(500), baseline[None], higher_is_better=False))
+    assert verdict(more) == "regressed"
+    assert more.difference is not None
+    assert more.difference < 0
+
+
+def test_rows_needed_are_those_of_the_formula() -> None:
+    one = Evidence(100, "t", difference=0.01, sd=0.4, stderr=0.04)
+    assert rows_needed(one, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.03) ** 2, abs=1)
+    worse = Evidence(100, "t", difference=-0.05, sd=0.4, stderr=0.04)
+    assert rows_needed(worse, GateRule()) == pytest.approx((1.6448536 * 0.4 / 0.05) ** 2, abs=1)
+    assert rows_needed(Evidence(100, "t", difference=0.0, sd=0.4, stderr=0.04), GateRule(tolerance=0)) is None
+
+
+def test_a_tenth_more_than_the_rows_needed_decide() -> None:
+    few = right_and_wrong(100, 2, 3)
+    needed = judge({"m": few})["m"].rows_needed
+    assert needed is not None
+    factor = -(-needed * 11 // 1000)
+    assert verdict(right_and_wrong(100 * factor, 2 * factor, 3 * factor)) != "inconclusive"
+
+
+def test_several_tasks_share_one_level() -> None:
+    one = right_and_wrong(1000, 22, 45)
+    assert verdict(one) == "regressed"
+    many = {f"task {number}": right_and_wrong(1000, 10, 10) for number in range(30)}
+    judged = judge({**many, "worse": one})
+    assert judged["worse"].p_worse > 0.05
+    assert judged["worse"].verdict == "inconclusive"
+
+
+def test_a_suite_passes_only_where_every_bound_does() -> None:
+    passed, unsure, worse = right_and_wrong(2000, 5, 5), right_and_wrong(60, 2, 2), right_and_wrong(1000, 0, 80)
+    better = right_and_wrong(1000, 80, 0)
+    assert suite_verdict(judge({"a": passed, "b": passed})) == "passed"
+    assert suite_verdict(judge({"a": passed, "b": unsure})) == "inconclusive"
+    assert suite_verdict(judge({"a": passed, "b": worse, "c": unsure})) == "regressed"
+    assert suite_verdict(judge({"a": passed, "b": better})) == "improved"
+    assert suite_verdict(judge({"a": better, "b": unsure})) == "inconclusive"
+    assert suite_verdict({}) == "inconclusive"
+
+
+def test_rows_without_a_partner_leave_a_metric_open() -> None:
+    one = right_and_wrong(1000, 0, 80)
+    assert judge({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
+    open_ = judge({"m": one}, unpaired={"m": 0.011})["m"]
+    assert open_.verdict == "inconclusive"
+    assert not open_.holds
+    assert "scored in one run only" in open_.notes[0]
+    assert judge({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
+
+
+def test_the_tolerance_mode_asks_for_no_test() -> None:
+    rule = GateRule(mode="tolerance", tolerance=0.02)
+    assert verdict(right_and_wrong(100, 0, 3), rule) == "regressed"
+    assert verdict(right_and_wrong(100, 0, 2), rule) == "passed"
+
+
+def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:
+    differences = np.full(500, -0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
+    differences[0] = 0.9
+    one = evidence(PairedRows(differences, np.zeros((1, 500))))
+    assert one.too_skewed == "worse"
+    assert one.p_worse < 0.001
+    assert verdict(one, GateRule(tolerance=0)) == "inconclusive"
+
+
+def test_rare_large_losses_among_small_gains_prove_no_gain_and_no_bound() -> None:
+    differences = np.full(500, 0.03) + np.random.default_rng(1).normal(0, 0.001, 500)
+    differences[0] = -0.9
+    judged = judge({"m": evidence(PairedRows(differences, np.zeros((1, 500))))})["m"]
+    assert judged.verdict == "inconclusive"
+    assert not judged.holds
+
+
+def test_a_baseline_whose_repeats_move_widens_the_bound() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.random(400)
+    baseline = np.stack([rows + shift + rng.normal(0, 0.01, 400) for shift in (-0.06, -0.02, 0.0, 0.03, 0.05)])
+    shaken = evidence(PairedRows(rows - 0.03, baseline))
+    alone = evidence(PairedRows(rows - 0.03, baseline.mean(axis=0)[None]))
+    assert verdict(alone) == "regressed"
+    assert verdict(shaken) == "inconclusive"
+    assert any("fewer than 3 repeats" in note for note in judge({"m": alone})["m"].notes)
+    assert judge({"m": shaken})["m"].notes == ()
+
+
+def test_clusters_take_their_own_degrees_of_freedom() -> None:
+    rng = np.random.default_rng(4)
+    clusters = np.repeat(np.arange(12), 40)
+    shift = rng.normal(-0.03, 0.15, 12)[clusters]
+    rows = PairedRows(np.clip(0.5 + shift, 0, 1), np.full((1, 480), 0.5))
+    assert evidence(rows).p_worse < 0.05
+    grouped = PairedRows(rows.current, rows.baseline, clusters=clusters)
+    assert evidence(grouped).p_worse > evidence(rows).p_worse
+
+
+def test_equal_runs_of_two_rows_are_not_certain() -> None:
+    same = evidence(PairedRows(np.array([0.3, 0.7]), np.array([[0.3, 0.7]])))
+    assert same.low < -0.02 < same.high
+    assert verdict(same) == "inconclusive"
+
+
+def test_the_alarm_rings_at_a_years_share_of_the_level() -> None:
+    rng = np.random.default_rng(8)
+    repeats = (rng.random((5, 2000)) < 0.5).astype(float)
+    bad, fair = np.zeros(2000), repeats[0]
+    rule = GateRule(tolerance=0)
+    ringing = evidence(PairedRows(bad, repeats))
+    quiet = evidence(PairedRows(fair, repeats))
+    assert alarm(ringing, rule, year=2027, repeats=5).rings
+    assert alarm(ringing, rule, year=2027, repeats=5).level == 0.05 / 365
+    assert alarm(ringing, rule, year=2028, repeats=5).level == 0.05 / 366
+    assert not alarm(quiet, rule, year=2027, repeats=5).rings
+    few = alarm(ringing, rule, year=2027, repeats=4)
+    assert not few.rings
+    assert few.withheld is not None
+    shaken = repeats + rng.normal(0, 0.05, (5, 1))
+    assert alarm(evidence(PairedRows(bad, shaken)), rule, year=2027, repeats=5).withheld is not None
+
+
+@pytest.mark.parametrize("field", ["tolerance", "alpha"])
+def test_a_rule_refuses_impossible_values(field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        GateRule.model_validate({field: -1})
