@@ -12,6 +12,7 @@ from typing import Annotated, Any, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gage_eval.standardize.base import FieldMap
+from gage_eval.standardize.compose import check_roles
 from gage_eval.standardize.template import QuestionTemplate
 
 QuestionField: TypeAlias = Annotated[str, Field(description="The record's question.")]
@@ -63,7 +64,7 @@ class BuiltInPreprocessor(BaseModel):
         Raises:
             InputError: names the option and what it should be.
         """
-        _ = self.field_map, self.user_message
+        _ = self.field_map, self.user_message, self.removed_roles
 
     @cached_property
     def field_map(self) -> FieldMap:
@@ -75,6 +76,11 @@ class BuiltInPreprocessor(BaseModel):
         """The compiled ``template``; None without one."""
         template = getattr(self, "template", None)
         return None if template is None else QuestionTemplate(template)
+
+    @cached_property
+    def removed_roles(self) -> frozenset[str]:
+        """The roles of ``roles_to_remove``; empty where the class has no such option."""
+        return check_roles(getattr(self, "roles_to_remove", ()))
 
     @model_validator(mode="after")
     def _checked(self) -> Self:

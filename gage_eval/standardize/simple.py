@@ -9,7 +9,7 @@ from pydantic import Field
 from gage_eval import canonical, registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import build_messages, carry_over, lacking, object_of, read, text_of
-from gage_eval.standardize.compose import check_roles, instructed, without_roles
+from gage_eval.standardize.compose import instructed, without_roles
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import (
     AnswerField,
@@ -68,20 +68,12 @@ class StripAssistant(BuiltInPreprocessor):
     system_prompt: Annotated[str | None, Field(description="A system message for records without one.")] = None
     task_type: DefaultTaskType = None
 
-    def check(self) -> None:
-        super().check()
-        _ = self._roles
-
-    @cached_property
-    def _roles(self) -> frozenset[str]:
-        return check_roles(self.roles_to_remove)
-
     @cached_property
     def _default(self) -> Default:
         return Default(task_type=self.task_type, fields=self.fields)
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
-        roles, system = self._roles, self.system_prompt
+        roles, system = self.removed_roles, self.system_prompt
         stripped = without_roles(record, roles)
         if stripped is not record and all(record.get(name) is None for name in ("references", "label", "answer")):
             stripped = {**stripped, "references": _last_of(record["messages"], roles)}
@@ -123,14 +115,6 @@ class Agent(BuiltInPreprocessor):
     system_prompt: Annotated[str | None, Field(description="The system message of records that are questions.")] = None
     task_type: DefaultTaskType = "agent"
 
-    def check(self) -> None:
-        super().check()
-        _ = self._roles
-
-    @cached_property
-    def _roles(self) -> frozenset[str]:
-        return check_roles(self.roles_to_remove)
-
     @cached_property
     def _default(self) -> Default:
         return Default(
@@ -144,7 +128,7 @@ class Agent(BuiltInPreprocessor):
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         tools = _parsed(record, self.tools_field)
         trajectories = _parsed(record, self.trajectories_field)
-        sample = self._default.to_sample(without_roles(record, self._roles))
+        sample = self._default.to_sample(without_roles(record, self.removed_roles))
         for name in {self.tools_field, self.trajectories_field} - {"tools", "golden_trajectories"}:
             sample.pop(name, None)
         if tools is not None:
