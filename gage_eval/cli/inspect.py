@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Config, MaxSamples, ModelPath, OutputDir, Overrides, SampleIds, Store
+from gage_eval.cli.options import AsJson, Given, OutputDir, Store, takes
 
 if TYPE_CHECKING:
     from gage_eval.config.document import Origin
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@takes("config", "model_path", "overrides")
 def validate(
-    config: Config,
-    model_path: ModelPath = None,
-    overrides: Overrides = None,
+    given: Given,
     no_plugins: Annotated[
         bool,
         typer.Option(
@@ -35,7 +34,7 @@ def validate(
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.validation import validated
 
-    options = RunOptions.of({"config": config, "model_path": model_path, "overrides": overrides})
+    options = RunOptions.of(given)
     try:
         if no_plugins:
             _examine(options, json=json)
@@ -109,15 +108,12 @@ def _counted(kind: str, names: list[str]) -> str:
 
 
 @app.command()
+@takes("config", "sample_ids", "max_samples", "model_path", "overrides", "store")
 def preview(
-    config: Config,
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
-    sample_ids: SampleIds = None,
-    max_samples: MaxSamples = None,
-    model_path: ModelPath = None,
-    overrides: Overrides = None,
-    store: Store = None,
+    *,
+    given: Given,
     json: AsJson = False,
 ) -> None:
     """Print the first requests as they would be sent; send nothing."""
@@ -126,17 +122,7 @@ def preview(
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.preview import preview_requests
 
-    options = RunOptions.of(
-        {
-            "config": config,
-            "store": store,
-            "max_samples": max_samples,
-            "sample_ids": sample_ids,
-            "model_path": model_path,
-            "overrides": overrides,
-        }
-    )
-    shown = preview_requests(options, n, task)
+    shown = preview_requests(RunOptions.of(given), n, task)
     if json:
         print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
         return

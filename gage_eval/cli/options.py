@@ -1,6 +1,9 @@
 """Options and arguments that several commands take; those of a run have the texts of `RunOptions`."""
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -27,14 +30,52 @@ Config = Annotated[str, typer.Argument(metavar="CONFIG", help=OPTIONS["config"].
 Store = Annotated[str | None, _of_run("store", "URL")]
 OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
 RunId = Annotated[str | None, _of_run("run_id", "NAME")]
-Concurrency = Annotated[int | None, _of_run("concurrency", "N")]
-MaxSamples = Annotated[int | None, _of_run("max_samples", "N")]
-SampleIds = Annotated[list[str] | None, _of_run("sample_ids", "ID")]
-ModelPath = Annotated[str | None, _of_run("model_path", "PATH")]
-Overrides = Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")]
-Refresh = Annotated[list[str] | None, _of_run("refresh", "STAGE")]
 OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+
+# The options of a run by the names of their fields, for `RunOptions.of`.
+Given: TypeAlias = dict[str, Any]
+_GIVEN: dict[str, Any] = {
+    "config": Config,
+    "store": Store,
+    "run_id": RunId,
+    "output_dir": OutputDir,
+    "concurrency": Annotated[int | None, _of_run("concurrency", "N")],
+    "max_samples": Annotated[int | None, _of_run("max_samples", "N")],
+    "sample_ids": Annotated[list[str] | None, _of_run("sample_ids", "ID")],
+    "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
+    "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
+    "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
+}
+
+
+def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorator: the command's parameter ``given`` becomes one option of the command line for each field.
+
+    Args:
+        fields: of `RunOptions`, in the order in which the help lists them; ``config`` is an argument.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**values: Any) -> None:
+            given = {field: values.pop(field) for field in fields}
+            command(given=given, **values)
+
+        parameters: dict[str, inspect.Parameter] = {}
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            taken = [_parameter(field) for field in fields] if name == "given" else [parameter]
+            parameters |= {one.name: one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in taken}
+        called.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        called.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+        return called
+
+    return decorate
+
+
+def _parameter(field: str) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field == "config" else None
+    return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_GIVEN[field])

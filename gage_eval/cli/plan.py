@@ -3,34 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import (
-    AsJson,
-    Concurrency,
-    Config,
-    MaxSamples,
-    ModelPath,
-    OutputDir,
-    Overrides,
-    SampleIds,
-    Store,
-)
+from gage_eval.cli.options import AsJson, Given, takes
 
 if TYPE_CHECKING:
     from gage_eval.planning import Forecast
 
 
 @app.command()
-def plan(
-    config: Config,
-    store: Store = None,
-    output_dir: OutputDir = None,
-    concurrency: Concurrency = None,
-    max_samples: MaxSamples = None,
-    sample_ids: SampleIds = None,
-    model_path: ModelPath = None,
-    overrides: Overrides = None,
-    json: AsJson = False,
-) -> None:
+@takes("config", "store", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path", "overrides")
+def plan(given: Given, json: AsJson = False) -> None:
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.planning import forecast
@@ -39,24 +20,13 @@ def plan(
     from gage_eval.runs.stored import uses_of
     from gage_eval.settings import load_settings
 
-    options = RunOptions.of(
-        {
-            "config": config,
-            "store": store,
-            "output_dir": output_dir,
-            "concurrency": concurrency,
-            "max_samples": max_samples,
-            "sample_ids": sample_ids,
-            "model_path": model_path,
-            "overrides": overrides,
-        }
-    )
+    options = RunOptions.of(given)
     asked = planned(options)
     found = forecast(
         asked.store,
         asked.plan,
         uses=lambda: uses_of(asked.locations),
-        concurrency=concurrency or load_settings().concurrency,
+        concurrency=options.concurrency or load_settings().concurrency,
     )
     if json:
         print_json({"name": asked.plan.name, "store": asked.store.url, "stages": [_record(one) for one in found]})

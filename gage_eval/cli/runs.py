@@ -5,22 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import (
-    Concurrency,
-    Config,
-    Inline,
-    MaxSamples,
-    ModelPath,
-    OnlyErrors,
-    OutputDir,
-    Overrides,
-    Prefect,
-    Refresh,
-    RunId,
-    SampleIds,
-    Store,
-    SummaryAsJson,
-)
+from gage_eval.cli.options import Given, Inline, OnlyErrors, OutputDir, Prefect, Store, SummaryAsJson, takes
 from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
@@ -28,42 +13,19 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def run(
-    config: Config,
-    store: Store = None,
-    run_id: RunId = None,
-    output_dir: OutputDir = None,
-    concurrency: Concurrency = None,
-    max_samples: MaxSamples = None,
-    sample_ids: SampleIds = None,
-    model_path: ModelPath = None,
-    overrides: Overrides = None,
-    refresh: Refresh = None,
-    inline: Inline = False,
-    prefect: Prefect = False,
-    json: SummaryAsJson = False,
-) -> None:
+@takes(
+    *("config", "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path"),
+    *("overrides", "refresh"),
+)
+def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
     """Run a config, with Prefect or in this process."""
     from gage_eval.runs import RunOptions
 
-    options = RunOptions.of(
-        {
-            "config": config,
-            "store": store,
-            "run_id": run_id,
-            "output_dir": output_dir,
-            "concurrency": concurrency,
-            "max_samples": max_samples,
-            "sample_ids": sample_ids,
-            "model_path": model_path,
-            "overrides": overrides,
-            "refresh": refresh,
-        }
-    )
-    _run(options, inline=inline, prefect=prefect, json=json)
+    _run(RunOptions.of(given), inline=inline, prefect=prefect, json=json)
 
 
 @app.command()
+@takes("store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "overrides", "refresh")
 def suite(
     name: Annotated[
         str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")
@@ -74,14 +36,8 @@ def suite(
     engine: Annotated[
         str | None, typer.Option("--engine", metavar="TYPE", help="Backend type for the suite's backend.")
     ] = None,
-    store: Store = None,
-    run_id: RunId = None,
-    output_dir: OutputDir = None,
-    concurrency: Concurrency = None,
-    max_samples: MaxSamples = None,
-    sample_ids: SampleIds = None,
-    overrides: Overrides = None,
-    refresh: Refresh = None,
+    *,
+    given: Given,
     inline: Inline = False,
     prefect: Prefect = False,
     json: SummaryAsJson = False,
@@ -89,23 +45,12 @@ def suite(
     """Run a built-in suite."""
     from gage_eval.runs import RunOptions
 
-    options = RunOptions.of(
-        {
-            "config": f"suite:{name}",
-            "store": store,
-            "run_id": run_id,
-            "output_dir": output_dir,
-            "concurrency": concurrency,
-            "max_samples": max_samples,
-            "sample_ids": sample_ids,
-            "overrides": (
-                *([f"backends[0].type={engine}"] if engine else []),
-                *([f"backends[0].config.model={model}"] if model else []),
-                *(overrides or ()),
-            ),
-            "refresh": refresh,
-        }
+    overrides = (
+        *([f"backends[0].type={engine}"] if engine else []),
+        *([f"backends[0].config.model={model}"] if model else []),
+        *(given["overrides"] or ()),
     )
+    options = RunOptions.of({**given, "config": f"suite:{name}", "overrides": overrides})
     _run(options, inline=inline, prefect=prefect, json=json)
 
 
