@@ -242,7 +242,7 @@ SCORES = TableSchema(
 # the artifact id the row was computed from.
 METRICS = TableSchema(
     "metrics",
-    4,
+    5,
     pa.schema(
         [
             ("metric_id", pa.string()),
@@ -252,6 +252,22 @@ METRICS = TableSchema(
             ("slice_value", pa.string()),  # null with a field: rows without it
             ("value_key", pa.string()),
             ("aggregation", pa.string()),
+            ("higher_is_better", pa.bool_()),  # of the number; null: neither
+            ("bound_low", pa.float64()),  # the range of the number, null for no end
+            ("bound_high", pa.float64()),
+            # of one answer's values: `metrics.scale.Scale`
+            (
+                "scale",
+                pa.struct(
+                    [
+                        ("higher_is_better", pa.bool_()),
+                        ("low", pa.float64()),
+                        ("high", pa.float64()),
+                        ("perfect", pa.float64()),
+                        ("binary", pa.bool_()),
+                    ]
+                ),
+            ),
             ("value", pa.float64()),
             ("stderr", pa.float64()),
             ("ci_low", pa.float64()),

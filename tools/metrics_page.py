@@ -13,6 +13,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.metrics.base import Definition, define, signature_of
+from gage_eval.metrics.scale import Scale
 from gage_eval.registry import Plugin
 from tools.markdown import builtin, cell, plain, prose, text, type_name
 
@@ -63,7 +64,8 @@ def _metric(plugin: Plugin[Any]) -> Iterator[str]:
     known = define(plugin)
     yield f"### {plugin.name}\n"
     yield text(plugin.obj) + "\n"
-    yield f"- values: {', '.join(f'`{value}` ({_aggregate(known, value)})' for value in known.values)}"
+    for value in known.values:
+        yield f"- value `{value}`: {_aggregate(known, value)}, {_scale(known.scale(value))}"
     for item in known.fields:
         spelled = ", ".join(f"`{spelling}`" for spelling in item.spellings)
         yield f"- reads {item.name}: `{item.path}`{'' if item.required else ', if it is there'} [{spelled}]"
@@ -87,6 +89,24 @@ def _parameters(parameters: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
 
 def _aggregate(known: Definition, value: str) -> str:
     return known.aggregate if isinstance(known.aggregate, str) else known.aggregate.get(value, "mean")
+
+
+def _scale(scale: Scale) -> str:
+    better = {True: "higher is better", False: "lower is better", None: "neither higher nor lower is better"}
+    if scale.binary:
+        span = "0 or 1"
+    elif scale.low is None:
+        span = "any number"
+    else:
+        span = f"{scale.low:g} or more" if scale.high is None else f"{scale.low:g} to {scale.high:g}"
+    right = (
+        ""
+        if scale.binary
+        else "; no answer is right or wrong by it"
+        if scale.perfect is None
+        else (f"; {scale.perfect:g} is right")
+    )
+    return f"{span}, {better[scale.higher_is_better]}{right}"
 
 
 def _source(plugin: Plugin[Any]) -> str:

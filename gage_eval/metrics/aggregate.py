@@ -3,8 +3,8 @@
 `scored` and `unparsed` rows count, `unscored` rows do not.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from gage_eval.metrics.aggregations.base import (
     one_each,
 )
 from gage_eval.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping, slice_column
+from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.statuses import NOT_OK, SCORE_STATUSES
 
 MOST_SLICES = 1000
@@ -40,16 +41,19 @@ class Aggregations:
         default: aggregations of a key without its own.
         by_key: aggregations of other keys.
         component_keys: a value's key in ``components``, where the config gave the value another name.
-        binary: keys whose values the metric declares to be 0 or 1.
+        scales: what the values of each declared key mean.
     """
 
     default: tuple[Aggregation, ...]
     by_key: Mapping[str, tuple[Aggregation, ...]]
     component_keys: Mapping[str, str]
-    binary: frozenset[str] = frozenset()
+    scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def of(self, key: str) -> tuple[Aggregation, ...]:
         return self.by_key.get(key, self.default)
+
+    def scale(self, key: str) -> Scale:
+        return self.scales.get(key, DEFAULT)
 
     @property
     def every(self) -> Iterator[Aggregation]:
@@ -62,7 +66,7 @@ class Aggregations:
         return {
             "default": [one.identity() for one in self.default],
             "by_key": {key: [one.identity() for one in found] for key, found in self.by_key.items()},
-            "binary": sorted(self.binary),
+            "scales": {key: scale.identity() for key, scale in self.scales.items()},
         }
 
 
@@ -72,12 +76,13 @@ def read_aggregations(
     by: Grouping,
     *,
     component_keys: Mapping[str, str] | None = None,
-    binary: Collection[str] = (),
+    scales: Mapping[str, Scale] | None = None,
 ) -> Aggregations:
     """Read aggregations from their names.
 
     Raises:
-        InputError: a name is unknown or given twice, there is no name, or an aggregation does not support a field.
+        InputError: a name is unknown or given twice, there is no name, or an aggregation does not support a field
+            or a scale.
     """
     if not names:
         raise InputError(f"metric {by.metric_id}: aggregation is an empty list. Name one, or remove the key.")
@@ -88,18 +93,25 @@ def read_aggregations(
         tuple(find_aggregation(name) for name in names),
         {key: (find_aggregation(name),) for key, name in by_key.items()},
         component_keys or {},
-        frozenset(binary),
+        scales or {},
     )
     for one in found.every:
-        for field, given, takes in (
+        for name, given, takes in (
             ("cluster_field", by.cluster, one.takes_clusters),
             ("weight_field", by.weight, one.takes_weights),
         ):
             if given is not None and not takes:
                 raise InputError(
-                    f"metric {by.metric_id}: aggregation {one.name} does not read a {field}. Remove {field}, or "
+                    f"metric {by.metric_id}: aggregation {one.name} does not read a {name}. Remove {name}, or "
                     f"aggregate with {'mean' if given is by.cluster else 'weighted_mean'}."
                 )
+    for key, scale in found.scales.items():
+        counting = next((one for one in found.of(key) if one.counts_right), None)
+        if counting is not None and scale.perfect is None:
+            raise InputError(
+                f"metric {by.metric_id}: aggregation {counting.name} counts right answers, and no answer is right or "
+                f"wrong by '{key}'. Aggregate with mean."
+            )
     return found
 
 
@@ -150,8 +162,8 @@ def aggregate(
     for name, found in series.items():
         keys = [*value_keys, *sorted(set(found.keys) - set(value_keys))]
         rows += found.numbers(keys, {**named, "filter": name, "slice_field": None, "slice_value": None}, whole)
-        for field, value, members in found.slices():
-            head = {**named, "filter": name, "slice_field": field, "slice_value": value}
+        for sliced_by, value, members in found.slices():
+            head = {**named, "filter": name, "slice_field": sliced_by, "slice_value": value}
             sliced += found.numbers(keys, head, found.response_statuses(members), members)
     return rows + sliced
 
@@ -222,12 +234,18 @@ class _Series:
         for key in keys:
             rows = self._counted(key, inside)
             samples = len(rows.values) if one_each(rows.row_index) else len(np.unique(rows.row_index))
+            scale = self._wanted.how.scale(key)
             for how in self._wanted.how.of(key):
+                shown = how.scale_of(scale)
                 for suffix, number in how.compute(rows).items():
                     yield {
                         **head,
                         "value_key": key + suffix,
                         "aggregation": how.name,
+                        "higher_is_better": shown.higher_is_better,
+                        "bound_low": shown.low,
+                        "bound_high": shown.high,
+                        "scale": asdict(scale),
                         **_plain(number),
                         "n": samples if number.samples is None else number.samples,
                         "rows": len(rows.values),
@@ -281,7 +299,7 @@ class _Series:
             self._weights.all[places] if grouping.weight else None,
             terms,
             self._categories.of(places) if self._wanted.categories else None,
-            key in self._wanted.how.binary,
+            self._wanted.how.scale(key),
         )
 
 

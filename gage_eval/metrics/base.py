@@ -13,11 +13,12 @@ stored. A row without a value for a field is `unscored`, unless the field has a 
 
 import dataclasses
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -26,6 +27,7 @@ from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError, closest
 from gage_eval.foreign import told
 from gage_eval.metrics.guarded import guarded, no_unicode
+from gage_eval.metrics.scale import DEFAULT, Bounds, Scale, read_scales
 from gage_eval.registry import Plugin, filters, metrics
 from gage_eval.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, ScoreStatus
 
@@ -109,6 +111,9 @@ def metric(
     normalized: bool = False,
     chosen_by: str | None = None,
     binary: bool | Sequence[str] = False,
+    higher_is_better: bool | Mapping[str, bool | None] | None = True,
+    bounds: Bounds | Mapping[str, Bounds] | None = None,
+    perfect: float | Mapping[str, float | None] | None = None,
     of_likelihoods: bool = False,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
@@ -128,9 +133,16 @@ def metric(
         chosen_by: the parameter that leaves one of several numbers when it is set. It is set to the number's key
             without braces: ``hit@k`` for ``hit@{k}``.
         binary: its numbers are always 0 or 1, or those of these keys are: their mean has Wilson's interval.
+        higher_is_better: False where less is better (errors, distances, perplexities, times), None where neither is. It
+            may be given by value key, like the next two; keys that are not named then have the default.
+        bounds: the smallest and the largest value that is possible, None for no end: ``(0, 100)``, ``(0, None)``.
+            Intervals are cut there.
+        perfect: the value of a fully right answer. By default the better end of 0..1, for values in that range or
+            without bounds. A number with other bounds has none, and no answer is right or wrong by it.
         of_likelihoods: it compares log-likelihoods of candidates, which only tasks that ask for likelihoods have.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
+    scales = read_scales(values, higher_is_better=higher_is_better, bounds=bounds, perfect=perfect, binary=binary)
     return metrics.register(
         name,
         version=version,
@@ -142,7 +154,7 @@ def metric(
         normalized=normalized,
         chosen_by=chosen_by,
         of_likelihoods=of_likelihoods,
-        binary=() if binary is False else values if binary is True else tuple(binary),
+        scales={key: asdict(scale) for key, scale in scales.items()},
     )
 
 
@@ -263,6 +275,10 @@ class Definition:
             if chosen is None or key.replace("{", "").replace("}", "") == chosen
         }
 
+    def scale(self, key: str) -> Scale:
+        """The scale of a declared key."""
+        return _scales(self.plugin).get(key, DEFAULT)
+
     @cached_property
     def filtered_field(self) -> int | None:
         """Position of the field that filters change: ``prediction``, else ``text``; None without one."""
@@ -304,7 +320,7 @@ def define(plugin: Plugin[Any]) -> Definition:
     spelled = {spelling: item.name for item in read for spelling in item.spellings}
     return Definition(
         plugin,
-        function if plugin.is_builtin else guarded(function, f"{plugin.place}()", _no_score),
+        function if plugin.is_builtin else guarded(function, f"{plugin.place}()", partial(_no_score, _scales(plugin))),
         tuple(read),
         Signature(plugin.name, parameters, (*spelled, "default")),
         tuple(plugin.info.get("values", ("score",))),
@@ -352,7 +368,11 @@ def signature_of(plugin: Plugin[Any]) -> Signature:
     return Signature(f"{plugin.singular} {plugin.name}", parameters)
 
 
-def _no_score(found: Any) -> str | None:
+def _scales(plugin: Plugin[Any]) -> dict[str, Scale]:
+    return {key: Scale(**scale) for key, scale in plugin.info.get("scales", {}).items()}
+
+
+def _no_score(scales: Mapping[str, Scale], found: Any) -> str | None:
     """What is wrong with the result of a plug-in's metric; None when nothing is."""
     score = found if isinstance(found, Score) else Score(found)
     values: list[Any] = list(score.value.values()) if isinstance(score.value, Mapping) else [score.value]
@@ -363,6 +383,10 @@ def _no_score(found: Any) -> str | None:
             float(value)
         except OverflowError:
             return "a number that no float can hold"
+    by_key = score.value if isinstance(score.value, Mapping) else dict(zip(scales, values, strict=False))
+    for key, value in by_key.items():
+        if score.status != "unscored" and not math.isnan(value) and not scales.get(key, DEFAULT).holds(value):
+            return f"{value:g}, outside the bounds that it declares"
     if score.status not in SCORE_STATUSES:
         return f"a Score with the status {score.status!r}, not one of {', '.join(SCORE_STATUSES)}"
     for name in ("extracted", "explanation"):

@@ -23,6 +23,7 @@ from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
 from gage_eval.metrics.plugin_calls import plain
 from gage_eval.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
+from gage_eval.metrics.scale import Scale
 from gage_eval.statuses import UNANSWERED, Reason
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
@@ -84,6 +85,10 @@ class BoundMetric:
 
         return normalised
 
+    def scale(self, value_key: str) -> Scale:
+        """What the values under a key mean."""
+        return self.aggregations.scale(value_key)
+
     def identity(self) -> dict[str, JsonValue]:
         """What determines its results: ``scores`` for the score rows, ``aggregation`` for the numbers made of them."""
         names = [item.name for item in self.definition.fields]
@@ -123,7 +128,7 @@ class BoundMetric:
         rows, responses = Rows(tables, self.schema), tables["responses"]
         fields = self.definition.fields
         columns = [rows.values(path, item.kind) for path, item in zip(self.field_paths, fields, strict=True)]
-        out = ScoreRows(self.value_keys, self.renamed)
+        out = ScoreRows(self.value_keys, self.renamed, self.aggregations.scales)
         statuses = responses.column("status").to_pylist()
         arguments = self._with_defaults(columns)
         kept = self._kept(responses, statuses, columns) if any(item.per_sample for item in self.filters) else {}
@@ -164,7 +169,7 @@ class BoundMetric:
         """
         if any(item.per_sample for item in self.filters):
             raise InputError(f"metric {self.metric_id}: a filter over replicates cannot work on a single row.")
-        out = ScoreRows(self.value_keys, self.renamed)
+        out = ScoreRows(self.value_keys, self.renamed, self.aggregations.scales)
         (full,) = self._with_defaults([[arg] for arg in args]) or [()]
         if status in UNANSWERED:
             self._add_all(out, 0, _unanswered(status))
@@ -409,7 +414,7 @@ def _aggregations(
         by_key,
         by,
         component_keys=component_keys,
-        binary=[keys[key] for key in definition.plugin.info.get("binary", ()) if key in keys],
+        scales={shown: definition.scale(key) for key, shown in keys.items()},
     )
 
 

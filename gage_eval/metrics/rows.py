@@ -12,6 +12,7 @@ from gage_eval.field_paths import MISSING, Path, walk
 from gage_eval.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
+from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.metrics.text_utils import as_text
 from gage_eval.sample.table import rows_of
 from gage_eval.statuses import Reason, ScoreStatus
@@ -141,13 +142,20 @@ class Rows:
 class ScoreRows:
     """Collects score rows as flat lists and makes the table of `tables.SCORES`."""
 
-    def __init__(self, value_keys: Sequence[str], renamed: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        value_keys: Sequence[str],
+        renamed: Mapping[str, str] | None = None,
+        scales: Mapping[str, Scale] | None = None,
+    ) -> None:
         """Args:
         value_keys: keys of the metric's numbers, in order; a plain number is the first.
         renamed: new names for keys of the metric.
+        scales: of the keys; an unparsed answer gets their worst value.
         """
         self._value_keys = value_keys
         self._renamed = renamed or {}
+        self._scales = scales or {}
         self._places: list[int] = []
         self._filters: list[str | None] = []
         self._statuses: list[str] = []
@@ -227,8 +235,12 @@ class ScoreRows:
     def _values(self, score: Score) -> dict[str, float]:
         if isinstance(score.value, Mapping):
             return {self._renamed.get(key, str(key)): value for key, value in score.value.items()}
-        keys = self._value_keys if score.status == "unparsed" else self._value_keys[:1]
-        return dict.fromkeys(keys, score.value)
+        if score.status != "unparsed":
+            return {self._value_keys[0]: score.value}
+        if score.value:
+            return dict.fromkeys(self._value_keys, score.value)
+        worst = {key: self._scales.get(key, DEFAULT).worst for key in self._value_keys}
+        return {key: value for key, value in worst.items() if value is not None}
 
     def _row(
         self,

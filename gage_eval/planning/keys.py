@@ -20,8 +20,8 @@ VERSIONS: Mapping[Stage, int] = {
     "support": 3,
     "infer": 2,
     "judge": 2,
-    "auto_eval": 4,
-    "report": 3,
+    "auto_eval": 5,
+    "report": 4,
 }
 # Of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 3

@@ -25,11 +25,13 @@ def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | 
     answer_type, profile = task.task.answer_type, task.profile
     if answer_type is None or profile is None:
         return None
-    keys = [
-        score_key(metric.metric_id, pipeline.name, value_key, len(metric.value_keys))
+    scales = {
+        score_key(metric.metric_id, pipeline.name, value_key, len(metric.value_keys)): metric.scale(value_key)
         for metric in metrics
         for pipeline in metric.filters
         for value_key in metric.value_keys
-    ]
+    }
+    lower = [key for key, scale in scales.items() if scale.higher_is_better is False]
     types = {metric.metric_id: metric.implementation for metric in metrics}
-    return card_rule(answer_type, keys, profile, types, owner=f"task '{task.task.task_id}': ")
+    owner = f"task '{task.task.task_id}': "
+    return card_rule(answer_type, list(scales), profile, types, less_is_better=lower, owner=owner)

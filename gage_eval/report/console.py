@@ -9,7 +9,7 @@ from typing import TextIO, TypeAlias
 from rich.cells import cell_len
 
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import GroupScore, MetricSummary, Summary, format_interval, format_value
+from gage_eval.report.summary import GroupScore, MetricSummary, Summary, arrow_note, format_interval, format_value
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
@@ -28,7 +28,7 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
     return [
         (
             clean(metric.task_id),
-            clean(metric.name),
+            clean(metric.marked_name),
             score_text(metric),
             f"{metric.n:,}",
             share_text(metric.truncated, metric.all_rows),
@@ -42,7 +42,7 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
 def group_lines(summary: Summary) -> list[str]:
     """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, a line a number."""
     return [
-        f"{clean(group.group_id)}  {clean(metric.name)}  micro {score_text(metric.micro)} · "
+        f"{clean(group.group_id)}  {clean(metric.marked_name)}  micro {score_text(metric.micro)} · "
         f"macro {score_text(metric.macro)}  {metric.n:,} samples of {len(group.tasks)} tasks"
         for group in summary.groups
         for metric in group.metrics
@@ -59,7 +59,7 @@ def slice_lines(summary: Summary) -> list[str]:
     for task in summary.tasks:
         for metric in task.slices:
             if metric.value is not None:
-                groups.setdefault((task.task_id, metric.name, metric.slice_field or ""), []).append(metric)
+                groups.setdefault((task.task_id, metric.marked_name, metric.slice_field or ""), []).append(metric)
     return [
         f"{clean(task_id)}  {clean(name)}  by {clean(field)} ({len(slices):,} slices): {_ends_of(slices)}"
         for (task_id, name, field), slices in groups.items()
@@ -105,7 +105,13 @@ def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO 
         _print_coloured(_lines(rows, width), out)
     elif rows:
         out.writelines(line + "\n" for line in plain_lines(rows))
-    extra = (*slice_lines(summary), *group_lines(summary), *map(clean, remarks(summary)))
+    note = arrow_note(summary)
+    extra = (
+        *([] if note is None else [note]),
+        *slice_lines(summary),
+        *group_lines(summary),
+        *map(clean, remarks(summary)),
+    )
     for line in (*extra, closing_line(summary, report)):
         out.write(folded(line, width) + "\n")
 

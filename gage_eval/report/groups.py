@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from gage_eval.metrics.scale import Scale
 from gage_eval.report.summary import GroupMetric, GroupScore, GroupSummary, MetricSummary, TaskSummary
 from gage_eval.stats import macro_freedom, macro_mean, macro_stderr, pooled_mean, pooled_stderr, t_interval
 
@@ -60,6 +61,7 @@ def _metrics(tasks: Sequence[TaskSummary], wanted: Sequence[str]) -> Iterator[Gr
                 filter=first.filter,
                 value_key=first.value_key,
                 aggregation=first.aggregation,
+                higher_is_better=first.higher_is_better,
                 n=sum(metric.n for metric in of_tasks),
                 micro=_micro(of_tasks),
                 macro=_macro(of_tasks),
@@ -76,7 +78,7 @@ def _micro(metrics: Sequence[MetricSummary]) -> GroupScore:
         return GroupScore()
     sizes = [metric.n for metric in metrics]
     stderr = pooled_stderr(sizes, [metric.stderr for metric in metrics])
-    return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes))
+    return _score(pooled_mean(sizes, values), stderr, sum(sizes) - len(sizes), metrics[0])
 
 
 def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
@@ -85,13 +87,14 @@ def _macro(metrics: Sequence[MetricSummary]) -> GroupScore:
         return GroupScore()
     stderrs = [metric.stderr for metric in metrics]
     freedom = macro_freedom([metric.n for metric in metrics], stderrs)
-    return _score(macro_mean(values), macro_stderr(stderrs), freedom)
+    return _score(macro_mean(values), macro_stderr(stderrs), freedom, metrics[0])
 
 
-def _score(value: float | None, stderr: float | None, freedom: float | None) -> GroupScore:
+def _score(value: float | None, stderr: float | None, freedom: float | None, like: MetricSummary) -> GroupScore:
     if value is None or stderr is None or freedom is None:
         return GroupScore(value=value, stderr=stderr)
     interval = t_interval(value, stderr, freedom)
     if interval is None:
         return GroupScore(value=value, stderr=stderr)
-    return GroupScore(value=value, stderr=stderr, ci_low=interval.low, ci_high=interval.high)
+    low, high = Scale(low=like.bound_low, high=like.bound_high).clipped(value, *interval)
+    return GroupScore(value=value, stderr=stderr, ci_low=low, ci_high=high)

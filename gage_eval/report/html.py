@@ -1,12 +1,21 @@
 """report.html: one page that needs nothing else. Everything from data or models is escaped."""
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
 from gage_eval.report.console import score_text
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import GroupScore, GroupSummary, MetricSummary, Summary, TaskSummary, format_value
+from gage_eval.report.summary import (
+    GroupScore,
+    GroupSummary,
+    MetricSummary,
+    Summary,
+    TaskSummary,
+    arrow_note,
+    format_value,
+)
 
 _BAR_WIDTH, _BAR_HEIGHT = 160, 14
 # So many tasks are seen at a glance; more get a table that leads to each.
@@ -69,7 +78,7 @@ def report_html(summary: Summary, began: datetime | None = None) -> str:
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
         f"<h1>{escape(summary.name)}</h1>",
         f'<p class="soft">{_head_line(summary, began)}</p>',
-        '<p class="soft">± is half of the 95 % interval; where that is not symmetric, its ends are shown.</p>',
+        f'<p class="soft">{escape(_legend(summary))}</p>',
         _remarks(summary),
         *(_group(group) for group in summary.groups),
         _overview(summary),
@@ -90,6 +99,12 @@ def _head_line(summary: Summary, began: datetime | None) -> str:
         f"gage-eval {summary.run.gage_eval_version}",
     ]
     return escape(" · ".join(facts))
+
+
+def _legend(summary: Summary) -> str:
+    note = arrow_note(summary)
+    text = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
+    return text if note is None else f"{text} {note}."
 
 
 def _remarks(summary: Summary) -> str:
@@ -135,7 +150,7 @@ def _slices(task: TaskSummary) -> str:
     """A folded table for each number and slice field."""
     tables: dict[tuple[str, str], list[list[str]]] = {}
     for metric in task.slices:
-        rows = tables.setdefault((metric.name, metric.slice_field or ""), [])
+        rows = tables.setdefault((metric.marked_name, metric.slice_field or ""), [])
         rows.append([escape("(none)" if metric.slice_value is None else metric.slice_value), *_metric_row(metric)[1:]])
     return "".join(
         f"\n<details><summary>{escape(name)} by {escape(field)}</summary>\n"
@@ -161,7 +176,7 @@ def _group(group: GroupSummary) -> str:
     description = f"<p>{escape(group.description)}</p>" if group.description else ""
     rows = [
         [
-            escape(f"{metric.name}, {kind}"),
+            escape(f"{metric.marked_name}, {kind}"),
             f"<strong>{escape(score_text(score))}</strong>",
             escape(_interval(score)),
             _bar(score),
@@ -187,7 +202,7 @@ def _interval(score: MetricSummary | GroupScore) -> str:
 
 def _metric_row(metric: MetricSummary) -> list[str]:
     return [
-        escape(metric.name),
+        escape(metric.marked_name),
         f"<strong>{escape(score_text(metric))}</strong>",
         escape(_interval(metric)),
         _bar(metric),
@@ -200,12 +215,16 @@ def _metric_row(metric: MetricSummary) -> list[str]:
 
 
 def _bar(metric: MetricSummary | GroupScore) -> str:
-    """The interval on the scale 0..1, the score as a dot; nothing for numbers on another scale."""
+    """The interval on the metric's scale, the score as a dot; nothing where the scale has no ends.
+
+    A metric that declares no bounds is drawn on 0..1 while its score is in there.
+    """
     value, low, high = metric.value, metric.ci_low, metric.ci_high
-    if value is None or not 0 <= value <= 1:
+    first, last = _ends(metric)
+    if value is None or not first <= value <= last:
         return ""
-    low, high = (value if low is None else max(low, 0.0)), (value if high is None else min(high, 1.0))
-    left, right, middle = (_BAR_WIDTH * x for x in (low, high, value))
+    low, high = (value if low is None else max(low, first)), (value if high is None else min(high, last))
+    left, right, middle = (_BAR_WIDTH * (x - first) / (last - first) for x in (low, high, value))
     y = _BAR_HEIGHT / 2
     label = escape(f"{format_value(value)} within {format_value(low)} to {format_value(high)}", quote=True)
     return (
@@ -214,6 +233,14 @@ def _bar(metric: MetricSummary | GroupScore) -> str:
         f'<rect class="bar" x="{left:.1f}" y="{y - 3}" width="{max(right - left, 1):.1f}" height="6" rx="3"/>'
         f'<circle class="dot" cx="{middle:.1f}" cy="{y}" r="3.5"/></svg>'
     )
+
+
+def _ends(metric: MetricSummary | GroupScore) -> tuple[float, float]:
+    if isinstance(metric, GroupScore) or (metric.bound_low is None and metric.bound_high is None):
+        return 0.0, 1.0
+    if metric.bound_low is None or metric.bound_high is None:
+        return math.inf, math.inf
+    return metric.bound_low, metric.bound_high
 
 
 def _timings(summary: Summary) -> str:

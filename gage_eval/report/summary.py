@@ -12,6 +12,7 @@ from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
 
 SUMMARY_VERSION = 1
+LOWER_IS_BETTER = "↓"
 _DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
 _INFERENCE_STAGES = frozenset({"support", "infer"})
 _EXECUTION_STAGES = _INFERENCE_STAGES | {"auto_eval"}
@@ -29,6 +30,11 @@ class MetricSummary(_Model):
     filter: str | None = Field(description="The filter the answers went through; null for none.")
     value_key: str = Field(description="Which of the metric's numbers this is.")
     aggregation: str = Field(description="How values of samples became one number.")
+    higher_is_better: bool | None = Field(
+        default=True, description="Whether higher is better; false where lower is, null where neither is."
+    )
+    bound_low: float | None = Field(default=None, description="The smallest value that is possible; null for no end.")
+    bound_high: float | None = Field(default=None, description="The largest value that is possible; null for no end.")
     slice_field: str | None = Field(default=None, description="The field of a slice; null: over all rows.")
     slice_value: str | None = Field(
         default=None, description="The field's value in a slice; null with a field: the rows without it."
@@ -56,6 +62,11 @@ class MetricSummary(_Model):
     def name(self) -> str:
         """As it is shown: ``exact_match,strict-match``, with the value key and the aggregation where not plain."""
         return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with an arrow where lower is better: ``ter ↓``."""
+        return _marked(self.name, self.higher_is_better)
 
     @property
     def slice_name(self) -> str | None:
@@ -165,6 +176,9 @@ class GroupMetric(_Model):
     filter: str | None = Field(description="The filter the answers went through; null for none.")
     value_key: str = Field(description="Which of the metric's numbers this is.")
     aggregation: str = Field(description="How values of samples became one number.")
+    higher_is_better: bool | None = Field(
+        default=True, description="Whether higher is better; false where lower is, null where neither is."
+    )
     n: int = Field(description="Samples of all tasks.")
     micro: GroupScore = Field(description="Every sample counts the same.")
     macro: GroupScore = Field(description="Every task counts the same.")
@@ -173,6 +187,11 @@ class GroupMetric(_Model):
     def name(self) -> str:
         """As it is shown."""
         return metric_name(self.metric_id, self.filter, self.value_key, self.aggregation)
+
+    @property
+    def marked_name(self) -> str:
+        """The name, with an arrow where lower is better."""
+        return _marked(self.name, self.higher_is_better)
 
 
 class GroupSummary(_Model):
@@ -222,6 +241,17 @@ def metric_name(metric_id: str, filter_name: str | None, value_key: str, aggrega
         name = f"{name} {value_key}"
     plain = aggregation in _PLAIN_AGGREGATIONS or aggregation.startswith("corpus_")
     return name if plain else f"{name} {aggregation}"
+
+
+def _marked(name: str, higher_is_better: bool | None) -> str:
+    return f"{name} {LOWER_IS_BETTER}" if higher_is_better is False else name
+
+
+def arrow_note(summary: "Summary") -> str | None:
+    """What the arrow means; None where no metric has one."""
+    # A group's metrics are those of its tasks.
+    lower = any(metric.higher_is_better is False for metric in summary.metrics)
+    return f"{LOWER_IS_BETTER} lower is better" if lower else None
 
 
 class StageTime(Protocol):

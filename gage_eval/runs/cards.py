@@ -27,7 +27,12 @@ class Cards:
         """From the task's own card and the rows of its metrics table."""
         whole = [(row["metric_id"], row["filter"], row["value_key"]) for row in numbers if row["slice_field"] is None]
         values = {name: len({key for other, _, key in whole if other == name}) for name, _, _ in whole}
-        rule = CardRule(str(card.answer_type), card.primary_metric, card.pass_threshold)
+        rule = CardRule(
+            str(card.answer_type),
+            card.primary_metric,
+            card.pass_threshold,
+            higher_is_better=card.higher_is_better,
+        )
         return cls(rule, {place: score_key(*place, values[place[0]]) for place in whole})
 
     def card(

@@ -1,7 +1,7 @@
 """Right, wrong, unparsed, truncated: what became of each answer, from a few light columns."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.errors import InputError
+from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.report.summary import metric_name
 from gage_eval.runs.cards import Cards
 
@@ -26,14 +27,21 @@ class Measure:
     Attributes:
         metric_id, filter, value_key: which.
         name: as it is shown: ``exact_match,strict-match``.
-        passes: an answer with less is wrong: the pass threshold of the task's score card, else full credit.
+        scale: what its values mean.
+        threshold: the pass threshold of the task's score card; without one, an answer needs full credit.
     """
 
     metric_id: str
     filter: str | None
     value_key: str
     name: str
-    passes: float = 1.0
+    scale: Scale = DEFAULT
+    threshold: float | None = None
+
+    @property
+    def passes(self) -> float | None:
+        """An answer that is worse is wrong; None where no answer is right or wrong."""
+        return self.scale.perfect if self.threshold is None else self.threshold
 
 
 def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:
@@ -42,12 +50,11 @@ def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -
     for row in metrics:
         place = (row["metric_id"], row["filter"], row["value_key"])
         if row["slice_field"] is None and place not in found:
-            found[place] = Measure(*place, name=metric_name(*place, "mean"))
+            found[place] = Measure(*place, name=metric_name(*place, "mean"), scale=Scale(**row["scale"]))
     if cards is None:
         return list(found.values())
-    threshold = cards.rule.threshold
     primary = [
-        Measure(one.metric_id, one.filter, one.value_key, one.name, one.passes if threshold is None else threshold)
+        replace(one, threshold=cards.rule.threshold)
         for place, one in found.items()
         if cards.keys.get(place) == cards.rule.primary
     ]
@@ -107,10 +114,11 @@ class RowFilter:
 def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -> pa.ChunkedArray:
     """Which answers have an outcome.
 
-    Wrong: the answer is unparsed, or its value is below what passes.
+    Wrong: the answer is unparsed, or its value is worse than what passes.
 
     Raises:
-        InputError: the measure's values are not in 0..1, so that nothing is right or wrong by it.
+        InputError: no answer is right or wrong by the measure, or nothing says which value is right: it declares no
+            ``bounds`` and has values outside 0..1.
     """
     if outcome in _STATUS:
         return pc.equal(answers["status"], _STATUS[outcome])
@@ -122,14 +130,19 @@ def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -
     assert measure is not None
     scored = pc.fill_null(pc.equal(answers["score_status"], "scored"), fill_value=False)
     values = answers["value"]
-    ends = pc.min_max(values.filter(scored)).as_py()
-    if ends["min"] is not None and (ends["min"] < 0 or ends["max"] > 1):
-        raise InputError(
-            f"metric '{measure.name}' has values outside 0..1 (up to {ends['max']:g}, down to {ends['min']:g}), so no "
-            "answer is right or wrong by it. Name another metric with --metric."
-        )
-    below = pc.fill_null(pc.less(values, measure.passes), fill_value=False)
-    return pc.or_(unparsed, pc.and_(scored, below))
+    if measure.passes is None:
+        raise InputError(f"no answer is right or wrong by metric '{measure.name}'. Name another metric with --metric.")
+    less_is_better = measure.scale.higher_is_better is False
+    if measure.threshold is None and not measure.scale.declared:
+        ends = pc.min_max(values.filter(scored)).as_py()
+        if ends["min"] is not None and (ends["min"] < 0 or (ends["max"] > 1 and not less_is_better)):
+            raise InputError(
+                f"metric '{measure.name}' declares no bounds and has values outside 0..1 (up to {ends['max']:g}, down "
+                f"to {ends['min']:g}), so no answer is right or wrong by it. Declare them with @metric(bounds=…), or "
+                "name another metric with --metric."
+            )
+    worse = (pc.greater if less_is_better else pc.less)(values, measure.passes)
+    return pc.or_(unparsed, pc.and_(scored, pc.fill_null(worse, fill_value=False)))
 
 
 def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure | None) -> pa.Table:

@@ -1,7 +1,7 @@
 """Score cards: one primary score, and whether it passes."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -22,6 +22,7 @@ class ScoreCard(BaseModel):
     primary_metric: str = Field(description="Key of the primary score in sub_scores; empty when there is no score.")
     primary_score: float | None = Field(description="The primary score; null when nobody could score it.")
     pass_threshold: float | None = Field(default=None, description="Primary score that passes; null without a preset.")
+    higher_is_better: bool = Field(default=True, description="Whether more of the primary score is better.")
     passed: bool = Field(description="Whether the primary score reaches the threshold; false without a preset.")
     sub_scores: dict[str, float | None] = Field(description="Every score by its key.")
     error_tags: list[str] = Field(
@@ -39,32 +40,55 @@ class CardRule:
         primary: key of the primary score; empty: the first.
         threshold: what passes; None: nothing does.
         version: of the scoring profile.
+        higher_is_better: False where less of the primary score is better.
     """
 
     answer_type: str
     primary: str = ""
     threshold: float | None = None
     version: str | None = None
+    higher_is_better: bool = True
 
     def identity(self) -> JsonValue:
         """Its part of keys."""
-        return {"answer_type": self.answer_type, "primary": self.primary, "threshold": self.threshold}
+        return {
+            "answer_type": self.answer_type,
+            "primary": self.primary,
+            "threshold": self.threshold,
+            "higher_is_better": self.higher_is_better,
+        }
+
+    def passes(self, score: float | None) -> bool:
+        """Whether a score reaches the threshold."""
+        if score is None or self.threshold is None:
+            return False
+        return score >= self.threshold if self.higher_is_better else score <= self.threshold
 
     def card(self, scores: Mapping[str, float | None], error_tags: Iterable[str] = (), explain: str = "") -> ScoreCard:
         """The card of these scores."""
         key = self.primary or next(iter(scores), "")
         score = scores.get(key)
-        passed = score is not None and self.threshold is not None and score >= self.threshold
         return ScoreCard(
             answer_type=self.answer_type,
             primary_metric=key,
             primary_score=score,
             pass_threshold=self.threshold,
-            passed=passed,
+            higher_is_better=self.higher_is_better,
+            passed=self.passes(score),
             sub_scores=dict(scores),
             error_tags=list(dict.fromkeys(error_tags)),
-            explain=explain or _verdict(key, score, self.threshold),
+            explain=explain or self._verdict(key, score),
         )
+
+    def _verdict(self, key: str, score: float | None) -> str:
+        if not key:
+            return "there is no score"
+        if score is None:
+            return f"{key} has no score"
+        if self.threshold is None:
+            return f"{key} is {score:.6g}; no preset says what passes"
+        at, beyond = ("at least", "below") if self.higher_is_better else ("at most", "above")
+        return f"{key} is {score:.6g}, {at if self.passes(score) else beyond} {self.threshold:.6g}"
 
 
 class Number(Protocol):
@@ -156,6 +180,7 @@ def card_rule(
     profile: ScoringProfile,
     types: Mapping[str, str] | None = None,
     *,
+    less_is_better: Collection[str] = (),
     owner: str = "",
 ) -> CardRule:
     """The rule of a task's cards.
@@ -165,6 +190,7 @@ def card_rule(
         keys: the keys its scores have.
         profile: its scoring profile; without a preset the first score is the primary one and nothing passes.
         types: the type of each metric by its name.
+        less_is_better: the keys of scores of which less is better.
         owner: whose cards they are, for warnings: ``task 'x': ``.
     """
     preset = profile.get_preset(answer_type)
@@ -180,7 +206,13 @@ def card_rule(
             answer_type,
             ", ".join(keys),
         )
-    return CardRule(answer_type, primary or preset.primary_metric, preset.pass_threshold, profile.version)
+    return CardRule(
+        answer_type,
+        primary or preset.primary_metric,
+        preset.pass_threshold,
+        profile.version,
+        higher_is_better=primary not in less_is_better,
+    )
 
 
 def build_score_card(
@@ -202,13 +234,3 @@ def build_score_card(
     """
     known = profile if isinstance(profile, ScoringProfile) else load_profile(profile)
     return card_rule(answer_type, list(raw_scores), known).card(raw_scores, error_tags, explain)
-
-
-def _verdict(key: str, score: float | None, threshold: float | None) -> str:
-    if not key:
-        return "there is no score"
-    if score is None:
-        return f"{key} has no score"
-    if threshold is None:
-        return f"{key} is {score:.6g}; no preset says what passes"
-    return f"{key} is {score:.6g}, {'at least' if score >= threshold else 'below'} {threshold:.6g}"

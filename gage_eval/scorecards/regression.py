@@ -19,16 +19,16 @@ class RegressionResult(BaseModel):
     baseline_score: float = Field(description="Primary score of the baseline.")
     current_score: float = Field(description="Primary score now.")
     delta: float = Field(description="current − baseline, rounded to six decimals.")
-    regressed: bool = Field(description="Whether it fell by more than the tolerance.")
-    details: str = Field(description="OK, or what fell by how much.")
+    regressed: bool = Field(description="Whether it got worse by more than the tolerance.")
+    details: str = Field(description="OK, or what got worse by how much.")
 
 
 def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float = 0.02) -> RegressionResult:
-    """Whether the primary score fell by more than the tolerance.
+    """Whether the primary score got worse by more than the tolerance: fell, or rose where less is better.
 
     Args:
         current, baseline: cards of one task.
-        tolerance: how far it may fall, 0 or more.
+        tolerance: by how much it may get worse, 0 or more.
 
     Raises:
         InputError: the cards have no score, different primary metrics, or the tolerance is not a number from 0 up.
@@ -46,9 +46,10 @@ def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float =
         raise InputError(f"the {missing} card has no score for '{current.primary_metric}', so nothing can be compared.")
     # Rounded before it is judged: 0.78 − 0.80 is no more than 0.02 below.
     delta = round(now - before, 6)
-    regressed = delta < -tolerance
+    regressed = (delta if current.higher_is_better else -delta) < -tolerance
+    moved = "dropped" if current.higher_is_better else "rose"
     details = (
-        f"REGRESSION: {current.primary_metric} dropped by {abs(delta):.4f} (tolerance={tolerance})"
+        f"REGRESSION: {current.primary_metric} {moved} by {abs(delta):.4f} (tolerance={tolerance})"
         if regressed
         else "OK"
     )

@@ -98,8 +98,41 @@ def test_a_metric_without_right_and_wrong_is_refused_with_a_remedy(gage: Gage, w
     assert gage("run", "mine.yaml", "--inline", "--run-id", "first").code == 0
     said = gage("show", "first", "--wrong")
     assert said.code == 2
-    assert "metric 'length' has values outside 0..1" in said.err
-    assert "--metric" in said.err
+    assert said.err == "no answer is right or wrong by metric 'length'. Name another metric with --metric.\n"
+    own = workspace / "own.py"
+    own.write_text("def points(prediction: str) -> float:\n    return float(len(prediction))\n")
+    write_config(workspace, **{**answering("a long answer"), "metrics": ["own.py:points"]})
+    gage("run", "mine.yaml", "--inline", "--run-id", "second")
+    said = gage("show", "second", "--wrong")
+    assert said.code == 2
+    assert "declares no bounds and has values outside 0..1 (up to 13, down to 13)" in said.err
+    assert "@metric(bounds=…)" in said.err
+
+
+def test_where_lower_is_better_the_answers_above_zero_are_wrong(gage: Gage, workspace: Path) -> None:
+    write_config(workspace, **{**answering("2"), "metrics": ["ter"]})
+    ran = gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    assert "ter ↓" in ran.out
+    assert "↓ lower is better" in ran.out
+    lines = gage("show", "first", "--wrong").out.splitlines()
+    assert lines[0] == f"sums · {ROWS - 1} of {ROWS} answers wrong by ter"
+    assert [line.split()[0] for line in lines[1:ROWS]] == ["s0", "s2", "s3", "s4", "s5"]
+    (metric,) = orjson.loads((workspace / ".gage/runs/first/summary.json").read_bytes())["metrics"]
+    assert (metric["higher_is_better"], metric["bound_low"], metric["bound_high"]) == (False, 0, None)
+    page = (workspace / ".gage/runs/first/report.html").read_text(encoding="utf-8")
+    assert "ter ↓" in page
+    assert "↓ lower is better" in page
+
+
+@pytest.mark.parametrize("name", ["latency", "text_length"])
+def test_nothing_is_wrong_by_a_number_that_no_answer_can_get_right(gage: Gage, workspace: Path, name: str) -> None:
+    write_config(workspace, **{**answering("2"), "metrics": [name, "exact_match"]})
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    said = gage("show", "first", "--wrong", "--metric", name)
+    assert (said.code, said.err) == (
+        2,
+        f"no answer is right or wrong by metric '{name}'. Name another metric with --metric.\n",
+    )
 
 
 def test_what_an_answer_holds_cannot_act_on_the_terminal(gage: Gage, workspace: Path) -> None:

@@ -164,11 +164,12 @@ def test_a_weight_that_is_none_is_an_error_that_names_the_sample(weight: Any, sh
 
 
 def test_clusters_widen_the_error_and_set_the_degrees_of_freedom() -> None:
-    answers, passages = ["abc", "ab", "abcdef", "a"], ["x", "x", "y", "z"]
+    lengths, passages = [103, 102, 106, 101], ["x", "x", "y", "z"]
+    answers = ["a" * length for length in lengths]
     fields = [{"metadata": {"passage": passage}} for passage in passages]
     (row,) = aggregated(bind("text_length", cluster_field="metadata.passage"), answers, fields, parts=2)
-    stderr = clustered_stderr([3.0, 2.0, 6.0, 1.0], passages)
-    interval = t_interval(3.0, stderr, 2)
+    stderr = clustered_stderr(lengths, passages)
+    interval = t_interval(103.0, stderr, 2)
     assert interval is not None
     assert row["stderr"] == pytest.approx(stderr)
     assert (row["ci_low"], row["ci_high"]) == (pytest.approx(interval.low), pytest.approx(interval.high))

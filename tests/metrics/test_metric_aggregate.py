@@ -37,9 +37,9 @@ def test_a_zero_one_metric_has_wilsons_interval() -> None:
 
 def test_other_values_have_students_interval() -> None:
     bound = bind("text_length")
-    row = _one(bound, [_table(bound, [(0, 0, "abc"), (1, 0, "ab"), (2, 0, "abcdefg")])])
-    assert (row["value"], row["interval"]) == (4.0, "t")
-    assert (row["ci_low"], row["ci_high"]) == t_interval(4.0, row["stderr"], 2)
+    row = _one(bound, [_table(bound, [(0, 0, "a" * 103), (1, 0, "a" * 102), (2, 0, "a" * 107)])])
+    assert (row["value"], row["interval"]) == (104.0, "t")
+    assert (row["ci_low"], row["ci_high"]) == t_interval(104.0, row["stderr"], 2)
 
 
 @pytest.mark.parametrize("label", ["x", "1"])

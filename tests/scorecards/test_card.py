@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.errors import InputError
-from gage_eval.scorecards import CanonicalAnswer, ScoreCard, ScoringProfile, build_score_card, check_regression
+from gage_eval.scorecards import (
+    CanonicalAnswer,
+    CardRule,
+    ScoreCard,
+    ScoringProfile,
+    build_score_card,
+    check_regression,
+)
 
 PROFILE = ScoringProfile.from_dict(
     {
@@ -53,6 +60,18 @@ def test_without_a_preset_the_first_score_is_primary_and_nothing_passes() -> Non
     assert (card.primary_metric, card.primary_score, card.passed, card.pass_threshold) == ("a", 1.0, False, None)
     empty = build_score_card({}, "text", PROFILE)
     assert (empty.primary_metric, empty.primary_score, empty.passed) == ("", None, False)
+
+
+@pytest.mark.parametrize(("score", "passed"), [(0.05, True), (0.1, True), (0.11, False), (None, False)])
+def test_where_lower_is_better_a_score_passes_up_to_the_threshold(score: float | None, passed: bool) -> None:
+    rule = CardRule("text", "ter", 0.1, higher_is_better=False)
+    card = rule.card({"ter": score})
+    assert (card.passed, card.higher_is_better) == (passed, False)
+    if score is not None:
+        assert card.explain == f"ter is {score:g}, {'at most' if passed else 'above'} 0.1"
+        risen = check_regression(rule.card({"ter": score + 0.5}), card)
+        assert (risen.regressed, risen.details) == (True, "REGRESSION: ter rose by 0.5000 (tolerance=0.02)")
+        assert not check_regression(card, rule.card({"ter": score + 0.5})).regressed
 
 
 @pytest.mark.parametrize(("score", "passed"), [(0.9, True), (0.8999, False), (None, False), (0.0, False)])

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest, visible
 from gage_eval.foreign import PluginError, told
+from gage_eval.metrics.scale import DEFAULT, SHARE, UNKNOWN, Scale
 from gage_eval.registry import Plugin, aggregations
 from gage_eval.stats import (
     bootstrap_sums,
@@ -68,13 +69,13 @@ class Samples:
         values: in the order of the samples' rows.
         clusters: the cluster number of each sample; None without clusters.
         weights: None without weights.
-        binary: every value is declared to be 0 or 1, or a share of such replicates.
+        scale: what the values mean; of one that is ``binary`` each is 0 or 1, or a share of such replicates.
     """
 
     values: Floats
     clusters: Ints | None = None
     weights: Floats | None = None
-    binary: bool = False
+    scale: Scale = DEFAULT
 
 
 def one_each(row_index: Ints) -> bool:
@@ -93,7 +94,7 @@ class Counted:
         weights: the weight of each row's sample; None without a weight field.
         terms: rows × numbers, from ``components[value key]``; NaN in rows without. Only for ``terms=True``.
         categories: the text extracted from each answer. Only for ``categories=True``.
-        binary: the metric declares that the values are 0 or 1.
+        scale: what the values mean, as the metric declares it.
     """
 
     row_index: Ints
@@ -102,22 +103,22 @@ class Counted:
     weights: Floats | None = None
     terms: Floats | None = None
     categories: Sequence[str | None] | None = None
-    binary: bool = False
+    scale: Scale = DEFAULT
 
     @cached_property
     def samples(self) -> Samples:
         """The mean of each sample's replicates."""
         if one_each(self.row_index):
-            return Samples(self.values, self.clusters, self.weights, self.binary)
+            return Samples(self.values, self.clusters, self.weights, self.scale)
         _, first = np.unique(self.row_index, return_index=True)
-        return self._samples(reduce_replicates(self.row_index, self.values), first, binary=self.binary)
+        return self._samples(reduce_replicates(self.row_index, self.values), first, self.scale)
 
-    def reduced(self, reduce: Callable[[Floats], float | None], *, binary: bool | None = None) -> Samples:
+    def reduced(self, reduce: Callable[[Floats], float | None], scale: Scale | None = None) -> Samples:
         """Reduce each sample's replicates to one value; samples whose value is None are left out.
 
         Args:
             reduce: from the replicates' values to one value.
-            binary: whether the result is 0 or 1 for a single replicate; by default as the metric's values.
+            scale: of the result; by default that of the metric's values.
         """
         _, first, inverse, counts = np.unique(
             self.row_index, return_index=True, return_inverse=True, return_counts=True
@@ -128,15 +129,15 @@ class Counted:
         return self._samples(
             np.array([value for value in reduced if value is not None], np.float64),
             first[kept],
-            binary=self.binary if binary is None else binary,
+            self.scale if scale is None else scale,
         )
 
-    def _samples(self, values: Floats, first: Ints, *, binary: bool) -> Samples:
+    def _samples(self, values: Floats, first: Ints, scale: Scale) -> Samples:
         return Samples(
             values,
             None if self.clusters is None else self.clusters[first],
             None if self.weights is None else self.weights[first],
-            binary,
+            scale,
         )
 
 
@@ -165,6 +166,17 @@ class Aggregation:
     @property
     def takes_weights(self) -> bool:
         return bool(self.plugin.info.get("weights"))
+
+    @property
+    def counts_right(self) -> bool:
+        """Whether it counts right answers, which only some metrics have."""
+        return bool(self.plugin.info.get("counts_right"))
+
+    def scale_of(self, scale: Scale) -> Scale:
+        """The scale of its number, for values on ``scale``."""
+        if self.counts_right:
+            return SHARE
+        return scale if self.plugin.info.get("keeps_scale", True) else UNKNOWN
 
     def identity(self) -> JsonValue:
         """Its part of keys."""
@@ -220,6 +232,8 @@ def aggregation(
     weights: bool = False,
     terms: bool = False,
     categories: bool = False,
+    keeps_scale: bool = True,
+    counts_right: bool = False,
     largest: int = 10_000,
     libraries: Sequence[str] = (),
 ) -> Callable[[F], F]:
@@ -232,6 +246,8 @@ def aggregation(
         weights: it supports weights; otherwise a weight field is refused.
         terms: it needs `Counted.terms`.
         categories: it needs `Counted.categories`.
+        keeps_scale: its number is on the scale of the values, so that more is better where it is for them.
+        counts_right: it counts right answers; a metric by which no answer is right is refused.
         largest: the largest number that its name may hold.
         libraries: distributions whose version is part of its identity.
     """
@@ -242,6 +258,8 @@ def aggregation(
         weights=weights,
         terms=terms,
         categories=categories,
+        keeps_scale=keeps_scale,
+        counts_right=counts_right,
         largest=largest,
         libraries=tuple(libraries),
     )
@@ -287,7 +305,7 @@ def mean_of(samples: Samples) -> Aggregate:
         return Aggregate(None, samples=0)
     count = len(values)
     freedom = count - 1
-    shares = samples.binary and bool(np.isin(values, (0.0, 1.0)).all())
+    shares = samples.scale.binary and bool(np.isin(values, (0.0, 1.0)).all())
     if clusters is not None:
         stderr, freedom = clustered_stderr(values, clusters), len(np.unique(clusters)) - 1
     if not shares:
@@ -298,7 +316,8 @@ def mean_of(samples: Samples) -> Aggregate:
         interval = clustered_wilson_interval(average, stderr, count, freedom + 1)
     if interval is None:
         return Aggregate(average, stderr, samples=count)
-    return Aggregate(average, stderr, interval.low, interval.high, "wilson" if shares else "t", count)
+    low, high = samples.scale.clipped(average, *interval)
+    return Aggregate(average, stderr, low, high, "wilson" if shares else "t", count)
 
 
 def weighted_mean_of(samples: Samples) -> Aggregate:
@@ -317,7 +336,8 @@ def weighted_mean_of(samples: Samples) -> Aggregate:
     interval = t_interval(average, stderr, freedom)
     if interval is None:
         return Aggregate(average, stderr, samples=len(values))
-    return Aggregate(average, stderr, interval.low, interval.high, "t", len(values))
+    low, high = samples.scale.clipped(average, *interval)
+    return Aggregate(average, stderr, low, high, "t", len(values))
 
 
 def summed_terms(rows: Counted) -> tuple[Floats, Ints]:

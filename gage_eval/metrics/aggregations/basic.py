@@ -9,13 +9,13 @@ from gage_eval.stats import mean_stderr, quantile, quantile_interval
 _MOST_CATEGORIES = 1000
 
 
-@aggregation("mean", version=3, clusters=True)
+@aggregation("mean", version=4, clusters=True)
 def mean(rows: Counted) -> Aggregate:
-    """The mean; Wilson's interval for values that the metric declares 0 or 1, else Student's."""
+    """The mean; Wilson's interval for values that the metric declares 0 or 1, else Student's within its ``bounds``."""
     return mean_of(rows.samples)
 
 
-@aggregation("weighted_mean", version=2, clusters=True, weights=True)
+@aggregation("weighted_mean", version=3, clusters=True, weights=True)
 def weighted_mean(rows: Counted) -> Aggregate:
     """Σwx/Σw with the metric's ``weight_field``; without one the mean."""
     return weighted_mean_of(rows.samples)
@@ -54,7 +54,7 @@ def maximum(rows: Counted) -> Aggregate:
     return Aggregate(float(values.max()) if len(values) else None)
 
 
-@aggregation("std", version=1)
+@aggregation("std", version=1, keeps_scale=False)
 def std(rows: Counted) -> Aggregate:
     """The standard deviation over samples (n − 1); None for fewer than two."""
     values = rows.samples.values
@@ -62,7 +62,7 @@ def std(rows: Counted) -> Aggregate:
     return Aggregate(None if stderr is None else stderr * float(np.sqrt(len(values))))
 
 
-@aggregation("counts", version=1)
+@aggregation("counts", version=1, keeps_scale=False)
 def counts(rows: Counted) -> dict[str, Aggregate]:
     """Number of rows with each value, one number per value (``score=1``); every replicate counts."""
     values, found = np.unique(rows.values, return_counts=True)
@@ -70,7 +70,7 @@ def counts(rows: Counted) -> dict[str, Aggregate]:
     return {f"={value:g}": Aggregate(float(n)) for value, n in zip(values, found, strict=True)}
 
 
-@aggregation("extracted_counts", version=1, categories=True)
+@aggregation("extracted_counts", version=1, categories=True, keeps_scale=False)
 def extracted_counts(rows: Counted) -> dict[str, Aggregate]:
     """Number of answers with each extracted text (``score=B``); answers without one are under ``=``."""
     assert rows.categories is not None

@@ -1,22 +1,29 @@
 """Aggregations of sums over the whole set of answers, from ``Score.components``."""
 
 import math
+from dataclasses import replace
 
 from gage_eval.metrics.aggregations.base import Aggregate, Counted, Floats, aggregation, summed_terms
 from gage_eval.stats import ratio_stderr, t_interval
 
 
-@aggregation("ratio", version=1, clusters=True, terms=True)
+@aggregation("ratio", version=2, clusters=True, terms=True)
 def ratio(rows: Counted) -> Aggregate:
     """Σa/Σb with the linearised standard error of a ratio and Student's interval, over samples or clusters.
 
     A metric leaves ``components={value key: [a, b]}``: for example instructions followed and given, or bits and bytes.
     """
     sums, sizes = summed_terms(rows)
-    return _ratio(sums[:, 0], sums[:, 1], int(sizes.sum())) if len(sums) else Aggregate(None, samples=0)
+    if not len(sums):
+        return Aggregate(None, samples=0)
+    found = _ratio(sums[:, 0], sums[:, 1], int(sizes.sum()))
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    low, high = rows.scale.clipped(found.value, found.low, found.high)
+    return replace(found, low=low, high=high)
 
 
-@aggregation("perplexity", version=1, clusters=True, terms=True)
+@aggregation("perplexity", version=2, clusters=True, terms=True)
 def perplexity(rows: Counted) -> Aggregate:
     """exp(−Σll/Σsize): word perplexity for sizes in words, byte perplexity for bytes.
 
@@ -34,7 +41,7 @@ def perplexity(rows: Counted) -> Aggregate:
     low, high = _exp(nats.low), _exp(nats.high)
     if low is None or high is None:
         return Aggregate(value, stderr, samples=nats.samples)
-    return Aggregate(value, stderr, low, high, nats.interval, nats.samples)
+    return Aggregate(value, stderr, *rows.scale.clipped(value, low, high), nats.interval, nats.samples)
 
 
 def _ratio(tops: Floats, bottoms: Floats, samples: int) -> Aggregate:

@@ -9,7 +9,7 @@ from gage_eval.extract.thinking import strip_thinking as without_thinking
 from gage_eval.metrics.base import Score, metric
 
 
-@metric("docvqa_anls", value="anls", aggregate="mean", version=1, libraries=("rapidfuzz",))
+@metric("docvqa_anls", value="anls", aggregate="mean", bounds=(0, 1), version=1, libraries=("rapidfuzz",))
 def docvqa_anls(
     prediction: str,
     answers: Sequence[str],

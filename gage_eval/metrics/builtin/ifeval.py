@@ -12,6 +12,7 @@ from gage_eval.metrics.ifeval import follow
     value=("prompt_strict", "inst_strict", "prompt_loose", "inst_loose"),
     aggregate={"inst_strict": "ratio", "inst_loose": "ratio"},
     binary=("prompt_strict", "prompt_loose"),
+    bounds=(0, 1),
     version=1,
     fields={"instructions": "sample.instruction_id_list", "arguments": "sample.kwargs"},
     libraries=("langdetect",),

@@ -27,6 +27,7 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     "judge_rating",
     value="rating",
     aggregate="mean",
+    bounds=(None, None),
     version=2,
     fields={"text": "judge_output.text"},
     set_by={"text": "target_field"},

@@ -7,6 +7,8 @@ from gage_eval.metrics.base import Score, metric
     "latency",
     value="latency_ms",
     aggregate="mean",
+    higher_is_better=False,
+    bounds=(0, None),
     version=2,
     fields={"measured": "model_output.latency_ms"},
     set_by={"measured": "target_field"},

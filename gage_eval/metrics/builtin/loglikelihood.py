@@ -63,7 +63,16 @@ def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]
     return _of(greedy, logprobs, options, answers)
 
 
-@metric("brier_score", value="brier", aggregate="mean", version=1, fields=_FIELDS, of_likelihoods=True)
+@metric(
+    "brier_score",
+    value="brier",
+    aggregate="mean",
+    higher_is_better=False,
+    bounds=(0, 2),
+    version=1,
+    fields=_FIELDS,
+    of_likelihoods=True,
+)
 def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]) -> Score:
     """Σ over choices of (softmax(ll) − 1 for the right one, else 0)², 0 at best and 2 at worst (Brier 1950).
 

@@ -23,6 +23,8 @@ _MOST_NATS = 700.0
     value=("nll", "ppl"),
     chosen_by="metric_type",
     aggregate={"nll": "ratio", "ppl": "perplexity"},
+    higher_is_better=False,
+    bounds={"nll": (0, None), "ppl": (1, None)},
     version=2,
     fields=_FIELDS,
 )
@@ -50,7 +52,14 @@ def likelihood(
 
 
 @metric(
-    "word_perplexity", value="word_perplexity", aggregate="perplexity", version=2, fields=_FIELDS, of_likelihoods=True
+    "word_perplexity",
+    value="word_perplexity",
+    aggregate="perplexity",
+    higher_is_better=False,
+    bounds=(1, None),
+    version=2,
+    fields=_FIELDS,
+    of_likelihoods=True,
 )
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ words), with words separated by white space, as in the lm-eval harness.
@@ -61,14 +70,30 @@ def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
 
 
 @metric(
-    "byte_perplexity", value="byte_perplexity", aggregate="perplexity", version=2, fields=_FIELDS, of_likelihoods=True
+    "byte_perplexity",
+    value="byte_perplexity",
+    aggregate="perplexity",
+    higher_is_better=False,
+    bounds=(1, None),
+    version=2,
+    fields=_FIELDS,
+    of_likelihoods=True,
 )
 def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
     """exp(−Σ ll / Σ UTF-8 bytes) of the texts that were measured (see ``word_perplexity``)."""
     return _perplexity("byte_perplexity", logprobs, _bytes(reference))
 
 
-@metric("bits_per_byte", value="bits_per_byte", aggregate="ratio", version=1, fields=_FIELDS, of_likelihoods=True)
+@metric(
+    "bits_per_byte",
+    value="bits_per_byte",
+    aggregate="ratio",
+    higher_is_better=False,
+    bounds=(0, None),
+    version=1,
+    fields=_FIELDS,
+    of_likelihoods=True,
+)
 def bits_per_byte(logprobs: JsonValue, reference: str) -> Score:
     """−Σ ll / (Σ UTF-8 bytes · ln 2) of the texts that were measured (see ``word_perplexity``)."""
     size = _bytes(reference)

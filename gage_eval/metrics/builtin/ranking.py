@@ -20,6 +20,7 @@ _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
     chosen_by="metric_type",
     aggregate="mean",
     binary=("hit@{k}",),
+    bounds=(0, 1),
     version=1,
     fields={"targets": "sample.targets"},
 )

@@ -17,6 +17,7 @@ _MOST_CELLS = 25_000_000
     "rouge",
     value=_KINDS,
     aggregate="mean",
+    bounds=(0, 1),
     version=2,
     libraries=("rouge-score",),
 )

@@ -64,7 +64,15 @@ def regex_match(text: str, *, pattern: PatternText) -> bool:
     return patterns.search(pattern, text) is not None
 
 
-@metric("text_length", value="length", aggregate="mean", version=1, set_by={"text": "target_field"})
+@metric(
+    "text_length",
+    value="length",
+    aggregate="mean",
+    higher_is_better=None,
+    bounds=(0, None),
+    version=1,
+    set_by={"text": "target_field"},
+)
 def text_length(text: str, *, unit: Literal["char", "word"] = "char") -> int:
     """Length of the field in characters (code points) or in words separated by white space."""
     return len(text.split()) if unit == "word" else len(text)

@@ -47,6 +47,7 @@ def tool_call_match(
     value=("exact", "in_order", "any_order", "precision", "recall"),
     aggregate="mean",
     binary=("exact", "in_order", "any_order"),
+    bounds=(0, 1),
     version=1,
     fields=_FIELDS,
 )

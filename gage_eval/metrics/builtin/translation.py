@@ -15,6 +15,8 @@ _MOST_FOR_SHIFTS = 40_000
     "bleu",
     value="bleu",
     aggregate="corpus_bleu",
+    bounds=(0, 100),
+    perfect=100,
     version=1,
     libraries=("sacrebleu",),
 )
@@ -45,6 +47,8 @@ def bleu(
     "chrf",
     value="chrf",
     aggregate="corpus_chrf",
+    bounds=(0, 100),
+    perfect=100,
     version=1,
     libraries=("sacrebleu",),
 )
@@ -67,7 +71,10 @@ def chrf(
     "ter",
     value="ter",
     aggregate="corpus_ter",
-    version=2,
+    higher_is_better=False,
+    bounds=(0, None),
+    perfect=0,
+    version=3,
     libraries=("sacrebleu", "rapidfuzz"),
 )
 def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, case_sensitive: bool = False) -> Score:
