@@ -44,7 +44,8 @@ _OTHERS = """
 | `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |
 
 A config also reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, and `env:NAME` for a key. The
-configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`.
+configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`; that of MMMU-Pro also
+`MMMU_PRO_SETTING` and `MMMU_PRO_MODE`.
 
 Engines and Prefect inherit the environment of `gage` and read variables of their own.
 """

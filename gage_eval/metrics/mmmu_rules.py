@@ -1,12 +1,14 @@
-"""Read answers by the rules of MMMU's official evaluation.
+"""Read answers by the rules of the official evaluations of MMMU and MMMU-Pro.
 
-Written to the rules of ``mmmu/utils/eval_utils.py`` of MMMU-Benchmark/MMMU (Yue et al. 2024, arXiv:2311.16502).
-Every pass over an answer is linear in its length.
+Written to the rules of ``mmmu/utils/eval_utils.py`` (Yue et al. 2024, arXiv:2311.16502) and ``mmmu-pro/evaluate.py``
+(arXiv:2409.02813) of MMMU-Benchmark/MMMU. Every pass over an answer is linear in its length.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
+
+from gage_eval.canonical import sha256_hex
 
 Part: TypeAlias = str | float
 """One normalised reading of an open answer."""
@@ -32,10 +34,7 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
         answer: the model's text. Signs at its ends (``, . ! ? ; : '``) do not count.
         options: letter to text. An empty text never matches.
     """
-    text = answer
-    for sign in _ENDS:
-        text = text.strip(sign)
-    text = f" {text} "
+    text = _between_spaces(answer)
     for form in ("({})", " {} "):
         named = {option: text.rfind(form.format(option)) for option in options}
         found = {option: place for option, place in named.items() if place >= 0}
@@ -50,6 +49,41 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
         if content and (place := lowered.rfind(content.lower())) >= 0
     }
     return max(found, key=found.__getitem__) if found else None
+
+
+def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | None:
+    """The option of an answer to MMMU-Pro, None where the official script draws at random.
+
+    When exactly one option's letter occurs after the last ``Answer:``, in any place, even inside a word, it is chosen.
+    Otherwise candidates are the options named as ``(A)``; if there are none, as ``A`` before a space; then as ``A.``;
+    then, if the answer has more than five words, those whose text occurs in it in any case. Of several the last one
+    wins: by the last ``(A)``, the last ``A`` between spaces, or the last occurrence of the text. Where none of them
+    occurs in this form, it is the first one.
+
+    Args:
+        answer: the model's text. Signs at its ends (``, . ! ? ; : '``) do not count.
+        options: letter to text, None for one that is not known. An empty text occurs in every answer, as officially.
+    """
+    _, marked, tail = answer.rpartition("Answer:")
+    if marked and len(named := [option for option in options if option in tail]) == 1:
+        return named[0]
+    text = _between_spaces(answer)
+    for sought, placed in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
+        named = [option for option in options if sought.format(option) in text]
+        if named:
+            return max(named, key=lambda option: text.rfind(placed.format(option)))
+    if len(text.split()) <= _WORDS_FOR_TEXT:
+        return None
+    lowered = text.lower()
+    found = {option: lowered.rfind(content.lower()) for option, content in options.items() if content is not None}
+    found = {option: place for option, place in found.items() if place >= 0}
+    return max(found, key=found.__getitem__) if found else None
+
+
+def draw_option(options: Iterable[str], sample_id: str) -> str:
+    """One of the options, drawn by the sample's id, so that every run draws the same one."""
+    letters = list(options)
+    return letters[int(sha256_hex(sample_id.encode())[:16], 16) % len(letters)]
 
 
 def read_open(answer: str) -> list[Part]:
@@ -93,6 +127,13 @@ def open_is_right(parts: Iterable[Part], answers: Sequence[str]) -> bool:
         any(text in part for text in texts) if isinstance(part, str) else any(part == value for value in values)
         for part in parts
     )
+
+
+def _between_spaces(answer: str) -> str:
+    """The answer without signs at its ends, removed one sign after the other, between two spaces."""
+    for sign in _ENDS:
+        answer = answer.strip(sign)
+    return f" {answer} "
 
 
 def _numbers(text: str) -> list[str]:

@@ -110,6 +110,11 @@ def addresses(value: Any, field: str, what: str = "an image") -> list[str]:
     return found
 
 
+def image_segment(address: str) -> dict[str, Any]:
+    """The segment of a message that shows the image at an address."""
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
 def object_of(sample: Mapping[str, Any], name: str) -> dict[str, Any]:
     """The sample's object of that name, empty when it has none.
 

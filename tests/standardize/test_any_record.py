@@ -38,6 +38,8 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("humaneval", {}),
     ("docvqa", {"content_field": "goal"}),
     ("mmmu", {"image_prefix": "", "choices_field": "choices"}),
+    ("mmmu_pro", {"image_prefix": "", "choices_field": "choices", "subject_field": "target"}),
+    ("mmmu_pro", {"setting": "vision", "mode": "cot", "choices_field": "options"}),
 ]
 KEYS = st.sampled_from([
     "id", "question", "prompt", "text", "goal", "answer", "label", "target", "choices", "options", "messages",

@@ -253,6 +253,73 @@ def test_mmmu_refuses_what_cannot_be_asked(change: dict[str, Any], text: str) ->
     assert reason("mmmu", {**MMMU, **change}) == text
 
 
+LETTER_LINE = (
+    "The last line of your response should be of the following format: 'Answer: $LETTER' (without quotes) "
+    "where LETTER is one of options."
+)
+PRO = {"id": "test_Art_1", "question": "Which is <image 1>?", "options": "['<image 2>', 'A. James', \"Pauls' \"]",
+       "answer": "B", "subject": "Art", "image_1": "a.png", "image_2": {"path": "b.png"}, "image_3": None}  # fmt: skip
+VISION = {"id": "test_Art_1", "image": {"path": "q.png"}, "options": "['x', 'y']", "answer": "B", "subject": "Art"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "last"),
+    [
+        ("direct", "Answer with the option letter from the given choices directly."),
+        (
+            "cot",
+            f"Answer the preceding multiple choice question. {LETTER_LINE} Think step by step before answering.",
+        ),
+    ],
+)
+def test_mmmu_pro_standard_is_asked_as_its_authors_ask(mode: str, last: str) -> None:
+    sample = sample_of("mmmu_pro", PRO, mode=mode)
+    assert said(sample) == [
+        "Which is ", {"url": "a.png"}, "?\nA. ", {"url": "b.png"}, f"\nB. A. James\nC. Pauls' \n{last}",
+    ]  # fmt: skip
+    assert (sample["id"], sample["label"], sample["data_tag"]) == ("test_Art_1", "B", {"subject": "Art"})
+    assert sample["metadata"]["option_map"] == {"A": "<image 2>", "B": "A. James", "C": "Pauls' "}
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("direct", f"Answer with the option letter from the given choices directly. {LETTER_LINE}"),
+        (
+            "cot",
+            "Write out the multiple-choice question in the image and then solve it. "
+            f"{LETTER_LINE} Think step by step before answering.",
+        ),
+    ],
+)
+def test_mmmu_pro_vision_sends_the_instruction_and_the_image(mode: str, text: str) -> None:
+    sample = sample_of("mmmu_pro", VISION, setting="vision", mode=mode)
+    assert said(sample) == [text, {"url": "q.png"}]
+    assert (sample["label"], sample["data_tag"]) == ("B", {"subject": "Art"})
+
+
+def test_mmmu_pro_reads_published_rows_without_images_as_text() -> None:
+    recorded = {**PRO, "image_1": None, "image_2": None, "response": "B.", "pred_indexs": "B", "if_right": True}
+    sample = sample_of("mmmu_pro", recorded, instruction="")
+    assert said(sample) == "Which is <image 1>?\nA. <image 2>\nB. A. James\nC. Pauls' "
+    assert said(sample_of("mmmu_pro", PRO, instruction="", text_only=True)) == said(sample)
+    assert said(sample_of("mmmu_pro", recorded, setting="vision", instruction="Look.")) == "Look."
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"image_2": None}, "image_2: it must be the path of an image, not null."),
+        ({"options": "A, B"}, "options: there is no list of options. Fields here: id, question, options, answer,"),
+        ({"answer": "D"}, "answer: 'D' is not one of the choices."),
+        ({"answer": None}, "answer: there is no answer. Fields here: id, question, options, subject,"),
+        ({"question": None}, "question: there is no question. Fields here: id, options, answer, subject,"),
+    ],
+)
+def test_mmmu_pro_refuses_what_cannot_be_asked(change: dict[str, Any], text: str) -> None:
+    assert reason("mmmu_pro", {**PRO, **change}).startswith(text)
+
+
 def test_mt_bench_is_one_user_message_a_turn() -> None:
     record = {"question_id": 81, "category": "math", "turns": ["One?", "Two?"], "reference": ["1", ""]}
     sample = sample_of("mt_bench", record, system_prompt="Be kind.")
