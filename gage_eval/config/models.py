@@ -409,12 +409,23 @@ class TaskConfig(ConfigModel):
 
 
 class GroupConfig(ConfigModel):
-    """Several tasks as one number, micro and macro; put together from the tasks' reports when a run is published."""
+    """Several tasks, or slices of tasks, as one number; made from the tasks' reports when a run is published."""
 
     group_id: Id = scheduling()
     tasks: list[str] = scheduling(min_length=1)
+    # A field that the metrics have slices by: the group is made of the tasks' slices, all or those of `values`.
+    by: str | None = scheduling(None, min_length=1)
+    values: list[str] = scheduling([])
     metrics: list[str] = scheduling([])
     description: str | None = scheduling(None)
+
+    @model_validator(mode="after")
+    def _values_of_a_field(self) -> Self:
+        if self.values and self.by is None:
+            raise ValueError("'values' are those of a field; name it with 'by'")
+        if len(set(self.values)) < len(self.values):
+            raise ValueError("'values' names a slice twice")
+        return self
 
 
 class SinkConfig(ConfigModel):

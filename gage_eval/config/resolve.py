@@ -149,11 +149,20 @@ class _Resolver:
                     self._add(("groups", index, "tasks", place), unknown("task", name, tasks))
                 elif name in group.tasks[:place]:
                     self._add(("groups", index, "tasks", place), f"the task '{name}' is in the group twice; keep one.")
-            known = [metric.metric_id for metric in self.config.metrics]
-            known += [metric.metric_id for task in self.config.tasks for metric in task.metric_overrides]
+            metrics = [
+                *self.config.metrics,
+                *(metric for task in self.config.tasks for metric in task.metric_overrides),
+            ]
+            known = [metric.metric_id for metric in metrics]
             for place, name in enumerate(group.metrics):
                 if name not in known:
                     self._add(("groups", index, "metrics", place), unknown("metric", name, dict.fromkeys(known)))
+            fields = dict.fromkeys(field for metric in metrics for field in metric.slices)
+            if group.by is not None and group.by not in fields:
+                self._add(
+                    ("groups", index, "by"),
+                    f"{unknown('field of slices', group.by, fields)} Name one of a metric's 'slices'.",
+                )
 
     def _role(self, index: int, adapter: RoleAdapterConfig) -> ResolvedRole | None:
         loc: Loc = ("role_adapters", index)

@@ -1,4 +1,4 @@
-"""Several tasks as one number: micro (every sample counts the same) and macro (every task does)."""
+"""Several tasks or slices as one number: micro (every sample counts the same) and macro (every task or slice does)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,6 +22,10 @@ class Group(Protocol):
     @property
     def tasks(self) -> Sequence[str]: ...
     @property
+    def by(self) -> str | None: ...
+    @property
+    def values(self) -> Sequence[str]: ...
+    @property
     def metrics(self) -> Sequence[str]: ...
 
 
@@ -34,37 +38,58 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
 
     Returns:
         A metric is there for every number (metric id, filter, value key, aggregation) that all tasks of a group have
-        and that is a mean over samples. Its scores are None while one of the tasks has no score: they would be
-        those of another group.
+        and that is a mean over samples. Its scores are None while one of the tasks, or of the slices that the group
+        names, has no score: they would be those of another group.
     """
     by_id = {task.task_id: task for task in tasks}
-    return [
-        GroupSummary(
-            group_id=group.group_id,
-            description=group.description,
-            tasks=list(group.tasks),
-            metrics=list(_metrics([by_id[name] for name in group.tasks], group.metrics)),
+    found = []
+    for group in groups:
+        members = _members(group, [by_id[name] for name in group.tasks])
+        found.append(
+            GroupSummary(
+                group_id=group.group_id,
+                description=group.description,
+                tasks=list(group.tasks),
+                by=group.by,
+                members=len(members),
+                metrics=list(_metrics(members, group.metrics)),
+            )
         )
-        for group in groups
-    ]
+    return found
 
 
-def _metrics(tasks: Sequence[TaskSummary], wanted: Sequence[str]) -> Iterator[GroupMetric]:
-    found = [{_number(metric): metric for metric in task.metrics} for task in tasks]
-    for number, first in found[0].items():
+def _members(group: Group, tasks: Sequence[TaskSummary]) -> list[list[MetricSummary]]:
+    """The numbers of each member of a group: of a task, or of a slice of one."""
+    if group.by is None:
+        return [task.metrics for task in tasks]
+    members: list[list[MetricSummary]] = []
+    for task in tasks:
+        slices: dict[str | None, list[MetricSummary]] = {value: [] for value in group.values}
+        for metric in task.slices:
+            if metric.slice_field == group.by and (not group.values or metric.slice_value in slices):
+                slices.setdefault(metric.slice_value, []).append(metric)
+        members += slices.values()
+    return members
+
+
+def _metrics(members: Sequence[Sequence[MetricSummary]], wanted: Sequence[str]) -> Iterator[GroupMetric]:
+    found = [{_number(metric): metric for metric in metrics} for metrics in members]
+    for number, first in next((metrics for metrics in found if metrics), {}).items():
         if (wanted and first.metric_id not in wanted) or not _MEANS.fullmatch(first.aggregation):
             continue
-        of_tasks = [metrics[number] for metrics in found if number in metrics]
-        if len(of_tasks) == len(tasks):
+        of_members = [metrics[number] for metrics in found if number in metrics]
+        # A slice without rows has no numbers at all: the group's score is then unknown.
+        whole = len(of_members) == len(members)
+        if whole or not all(found):
             yield GroupMetric(
                 metric_id=first.metric_id,
                 filter=first.filter,
                 value_key=first.value_key,
                 aggregation=first.aggregation,
                 higher_is_better=first.higher_is_better,
-                n=sum(metric.n for metric in of_tasks),
-                micro=_micro(of_tasks),
-                macro=_macro(of_tasks),
+                n=sum(metric.n for metric in of_members),
+                micro=_micro(of_members) if whole else GroupScore(),
+                macro=_macro(of_members) if whole else GroupScore(),
             )
 
 

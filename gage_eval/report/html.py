@@ -170,8 +170,11 @@ def _rejects(task: TaskSummary) -> str:
 
 
 def _group(group: GroupSummary) -> str:
+    made_of = "" if group.by is None else f" by {group.by} of"
+    member = "task" if group.by is None else "slice"
     facts = (
-        f"{len(group.tasks)} tasks: {', '.join(group.tasks)}. Micro: every sample counts the same. Macro: every task."
+        f"{group.members_text}{made_of}: {', '.join(group.tasks)}. "
+        f"Micro: every sample counts the same. Macro: every {member}."
     )
     description = f"<p>{escape(group.description)}</p>" if group.description else ""
     rows = [

@@ -161,16 +161,16 @@ class RunSummary(_Model):
 
 
 class GroupScore(_Model):
-    """One way to put several tasks together."""
+    """One way to put several tasks or slices together."""
 
-    value: float | None = Field(default=None, description="The score; null while a task of the group has none.")
+    value: float | None = Field(default=None, description="The score; null while a member of the group has none.")
     stderr: float | None = Field(default=None, description="Its standard error; null where one is not known.")
     ci_low: float | None = Field(default=None, description="Lower bound of Student's 95 % interval.")
     ci_high: float | None = Field(default=None, description="Upper bound of Student's 95 % interval.")
 
 
 class GroupMetric(_Model):
-    """A number that all tasks of a group have."""
+    """A number that all members of a group have."""
 
     metric_id: str = Field(description="The metric's name in the config.")
     filter: str | None = Field(description="The filter the answers went through; null for none.")
@@ -179,9 +179,9 @@ class GroupMetric(_Model):
     higher_is_better: bool | None = Field(
         default=True, description="Whether higher is better; false where lower is, null where neither is."
     )
-    n: int = Field(description="Samples of all tasks.")
+    n: int = Field(description="Samples of all members.")
     micro: GroupScore = Field(description="Every sample counts the same.")
-    macro: GroupScore = Field(description="Every task counts the same.")
+    macro: GroupScore = Field(description="Every member counts the same.")
 
     @property
     def name(self) -> str:
@@ -195,12 +195,19 @@ class GroupMetric(_Model):
 
 
 class GroupSummary(_Model):
-    """Several tasks as one number."""
+    """Several tasks, or slices of tasks, as one number."""
 
     group_id: str = Field(description="The group's name in the config.")
     description: str | None = Field(default=None, description="The group's description.")
     tasks: list[str] = Field(description="The tasks it is made of.")
+    by: str | None = Field(default=None, description="The field of the slices it is made of; null for whole tasks.")
+    members: int = Field(description="How many tasks or slices it is made of.")
     metrics: list[GroupMetric] = Field(description="The numbers that all of them have.")
+
+    @property
+    def members_text(self) -> str:
+        """How many of what, as it is shown: ``27 slices``."""
+        return f"{self.members} {'tasks' if self.by is None else 'slices'}"
 
 
 class TaskMetric(MetricSummary):

@@ -268,6 +268,14 @@ class TestGroups:
         out = resolved(groups=[{"group_id": "all", "tasks": ["mine"], "metrics": ["exact_match"]}])
         assert out.config.groups[0].tasks == ["mine"]
 
+    def test_the_field_of_a_groups_slices_must_be_one_that_a_metric_has_slices_by(self) -> None:
+        sliced = [{"metric_id": "exact_match", "slices": ["data_tag.topic"]}]
+        groups = [{"group_id": "g", "tasks": ["mine"], "by": "data_tag.topik"}]
+        assert refused(metrics=sliced, groups=groups) == [
+            "groups[0].by: no field of slices 'data_tag.topik' here. Known: data_tag.topic. Did you mean "
+            "'data_tag.topic'? Name one of a metric's 'slices'."
+        ]
+
     def test_what_a_group_names_must_be_there_and_once(self) -> None:
         assert refused(
             groups=[

@@ -49,8 +49,10 @@ def test_the_pages_metrics_and_groups_run_and_are_in_the_summary(tmp_path: Path)
         ("data_tag.topic = odd", 1.0, 4),
         ("model_output.finish_reason = stop", 0.5, 8),
     }
-    (group,) = summary.groups
-    assert [(metric.metric_id, metric.micro.value, metric.n) for metric in group.metrics] == [("exact_match", 0.5, 16)]
+    tasks, slices = summary.groups
+    assert [(metric.metric_id, metric.micro.value, metric.n) for metric in tasks.metrics] == [("exact_match", 0.5, 16)]
+    assert [(metric.metric_id, metric.macro.value, metric.n) for metric in slices.metrics] == [("exact_match", 0.5, 8)]
+    assert (slices.by, slices.members) == ("data_tag.topic", 2)
 
 
 def test_the_pages_calls_give_numbers() -> None:

@@ -211,6 +211,8 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "GroupConfig": {
         "group_id": [_at("groups", [{"group_id": "g", "tasks": [TASK]}])],
         "tasks": [_at("groups", [{"group_id": "g", "tasks": ["other"]}], refused="no task 'other'")],
+        "by": [_at("groups", [{"group_id": "g", "tasks": [TASK], "by": "topic"}], refused="no field of slices")],
+        "values": [_at("groups", [{"group_id": "g", "tasks": [TASK], "values": ["a"]}], refused="name it with 'by'")],
         "metrics": [_at("groups", [{"group_id": "g", "tasks": [TASK], "metrics": ["right"]}])],
         "description": [_at("groups", [{"group_id": "g", "tasks": [TASK], "description": "All."}])],
     },

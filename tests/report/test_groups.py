@@ -18,6 +18,8 @@ class Group:
     tasks: list[str] = field(default_factory=lambda: ["a", "b"])
     metrics: list[str] = field(default_factory=list)
     description: str | None = None
+    by: str | None = None
+    values: list[str] = field(default_factory=list)
 
 
 def task(task_id: str, *rows: dict[str, Any]) -> TaskSummary:
@@ -67,6 +69,34 @@ def test_only_numbers_that_all_tasks_have_and_that_are_means_are_put_together() 
     tasks = [task("a", *numbers, row(0.1, 10, value_key="extra")), task("b", *numbers)]
     found = group_summaries([Group(), Group("one", metrics=["other"])], tasks)
     assert [[metric.metric_id for metric in group.metrics] for group in found] == [["exact_match", "other"], ["other"]]
+
+
+def by_topic(value: float, samples: int, topic: str | None) -> dict[str, Any]:
+    return row(value, samples, slice_field="data_tag.topic", slice_value=topic)
+
+
+def test_a_group_of_slices_weighs_samples_or_slices() -> None:
+    slices = [by_topic(0.9, 300, "sums"), by_topic(0.5, 100, "words"), by_topic(0.1, 100, "law")]
+    whole = task("a", row(0.66, 500), *slices, row(0.2, 7, slice_field="data_tag.level", slice_value="sums"))
+    named = Group("two", ["a"], by="data_tag.topic", values=["words", "sums"])
+    found = group_summaries([Group("all", ["a"], by="data_tag.topic"), named], [whole])
+    numbers = [
+        (group.members, metric.n, metric.micro.value, metric.macro.value) for group in found for metric in group.metrics
+    ]
+    assert numbers == [
+        (3, 500, pytest.approx(0.66), pytest.approx(0.5)),
+        (2, 400, pytest.approx(0.8), pytest.approx(0.7)),
+    ]
+    assert group_lines(summary([whole], [named]))[0].endswith("400 samples of 2 slices")
+    assert "2 slices by data_tag.topic of: a. " in report_html(summary([whole], [named]))
+
+
+def test_a_slice_that_is_named_and_has_no_rows_leaves_the_group_unknown() -> None:
+    (group,) = group_summaries(
+        [Group("two", ["a"], by="data_tag.topic", values=["law", "sums"])],
+        [task("a", row(0.9, 300), by_topic(0.9, 300, "sums"))],
+    )
+    assert [(metric.n, metric.micro.value, metric.macro.value) for metric in group.metrics] == [(300, None, None)]
 
 
 def test_slices_are_beside_the_numbers_and_never_among_them() -> None:
