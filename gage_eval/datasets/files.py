@@ -1,4 +1,4 @@
-"""One file per record, with an image beside it."""
+"""One file per record, with an image beside it; or several records in each text file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -8,9 +8,10 @@ from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem, text_param, why
 from gage_eval.errors import InputError, closest
+from gage_eval.extract import patterns
 from gage_eval.sample.record import unreadable
 
-_PARAMS = ("parser", "image", "image_field", "text_field", "source_field")
+_PARAMS = ("parser", "image", "image_field", "text_field", "source_field", "record_pattern")
 _PARSERS = ("json", "txt")
 
 
@@ -29,6 +30,8 @@ class FilesLoader:
         image_field: the record's field for the image's path. Default ``image``.
         text_field: the field for a text file's text. Default ``text``.
         source_field: the record's field that takes the file's name without endings.
+        record_pattern: a regular expression with named groups. Each match in a text file is then a record; the groups
+            are its fields, and its number follows the file's name in its id.
 
     Raises:
         InputError: a parameter is unknown or wrong, or no file is there.
@@ -45,14 +48,19 @@ class FilesLoader:
             raise InputError("loader files: image is a path with {stem} in it, as img/{stem}.jpg.")
         self._image_field = text_param(params, "image_field", "files") or "image"
         self._text_field = text_param(params, "text_field", "files") or "text"
+        self._pattern = text_param(params, "record_pattern", "files")
+        if self._pattern is not None:
+            _check_pattern(self._pattern)
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, its name (which is its record's id), and the reading parameters.
 
         The images' own bytes count in preprocess, where they are read.
         """
+        pattern = {} if self._pattern is None else {"record_pattern": self._pattern}
         return {
             **self._source.identity(),
+            **pattern,
             "names": [stem(file) for file in self._source.files],
             "parsers": [self._parser_of(file) for file in self._source.files],
             "image": self._image,
@@ -60,26 +68,35 @@ class FilesLoader:
         }
 
     def records(self) -> Iterator[Record]:
-        """(position of the file from 1, text) of each file.
+        """(position from 1, text) of each record.
 
         Raises:
-            InputError: a file cannot be read or is longer than 64 MiB.
+            InputError: a file cannot be read, is longer than 64 MiB, or has no match of ``record_pattern``.
         """
-        for position, path in enumerate(self._source.files, 1):
-            yield position, self._text(path)
+        position = 0
+        for path in self._source.files:
+            for text in [self._text(path)] if self._pattern is None else self._matches(path, self._pattern):
+                position += 1
+                yield position, text
 
     def _parser_of(self, path: str) -> str:
         return self._parser or ("json" if ".json" in Path(path).suffixes else "txt")
 
-    def _text(self, path: str) -> str:
+    def _matches(self, path: str, pattern: str) -> Iterator[str]:
+        """The records of a text file, one for each match of the pattern."""
         name = Path(path).name
         try:
-            with open_bytes(path) as file:
-                data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
-        except (OSError, EOFError) as error:
-            raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
-        if len(data) > MAX_BYTES:
-            raise InputError(f"'{name}' is longer than {MAX_BYTES >> 20} MiB.")
+            found = patterns.fields_of_matches(pattern, _bytes(path).decode())
+        except (ValueError, patterns.PatternTooSlow) as error:
+            raise InputError(f"'{name}' cannot be read: {error}.") from error
+        if not found:
+            raise InputError(f"'{name}' has no match of record_pattern.")
+        for number, fields in enumerate(found, 1):
+            yield record_text(self._source.named({"id": f"{stem(path)}-{number}", **fields}, path))
+
+    def _text(self, path: str) -> str:
+        name = Path(path).name
+        data = _bytes(path)
         try:
             text = data.decode()
             record: JsonValue = {self._text_field: text} if self._parser_of(path) == "txt" else canonical.decode(text)
@@ -92,3 +109,28 @@ class FilesLoader:
         if self._image is not None:
             made[self._image_field] = self._image.replace("{stem}", own)
         return record_text(self._source.named(made, path))
+
+
+def _bytes(path: str) -> bytes:
+    """A file's content without a byte order mark.
+
+    Raises:
+        InputError: it cannot be read or is longer than 64 MiB.
+    """
+    name = Path(path).name
+    try:
+        with open_bytes(path) as file:
+            data = file.read(MAX_BYTES + 1).removeprefix(b"\xef\xbb\xbf")
+    except (OSError, EOFError) as error:
+        raise InputError(f"'{name}' cannot be read: {why(error)}.") from error
+    if len(data) > MAX_BYTES:
+        raise InputError(f"'{name}' is longer than {MAX_BYTES >> 20} MiB.")
+    return data
+
+
+def _check_pattern(pattern: str) -> None:
+    reason = patterns.problem(pattern)
+    if reason is not None:
+        raise InputError(f"loader files: record_pattern is not a regular expression ({reason}).")
+    if not patterns.group_names(pattern):
+        raise InputError("loader files: record_pattern needs named groups, the record's fields, as (?P<question>.+).")

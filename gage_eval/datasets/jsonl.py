@@ -21,7 +21,7 @@ from gage_eval.datasets.base import (
 )
 from gage_eval.errors import InputError
 
-_PARAMS = ("labels_path", "labels_field", "source_field")
+_PARAMS = ("labels_path", "labels_field", "labels_key", "source_field")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
@@ -35,6 +35,8 @@ class JsonlLoader:
         path: file, list of files, glob pattern (files in sorted order) or address; ``.gz`` and the like are unpacked.
         labels_path: a second file whose N-th line is the gold of line N, for sets published that way.
         labels_field: the record's field for this gold. Default ``label``.
+        labels_key: the field by which the lines of ``labels_path``, then JSON objects, belong to records; a record
+            without such a line gets no gold. Default: the line's number.
         source_field: the record's field that takes the file's name without endings.
 
     Raises:
@@ -46,6 +48,7 @@ class JsonlLoader:
         self._labels_path = text_param(params, "labels_path", "jsonl")
         self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
         self._labels_field = text_param(params, "labels_field", "jsonl") or "label"
+        self._labels_key = text_param(params, "labels_key", "jsonl")
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -58,6 +61,8 @@ class JsonlLoader:
         if self._labels:
             out["labels"] = [content_hash(file) for file in self._labels]
             out["labels_field"] = self._labels_field
+            if self._labels_key is not None:
+                out["labels_key"] = self._labels_key
         return out
 
     def records(self) -> Iterator[Record]:
@@ -68,7 +73,11 @@ class JsonlLoader:
                 or the labels do not fit the records.
         """
         empty = True
-        for record in self._labelled() if self._labels else self._named():
+        if not self._labels:
+            records = self._named()
+        else:
+            records = self._labelled() if self._labels_key is None else self._labelled_by(self._labels_key)
+        for record in records:
             empty = False
             yield record
         if empty:
@@ -90,6 +99,19 @@ class JsonlLoader:
             yield number, self._with_label(text, label[2].strip(), number)
         if next(labels, None) is not None:
             raise InputError(f"'{self._labels_path}' has more lines than there are records in '{path}' (line {last}).")
+
+    def _labelled_by(self, key: str) -> Iterator[Record]:
+        """The records, each with the object of the labels' file that has the same value in the field ``key``."""
+        labels: dict[str, JsonValue] = {}
+        for path, number, text in _numbered_lines(self._labels):
+            label = _object(text)
+            if label is None or label.get(key) is None:
+                raise InputError(f"line {number} of '{Path(path).name}' is not an object with a field '{key}'.")
+            labels[canonical.canonical_text(label[key])] = label
+        for number, text in self._named():
+            value = (_object(text) or {}).get(key)
+            found = None if value is None else labels.get(canonical.canonical_text(value))
+            yield number, text if found is None else _with_field(text, self._labels_field, found)
 
     def _with_label(self, text: str, label: str, number: int) -> str:
         value = int(label) if _INTEGER.fullmatch(label) else label

@@ -57,6 +57,23 @@ def find(pattern: str, text: str, *, take: Literal["first", "last"] = "first") -
         raise PatternTooSlow(pattern, text) from None
 
 
+def fields_of_matches(pattern: str, text: str) -> list[dict[str, str | None]]:
+    """The named groups of each match of a pattern.
+
+    Raises:
+        PatternTooSlow: it took longer than `TIME_LIMIT_S`.
+    """
+    try:
+        return [match.groupdict() for match in _compiled(pattern, False).finditer(text, timeout=TIME_LIMIT_S)]  # noqa: FBT003
+    except TimeoutError:
+        raise PatternTooSlow(pattern, text) from None
+
+
+def group_names(pattern: str) -> tuple[str, ...]:
+    """The names of a pattern's groups."""
+    return tuple(_compiled(pattern, False).groupindex)  # noqa: FBT003
+
+
 def remove(pattern: str, text: str) -> str:
     """The text without the matches of a pattern.
 

@@ -1,5 +1,6 @@
-"""Preprocessors for problems with a worked-out or checked answer: GSM8K, MATH, BBH, IFEval, HumanEval."""
+"""Preprocessors for problems with a worked-out or checked answer: GSM8K, MATH, BBH, IFEval, HumanEval, MBPP."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -8,7 +9,17 @@ from pydantic import Field
 from gage_eval import registry
 from gage_eval.extract.boxed import boxed_answer
 from gage_eval.sample.record import RecordRejected
-from gage_eval.standardize.base import build_messages, carry_over, first_of, lacking, object_of, read, text_of
+from gage_eval.standardize.base import (
+    AnswerRule,
+    answer_rule,
+    build_messages,
+    carry_over,
+    first_of,
+    lacking,
+    object_of,
+    read,
+    text_of,
+)
 from gage_eval.standardize.compose import instructed
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import BuiltInPreprocessor, IdField, Instruction, QuestionField, SystemPrompt
@@ -97,13 +108,33 @@ class Bbh(Simple):
     task_field: Annotated[
         str, Field(description="The task; the loader's `source_field` can fill it from the file's name.")
     ] = "task"
+    descriptions: Annotated[
+        Mapping[str, str] | None, Field(description="A task's description, the system message of its questions.")
+    ] = None
+    answer_regex: Annotated[
+        str | None, Field(description="The target is this expression's last match (its first group) in the answer.")
+    ] = None
+
+    def check(self) -> None:
+        super().check()
+        _ = self._rule
+
+    @cached_property
+    def _rule(self) -> AnswerRule:
+        return answer_rule(None, self.answer_regex, None)
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         sample = super().to_sample(record)
+        if self._rule.active:
+            sample["references"] = [self._rule(text, self.answer_field or "") for text in sample["references"]]
         task = read(record, self.task_field)
         if task is not None:
             sample.pop(self.task_field, None)
-            sample["data_tag"] = {"task": text_of(task, self.task_field), **object_of(sample, "data_tag")}
+            name = text_of(task, self.task_field)
+            sample["data_tag"] = {"task": name, **object_of(sample, "data_tag")}
+            description = (self.descriptions or {}).get(name)
+            if description is not None:
+                sample["messages"] = build_messages(sample["messages"][-1]["content"], description)
         return sample
 
 
@@ -164,4 +195,51 @@ class HumanEval(BuiltInPreprocessor):
         sample["metadata"] = {**object_of(sample, "metadata"), **facts}
         sample["task_type"] = "code-generation"
         self.field_map.apply(record, sample)
+        return sample
+
+
+@registry.preprocessors.register("mbpp", version=1)
+class Mbpp(BuiltInPreprocessor):
+    """MBPP (Austin et al. 2021): a task in a sentence, and the tests that its Python function must pass.
+
+    `metadata` gets `test_list` and `test_setup_code`, which are needed to run the answer. The authors' solution is the
+    reference; few-shot examples show it with `[DONE]` after it.
+    """
+
+    question_field: QuestionField = "text"
+    id_field: IdField = "task_id"
+    system_prompt: SystemPrompt = None
+    # Jinja removes the last line end.
+    template: Annotated[str, Field(description="Jinja text of the user message; it sees `question` and `record`.")] = (
+        "You are an expert Python programmer, and here is your task: {{ question }} Your code should pass these tests:"
+        "\n\n{{ record.test_list | join('\n') }}\n[BEGIN]\n\n"
+    )
+
+    @cached_property
+    def _simple(self) -> Simple:
+        return Simple(
+            question_field=self.question_field,
+            answer_field="code",
+            id_field=self.id_field,
+            system_prompt=self.system_prompt,
+            template=self.template,
+            task_type="code-generation",
+            fields=self.fields,
+        )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        tests = read(record, "test_list")
+        if type(tests) is not list or not tests:
+            raise RecordRejected("test_list: it must be a list of assertions.")
+        sample = self._simple.to_sample(record)
+        facts = {"test_list": [text_of(test, "test_list") for test in tests]}
+        setup = read(record, "test_setup_code")
+        sample["metadata"] = {
+            **object_of(sample, "metadata"),
+            **facts,
+            "test_setup_code": "" if setup is None else text_of(setup, "test_setup_code"),
+            "answer_text": f"{sample['references'][0]}\n[DONE]",
+        }
+        for name in ("test_list", "test_setup_code"):
+            sample.pop(name, None)
         return sample

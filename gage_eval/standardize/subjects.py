@@ -1,4 +1,4 @@
-"""Preprocessors for multiple choice by subject: PIQA, MMLU, CMMLU, TruthfulQA."""
+"""Preprocessors for PIQA, HellaSwag, MMLU and its kin, and TruthfulQA."""
 
 import re
 from collections.abc import Mapping
@@ -21,8 +21,11 @@ from gage_eval.standardize.options import (
     SystemPrompt,
     Template,
 )
+from gage_eval.standardize.simple import Simple
 
 _LISTED = "{% for option in options %}\n{{ option.id }}. {{ option.content }}{% endfor %}"
+_MARK = re.compile(r"\[.*?\]")
+_NO_COMMENT = "I have no comment."
 _SPLIT = re.compile(r"_(test|dev|val|train)$")
 
 
@@ -35,6 +38,42 @@ class Piqa(MultiChoice):
     answer_field: Annotated[str | None, Field(description="The correct one as an index; null for sets without.")] = (
         "label"
     )
+
+
+@registry.preprocessors.register("hellaswag", version=1)
+class HellaSwag(MultiChoice):
+    """HellaSwag (Zellers et al. 2019): the start of a text and four endings, cleaned as in the lm-eval harness.
+
+    The question is the activity's name, a colon, and the context. Marks of WikiHow such as `[header]` are removed.
+    """
+
+    choices_field: ChoicesField = "endings"
+    answer_field: Annotated[str | None, Field(description="The right ending as an index; null for sets without.")] = (
+        "label"
+    )
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        label, start, end = (text_of(_needed(record, field), field) for field in ("activity_label", "ctx_a", "ctx_b"))
+        endings = _needed(record, "endings")
+        if type(endings) is not list:
+            raise RecordRejected(f"endings: it must be a list of texts, not {kind_of(endings)}.")
+        made = carry_over(record, ("ctx", "ctx_a", "ctx_b", "activity_label"))
+        made[self.question_field] = _cleaned(f"{label}: {start} {end.capitalize()}")
+        made["endings"] = [_cleaned(text_of(ending, "endings")) for ending in endings]
+        sample = super().to_sample(made)
+        sample["data_tag"] = {"activity": label, **object_of(sample, "data_tag")}
+        return sample
+
+
+def _cleaned(text: str) -> str:
+    return _MARK.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
+
+
+def _needed(record: Mapping[str, Any], field: str) -> Any:
+    value = read(record, field)
+    if value is None:
+        raise RecordRejected(f"{field}: it is missing.")
+    return value
 
 
 @registry.preprocessors.register("mmlu", version=2)
@@ -55,11 +94,22 @@ class Mmlu(MultiChoiceStructOnly):
         str | None,
         Field(description="The system message, `{subject}` replaced; null for none. Without a subject there is none."),
     ] = "The following are multiple choice questions (with answers) about {subject}."
+    solution_field: Annotated[
+        str | None, Field(description="The worked solution, which few-shot examples show as their answer.")
+    ] = None
+    solution_prefix: Annotated[str, Field(description="Text at the start of solutions that is removed.")] = ""
     template: Template = "{{ question }}" + _LISTED + "\nAnswer:"
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         sample = self.structure(record, "choices" if type(record.get("choices")) is list else self.source)
         sample["messages"] = build_messages(self.question_of(record, sample), None)
+        solution = None if self.solution_field is None else read(record, self.solution_field)
+        if self.solution_field is not None and solution is not None:
+            sample.pop(self.solution_field, None)
+            worked = text_of(solution, self.solution_field).removeprefix(self.solution_prefix)
+            # Rows of the test split have an empty one.
+            if worked:
+                sample["metadata"]["answer_text"] = worked
         value = read(record, self.subject_field)
         if value is None:
             return sample
@@ -133,6 +183,61 @@ class TruthfulQaMc(BuiltInPreprocessor):
             instruction=self.instruction,
             template=self.template,
         )
+
+
+@registry.preprocessors.register("truthfulqa_generation", version=1)
+class TruthfulQaGeneration(BuiltInPreprocessor):
+    """TruthfulQA's short answers (Lin et al. 2022): what an answer is compared with is in the metadata.
+
+    `correct_answers` and `incorrect_answers` are lists of sentences that end in a full stop, as in the lm-eval harness;
+    "I have no comment." is always a correct one.
+    """
+
+    question_field: QuestionField = "Question"
+    answer_field: Annotated[str, Field(description="The best answer.")] = "Best Answer"
+    correct_field: Annotated[str, Field(description="The true answers: a list, or text with `;` between.")] = (
+        "Correct Answers"
+    )
+    incorrect_field: Annotated[str, Field(description="The false answers, likewise.")] = "Incorrect Answers"
+    category_field: Annotated[str, Field(description="What goes into `data_tag.category`.")] = "Category"
+    system_prompt: SystemPrompt = None
+    template: Template = None
+
+    def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        question = text_of(_needed(record, self.question_field), self.question_field)
+        sample = self._simple.to_sample({**record, self.question_field: question.strip()})
+        correct = _sentences(record, self.correct_field)
+        if _NO_COMMENT not in correct:
+            correct.append(_NO_COMMENT)
+        for field in (self.correct_field, self.incorrect_field, self.category_field):
+            sample.pop(field, None)
+        sample["metadata"] = {
+            **object_of(sample, "metadata"),
+            "correct_answers": correct,
+            "incorrect_answers": _sentences(record, self.incorrect_field),
+        }
+        category = read(record, self.category_field)
+        if category is not None:
+            sample["data_tag"] = {"category": text_of(category, self.category_field), **object_of(sample, "data_tag")}
+        return sample
+
+    @cached_property
+    def _simple(self) -> Simple:
+        return Simple(
+            question_field=self.question_field,
+            answer_field=self.answer_field,
+            system_prompt=self.system_prompt,
+            template=self.template,
+            fields=self.fields,
+        )
+
+
+def _sentences(record: Mapping[str, Any], field: str) -> list[str]:
+    """The answers that a field lists, each ending in a full stop."""
+    value = _needed(record, field)
+    listed = value if type(value) is list else text_of(value, field).split(";")
+    texts = [text_of(item, field).strip() for item in listed]
+    return [text if text.endswith(".") else f"{text}." for text in texts if text]
 
 
 def _labels(value: Any, field: str) -> dict[str, int]:

@@ -177,8 +177,8 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
     for name in ("labels_path", "labels_field"):
         assert message(tmp_path, path="data/piqa_val.jsonl", **{name: 5}) == f"loader jsonl: {name} is a text, not 5."
     assert message(tmp_path, path="data/piqa_val.jsonl", label_path="x") == (
-        "loader jsonl has no parameter 'label_path'. It takes: path, labels_path, labels_field, source_field. "
-        "Did you mean 'labels_path'?"
+        "loader jsonl has no parameter 'label_path'. It takes: path, labels_path, labels_field, labels_key, "
+        "source_field. Did you mean 'labels_path'?"
     )
 
 
@@ -219,3 +219,17 @@ def test_a_record_of_a_document_that_has_no_text_form_is_rejected_alone(tmp_path
     with pytest.raises(RecordRejected, match="no JSON form"):
         parse_record(broken)
     assert parse_record(good) == {"a": 1}
+
+
+def test_labels_with_a_key_belong_to_the_records_of_the_same_key(tmp_path: Path) -> None:
+    write(tmp_path, "d.jsonl", '{"n": 2}\n{"n": 1}\n{"n": 3}\n{"m": 1}\n')
+    write(tmp_path, "gold.jsonl", '{"n": 1, "turns": ["a"]}\n{"n": 2, "turns": ["b"]}\n')
+    params = {"path": "d.jsonl", "labels_path": "gold.jsonl", "labels_key": "n", "labels_field": "gold"}
+    assert [json.loads(text) for _, text in load(tmp_path, **params)] == [
+        {"n": 2, "gold": {"n": 2, "turns": ["b"]}},
+        {"n": 1, "gold": {"n": 1, "turns": ["a"]}},
+        {"n": 3},
+        {"m": 1},
+    ]
+    write(tmp_path, "gold.jsonl", '{"n": 1}\n{"m": 2}\n')
+    assert message(tmp_path, **params) == "line 2 of 'gold.jsonl' is not an object with a field 'n'."

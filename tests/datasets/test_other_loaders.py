@@ -232,3 +232,17 @@ def test_naming_the_loaders_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_text_file_can_hold_several_records(tmp_path: Path) -> None:
+    (tmp_path / "sums.txt").write_text("canary\n-----\nAdd.\n\nQ: 1 + 1\nA: It is\n2.\n\nQ: 2 + 2\nA: 4.\n")
+    pattern = r"(?ms)^Q: (?P<input>.*?)\nA: (?P<target>.*?)(?=\n\nQ: |\s*\Z)"
+    assert rows(tmp_path, "files", path="*.txt", record_pattern=pattern, source_field="task") == [
+        {"id": "sums-1", "task": "sums", "input": "1 + 1", "target": "It is\n2."},
+        {"id": "sums-2", "task": "sums", "input": "2 + 2", "target": "4."},
+    ]
+    assert refusal(tmp_path, "files", path="*.txt", record_pattern="(?P<x>nothing)") == (
+        "'sums.txt' has no match of record_pattern."
+    )
+    assert "needs named groups" in refusal(tmp_path, "files", path="*.txt", record_pattern="(Q)")
+    assert "is not a regular expression" in refusal(tmp_path, "files", path="*.txt", record_pattern="(Q")

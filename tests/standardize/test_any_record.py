@@ -36,6 +36,10 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("bbh", {"question_field": "goal", "answer_field": "target", "task_field": "label"}),
     ("ifeval", {"id_field": "a"}),
     ("humaneval", {}),
+    ("hellaswag", {"answer_field": "target"}),
+    ("agieval", {"set_field": "a"}),
+    ("mbpp", {"question_field": "goal", "id_field": "a"}),
+    ("truthfulqa_generation", {"question_field": "goal", "answer_field": "answer", "category_field": "a"}),
     ("docvqa", {"content_field": "goal"}),
     ("mmmu", {"image_prefix": "", "choices_field": "choices"}),
     ("mmmu_pro", {"image_prefix": "", "choices_field": "choices", "subject_field": "target"}),
@@ -44,7 +48,8 @@ FACTORIES: list[tuple[str, dict[str, Any]]] = [
 KEYS = st.sampled_from([
     "id", "question", "prompt", "text", "goal", "answer", "label", "target", "choices", "options", "messages",
     "references", "question_type", "task_type", "metadata", "data_tag", "extra", "a", "b", "few_shot_examples",
-    "mc1_targets", "instruction_id_list", "kwargs", "entry_point", "test", "problem", "image", "1", "tools",
+    "mc1_targets", "instruction_id_list", "passage", "code", "test_list", "Correct Answers", "Incorrect Answers",
+    "activity_label", "ctx_a", "ctx_b", "endings", "kwargs", "entry_point", "test", "problem", "image", "1", "tools",
 ])  # fmt: skip
 CHOICES = st.one_of(
     st.lists(

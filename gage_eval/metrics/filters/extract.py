@@ -12,6 +12,8 @@ from gage_eval.metrics.text_utils import as_text
 
 _ANSWER = re.compile(r"ANSWER\s*:\s*", re.IGNORECASE)
 _LETTER = re.compile(r"[A-Za-z](?!\w)")
+_LAST_DOLLARS = re.compile(r"\$(.*)\$")
+_NUMBER = re.compile(r"\$?\d+(?:\.\d+)?(?!\w)")
 
 
 @text_filter("boxed", version=1)
@@ -62,3 +64,35 @@ def answer(text: str, *, kind: Literal["letter", "word", "line"] = "line") -> st
                 return line
             return None if len(line.split()) > 1 else line.removesuffix(".")
     return None
+
+
+@text_filter("letters", version=1)
+def letters(text: str, *, among: str = "ABCDEF") -> str | None:
+    """All capital letters of the answer that name an option, each once and sorted: `AC` for "(C) and (A)".
+
+    AGIEval reads the answers to questions with several right options like this.
+    """
+    return "".join(sorted({character for character in text if character in among})) or None
+
+
+@text_filter("agieval_math", version=1)
+def agieval_math(text: str) -> str | None:
+    r"""The final answer to a problem in mathematics, as AGIEval reads it.
+
+    The last ``\boxed{…}``; else what stands between the first and the last ``$`` of the last line with two; else what
+    follows the last ``=``; else the last number. Of an equation in a box or between ``$`` only the right side counts.
+    """
+    if "\\boxed" in text:
+        content = boxed_answer(text)
+        return None if content is None else _right_side(content)
+    quoted = _LAST_DOLLARS.findall(text)
+    if quoted and quoted[-1]:
+        return _right_side(quoted[-1])
+    if "=" in text:
+        return _right_side(text).rstrip(".")
+    numbers = _NUMBER.findall(text)
+    return numbers[-1] if numbers else None
+
+
+def _right_side(text: str) -> str:
+    return text.rpartition("=")[2].lstrip(" ")
