@@ -166,6 +166,7 @@ def run(
     overrides: Sequence[str] = (),
     concurrency: int | None = None,
     refresh: Sequence[str] = (),
+    verify: bool = False,
     inline: bool = True,
     progress: bool = False,
 ) -> Run:
@@ -183,6 +184,7 @@ def run(
         overrides: Change the config, each as path=value.
         concurrency: Requests in flight, for every endpoint.
         refresh: Stages to compute again although they are stored.
+        verify: Check the hashes of every stored result that is used again.
         inline: Run in this process; False runs it as a flow where a Prefect API is configured.
         progress: Print what `gage run` prints.
 
@@ -202,6 +204,7 @@ def run(
             "overrides": tuple(overrides),
             "concurrency": concurrency,
             "refresh": tuple(refresh),
+            "verify": verify,
         }
     )
     from gage_eval.launch import launch_run

@@ -31,6 +31,7 @@ Store = Annotated[str | None, _of_run("store", "URL")]
 OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
 RunId = Annotated[str | None, _of_run("run_id", "NAME")]
 OnlyErrors = Annotated[bool, _of_run("only_errors")]
+Verify = Annotated[bool, _of_run("verify")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
@@ -49,6 +50,7 @@ _GIVEN: dict[str, Any] = {
     "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
     "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
     "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
+    "verify": Annotated[bool | None, _of_run("verify")],
 }
 
 

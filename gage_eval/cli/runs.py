@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import Given, Inline, OnlyErrors, OutputDir, Prefect, Store, SummaryAsJson, takes
+from gage_eval.cli.options import Given, Inline, OnlyErrors, OutputDir, Prefect, Store, SummaryAsJson, Verify, takes
 from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @app.command()
 @takes(
     *("config", "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path"),
-    *("overrides", "refresh"),
+    *("overrides", "refresh", "verify"),
 )
 def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
     """Run a config, with Prefect or in this process."""
@@ -25,7 +25,7 @@ def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: Su
 
 
 @app.command()
-@takes("store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "overrides", "refresh")
+@takes("store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "overrides", "refresh", "verify")
 def suite(
     name: Annotated[
         str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")
@@ -60,6 +60,7 @@ def resume(
     store: Store = None,
     output_dir: OutputDir = None,
     only_errors: OnlyErrors = False,
+    verify: Verify = False,
     inline: Inline = False,
     prefect: Prefect = False,
     json: SummaryAsJson = False,
@@ -67,7 +68,7 @@ def resume(
     """Resume a run that was stopped or killed, or has failed rows."""
     from gage_eval.runs.resume import resumed
 
-    options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors)
+    options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
     _run(options, inline=inline, prefect=prefect, json=json)
 
 

@@ -101,18 +101,21 @@ def scores_document(
     return document
 
 
-def standing_action(store: Store, stage: Stage, key: str, *, renew: bool = False) -> Action | None:
+def standing_action(
+    store: Store, stage: Stage, key: str, *, renew: bool = False, hashes: bool = False
+) -> Action | None:
     """The finished action of a key whose outputs are those of the stage, all there and whole.
 
     Args:
         store: where it would be.
         stage, key: which.
         renew: the caller builds on it, so that a collection spares it.
+        hashes: also read every part and compare its hash.
 
     Raises:
         ArtifactDamaged: it is there, and not what was committed.
     """
-    action = store.find_action(stage, key, renew=renew)
+    action = store.find_action(stage, key, renew=renew, hashes=hashes)
     if action is None:
         return None
     missing = [name for name in OUTPUTS[stage] if name not in action.outputs]

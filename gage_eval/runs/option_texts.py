@@ -40,6 +40,7 @@ OPTIONS: Mapping[str, Option] = {
     "overrides": Option("Overrides", "Change the config, each as path=value.", many=True),
     "concurrency": Option("Concurrency", "Requests in flight, for every endpoint.", least=1),
     "refresh": Option("Refresh", "Stages to compute again although they are stored.", many=True),
+    "verify": Option("Verify", "Check the hashes of every stored result that is used again.", flag=True),
     "resume": Option("Resume", "Resume the run of that id.", flag=True),
     "only_errors": Option("Only errors", "Ask again only for rows that ended in an error.", flag=True),
 }

@@ -66,6 +66,7 @@ class ExecutionOptions(_Options, title="Execution"):
 
     concurrency: int | None = scheduling(None, **_texts("concurrency"))
     refresh: tuple[Stage, ...] = scheduling((), **_texts("refresh"))
+    verify: bool = scheduling(default=False, **_texts("verify"))
     resume: bool = scheduling(default=False, **_texts("resume"))
     only_errors: bool = scheduling(default=False, **_texts("only_errors"))
 

@@ -6,7 +6,12 @@ from gage_eval.runs.options import Locations, RunOptions
 
 
 def resumed(
-    run_id: str, *, store: str | None = None, output_dir: str | None = None, only_errors: bool = False
+    run_id: str,
+    *,
+    store: str | None = None,
+    output_dir: str | None = None,
+    only_errors: bool = False,
+    verify: bool = False,
 ) -> RunOptions:
     """The options of an earlier run, to resume it.
 
@@ -15,6 +20,7 @@ def resumed(
         store: where its artifacts are, by default where they were.
         output_dir: where its folder is.
         only_errors: ask again only for rows that ended in an error.
+        verify: check the hashes of every stored result that is used again, as the earlier run may have done.
 
     Raises:
         InputError: there is no such run, or it cannot be resumed.
@@ -31,6 +37,7 @@ def resumed(
     if output_dir is not None:
         kept["output_dir"] = output_dir
     try:
-        return RunOptions.of({**kept, "run_id": run_id, "resume": True, "only_errors": only_errors})
+        again = {"run_id": run_id, "resume": True, "only_errors": only_errors, "verify": verify or kept.get("verify")}
+        return RunOptions.of({**kept, **again})
     except InputError as error:
         raise InputError(f"{folder.place(RUN_FILE)} holds options that cannot be used: {error}") from error

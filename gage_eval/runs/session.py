@@ -102,6 +102,7 @@ class RunSession:
             again=self.folder.again,
             refresh=refresh,
             only_errors=options.only_errors,
+            verify=options.verify,
             max_inflight=settings.max_inflight,
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,

@@ -44,6 +44,7 @@ class Env:
         again: the command that resumes the run, for messages.
         refresh: (task id, stage) pairs to compute again although an action is there.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
+        verify: check the hashes of every part of a hit, not only its size.
         max_inflight: bound on requests under way for each task, None for the backend's own.
         workers: processes that answer a generate stage together; all but this one serve model sessions.
         media_threads: media that are read or stored at a time, 0 for a few.
@@ -58,6 +59,7 @@ class Env:
     again: str = "gage resume RUN"
     refresh: frozenset[tuple[str, str]] = frozenset()
     only_errors: bool = False
+    verify: bool = False
     max_inflight: int | None = None
     workers: int = 1
     media_threads: int = 0
@@ -287,7 +289,7 @@ def _compute(
 
 
 def _hit(env: Env, stage_name: Stage, task_id: str, key: str) -> StageResult | None:
-    action = standing_action(env.store, stage_name, key, renew=True)
+    action = standing_action(env.store, stage_name, key, renew=True, hashes=env.verify)
     if action is None or not action.complete:
         return None
     env.store.wip(key).clear_leftovers()

@@ -74,16 +74,17 @@ class Store:
         """
         return cls(open_objects(url, read_only=read_only), locks=locks)
 
-    def find_action(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
+    def find_action(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
         """The finished action of a key, None when there is none or one of its artifacts is gone.
 
         Args:
             renew: the caller builds on it, so garbage collection treats its artifacts as new.
+            hashes: also read every part and compare its hash.
 
         Raises:
-            ArtifactDamaged: its file is not a valid action.
+            ArtifactDamaged: its file is not a valid action, or a part is not what was committed.
         """
-        return self._actions.find(stage, key, renew=renew)
+        return self._actions.find(stage, key, renew=renew, hashes=hashes)
 
     def commit_action(
         self,

@@ -41,17 +41,19 @@ class Actions:
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
 
-    def find(self, stage: str, key: str, *, renew: bool = False) -> Action | None:
+    def find(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
         """The action with that key if all its artifacts have all their parts, else None.
 
         Args:
             renew: the caller builds on them, so garbage collection treats them as new.
+            hashes: also read every part and compare its hash.
 
         Raises:
-            ArtifactDamaged: its file is not a valid action, or a part does not have the size that was committed.
+            ArtifactDamaged: its file is not a valid action, or a part does not have the size, or the hash, that
+                was committed.
         """
         action = self._standing(stage, key)
-        return action if action is not None and self._usable(action, renew=renew) else None
+        return action if action is not None and self._usable(action, renew=renew, hashes=hashes) else None
 
     def commit(
         self,
@@ -127,9 +129,10 @@ class Actions:
         except FileNotFoundError:
             return None
 
-    def _usable(self, action: Action, *, renew: bool = False) -> bool:
+    def _usable(self, action: Action, *, renew: bool = False, hashes: bool = False) -> bool:
         return all(
-            (not renew or self._objects.renew(manifest_path(artifact))) and is_whole(self._objects, artifact)
+            (not renew or self._objects.renew(manifest_path(artifact)))
+            and is_whole(self._objects, artifact, hashes=hashes)
             for artifact in action.outputs.values()
         )
 

@@ -104,6 +104,17 @@ class Artifact:
         empty = self.schema.empty()
         return empty if columns is None else empty.select(list(columns))
 
+    def check(self, part: PartInfo) -> None:
+        """Read the bytes of a part and compare their hash.
+
+        Raises:
+            ArtifactDamaged: the part is missing, or not what was committed.
+        """
+        try:
+            self._verified(part, self._objects.get(f"{folder(self.id)}/{part_name(part.index)}"))
+        except FileNotFoundError:
+            raise damaged(self.id, part_name(part.index), "is missing") from None
+
     def _load(self, part: PartInfo, columns: Sequence[str] | None) -> pa.Table:
         name = part_name(part.index)
         path = f"{folder(self.id)}/{name}"
@@ -289,11 +300,16 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
     return Artifact(objects, parse_manifest(data, id))
 
 
-def is_whole(objects: Objects, id: str) -> bool:  # noqa: A002
-    """Whether an artifact has every part with its committed size; no contents are read.
+def is_whole(objects: Objects, id: str, *, hashes: bool = False) -> bool:  # noqa: A002
+    """Whether an artifact has every part with its committed size.
+
+    Args:
+        objects: of the store.
+        id: of the artifact.
+        hashes: also read every part and compare its hash; otherwise no contents are read.
 
     Raises:
-        ArtifactDamaged: its manifest is not what was committed, or a part has another size.
+        ArtifactDamaged: its manifest is not what was committed, or a part has another size or hash.
     """
     artifact = find_artifact(objects, id)
     if artifact is None:
@@ -306,6 +322,8 @@ def is_whole(objects: Objects, id: str) -> bool:  # noqa: A002
             return False
         if size != part.bytes:
             raise damaged(id, name, f"has {size} bytes instead of {part.bytes}")
+        if hashes:
+            artifact.check(part)
     return True
 
 

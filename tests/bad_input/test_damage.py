@@ -111,6 +111,31 @@ def test_a_damaged_part_is_refused_removed_and_computed_again(tmp_path: Path, ga
     assert stage_outputs(tmp_path, "again")["sums/infer"] == undamaged["sums/infer"]
 
 
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [("load", "raw"), ("standardize", "rejects"), ("infer", "responses"), ("report", "report")],
+)
+def test_verify_compares_the_hashes_of_every_hit(tmp_path: Path, gage: Command, stage: str, name: str) -> None:
+    """A flipped bit keeps the size, so that an ordinary run, which reads nothing of a hit, takes it."""
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=ROWS)
+        assert gage("run", "sums.yaml", "--run-id", "first").code == 0
+        assert gage("run", "sums.yaml", "--run-id", "whole", "--verify").code == 0
+        part = part_of(tmp_path, stage, name)
+        edit(part)
+        for command in (("run", "sums.yaml", "--verify"), ("resume", "first", "--verify")):
+            refused = gage(*command)
+            assert refused.code == 1
+            assert refused.sentence.startswith(f"artifact {part.parent.name}: part-00000.parquet has sha256 ")
+            assert refused.sentence.endswith(
+                "; `gage cache verify --remove` deletes it, and the next run computes it again."
+            )
+        assert gage("cache", "verify", "--remove").code == 1
+        again = gage("run", "sums.yaml", "--run-id", "again", "--verify")
+        assert again.code == 0, again.err
+    assert stage_outputs(tmp_path, "again") == stage_outputs(tmp_path, "whole")
+
+
 @pytest.mark.parametrize("place", ["manifest.json", "action", "index"])
 def test_damage_beside_the_rows_is_refused_and_removed_too(tmp_path: Path, gage: Command, place: str) -> None:
     with mock_endpoint() as endpoint:

@@ -310,6 +310,7 @@ OPTIONS: dict[str, list[Change]] = {
     "sample_ids": [Change(options={"sample_ids": ["r1"]})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
     "only_errors": [Change(options={"only_errors": True})],
+    "verify": [Change(options={"verify": True})],
 }
 
 # By backend type: a config that is whole, and another value for every field. `same` names the same content.

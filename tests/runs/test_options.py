@@ -25,8 +25,8 @@ COMMANDS = {
     "run": FIELDS.keys() - NOT_OF_A_NEW_RUN,
     # A suite names its config and its model by options of its own.
     "suite": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"config", "model_path"},
-    "resume": {"store", "output_dir", "only_errors"},
-    "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh"},
+    "resume": {"store", "output_dir", "only_errors", "verify"},
+    "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
     "preview": {"config", "store", "max_samples", "sample_ids", "model_path", "overrides"},
     "validate": {"config", "model_path", "overrides"},
 }
