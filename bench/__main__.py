@@ -55,9 +55,9 @@ def record(measured: list[dict[str, Any]]) -> None:
     cases that are not of a million rows; fewer are not recorded then.
     """
     here = machine()
-    standing = orjson.loads(RESULTS.read_bytes())["machines"] if RESULTS.exists() else []
-    others = [one for one in standing if hardware(one["machine"]) != hardware(here)]
-    own = next((one for one in standing if one not in others), {"machine": here, "cases": []})
+    machines = orjson.loads(RESULTS.read_bytes())["machines"] if RESULTS.exists() else []
+    others = [one for one in machines if hardware(one["machine"]) != hardware(here)]
+    own = next((one for one in machines if one not in others), {"machine": here, "cases": []})
     cases = {case["name"]: case for case in measured}
     if own["machine"] == here:
         cases = {case["name"]: case for case in own["cases"]} | cases

@@ -58,8 +58,8 @@ def config(
         ],
         "metrics": list(metrics),
     }
-    told = "".join(f"-{name}-{value}" for name, value in backend.items())
-    path = folder / f"config-{rows}-{len(metrics)}{told}.yaml"
+    suffix = "".join(f"-{name}-{value}" for name, value in backend.items())
+    path = folder / f"config-{rows}-{len(metrics)}{suffix}.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return str(path)
 
@@ -243,12 +243,12 @@ def _gage(folder: Path, path: str, store: Path, *options: str, env: dict[str, st
 def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None) -> list[Figure]:
     path = config(folder, rows, "http://127.0.0.1:9/v1")
     taken = [run([str(HERE / "front.py"), path, "--store", str(_fresh(folder))], folder) for _ in range(repeats)]
-    told = [orjson.loads(one.output) for one in taken]
-    if any(one["rows"] != rows for one in told):
-        raise BenchFailed(f"the stages made {told[0]['rows']} rows of {rows}")
+    results = [orjson.loads(one.output) for one in taken]
+    if any(one["rows"] != rows for one in results):
+        raise BenchFailed(f"the stages made {results[0]['rows']} rows of {rows}")
     return [
-        Figure("CPU", "rows/s a core", [rows / one["cpu_s"] for one in told], 15_000.0, "≥"),
-        Figure("three stages", "s", [one["wall_s"] for one in told]),
+        Figure("CPU", "rows/s a core", [rows / one["cpu_s"] for one in results], 15_000.0, "≥"),
+        Figure("three stages", "s", [one["wall_s"] for one in results]),
         Figure("peak memory", "MiB", [one.peak_mib for one in taken], most_mib),
     ]
 

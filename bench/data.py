@@ -17,10 +17,10 @@ def records(rows: int, seed: int = 7) -> Iterator[dict[str, str]]:
     chance = random.Random(seed)
     for row in range(rows):
         one, two = chance.sample(_NAMES, 2)
-        thing, place = chance.choice(_THINGS), chance.choice(_PLACES)
+        thing, spot = chance.choice(_THINGS), chance.choice(_PLACES)
         have, get = chance.randint(12, 400), chance.randint(2, 600)
         question = (
-            f"{one} goes to {place} with {have} {thing} and meets {two}, who hands over {get} more. On day {row + 1} "
+            f"{one} goes to {spot} with {have} {thing} and meets {two}, who hands over {get} more. On day {row + 1} "
             f"of a long collection {one} counts them all: how many are {have} + {get} {thing}?"
         )
         yield {

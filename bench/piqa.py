@@ -52,8 +52,8 @@ class Compared:
         """Rows on which one of the metrics says something else."""
         pairs = zip(self.ours, self.theirs, strict=True)
         return [
-            place
-            for place, (own, other) in enumerate(pairs)
+            row
+            for row, (own, other) in enumerate(pairs)
             if any(getattr(own, name) != getattr(other, name) for name in METRICS)
         ]
 
@@ -74,12 +74,12 @@ def main() -> int:
         write_data(options, folder, chat=True)
         with ThreadPoolExecutor(options.jobs) as pool:
             asked = [(options, folder, chat) for chat in (False, True)]
-            told = [(pool.submit(run_harness, *each), pool.submit(run_ours, *each)) for each in asked]
+            jobs = [(pool.submit(run_harness, *each), pool.submit(run_ours, *each)) for each in asked]
             found = [
                 Compared(chat, ours.result(), theirs.result()[0])
-                for (_, _, chat), (theirs, ours) in zip(asked, told, strict=True)
+                for (_, _, chat), (theirs, ours) in zip(asked, jobs, strict=True)
             ]
-            versions = told[0][0].result()[1]
+            versions = jobs[0][0].result()[1]
         for compared in found:
             print("\n".join(lines_of(compared)))
     except BenchFailed as error:
@@ -143,8 +143,8 @@ def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[li
     (folder / "asked.json").write_text(json.dumps(asked))
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
     command([options.lm_eval, "-P", str(HERE / "harness.py"), str(folder)], folder, offline)
-    told = json.loads((folder / "told.json").read_text())
-    return [Row(**row) for row in told["rows"]], told["versions"]
+    found = json.loads((folder / "told.json").read_text())
+    return [Row(**row) for row in found["rows"]], found["versions"]
 
 
 def run_ours(options: argparse.Namespace, data: Path, chat: bool) -> list[Row]:
@@ -226,9 +226,9 @@ def lines_of(compared: Compared) -> list[str]:
         same = sum(a == b for a, b in zip(theirs, ours, strict=True))
         lines.append(f"| `{name}` | {sum(theirs) / count:.3f} | {sum(ours) / count:.3f} | {same} of {count} |")
     lines += ["", f"Log-likelihoods differ by {compared.furthest:.1e} nats at most."]
-    for place in compared.differing:
-        own, other = compared.ours[place], compared.theirs[place]
-        lines.append(f"- Row {place}: log-likelihoods {own.ll} here, {other.ll} there.")
+    for row in compared.differing:
+        own, other = compared.ours[row], compared.theirs[row]
+        lines.append(f"- Row {row}: log-likelihoods {own.ll} here, {other.ll} there.")
     return lines
 
 

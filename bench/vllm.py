@@ -194,8 +194,8 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
         "figures": [figure.to_json() for figure in figures],
     }
     print(table(case))
-    said = f"95 % interval of the ratio over {len(ratios)} pairs: {low:.3f} to {high:.3f}."
-    print(said)
+    text = f"95 % interval of the ratio over {len(ratios)} pairs: {low:.3f} to {high:.3f}."
+    print(text)
     here = machine()
     lines = [
         "# vLLM: throughput",
@@ -221,7 +221,7 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
         "|---|---|---|---|",
     ]
     lines += [f"| {' | '.join(cells(figure.to_json()))} |" for figure in figures]
-    how = f"{said} {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
+    how = f"{text} {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
     lines += ["", how]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0 if ratio.met else 1

@@ -90,10 +90,10 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
     except Exception as problem:
         reason = type(problem).__name__
         if is_unanswered(problem):
-            said = f"does not answer ({reason}). Start it, unset PREFECT_API_URL,"
+            problem_text = f"does not answer ({reason}). Start it, unset PREFECT_API_URL,"
         else:
-            said = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Look at its log,"
-        raise InputError(f"the Prefect API at {scrub(api_url)} {said} or run with --inline.") from problem
+            problem_text = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Look at its log,"
+        raise InputError(f"the Prefect API at {scrub(api_url)} {problem_text} or run with --inline.") from problem
     return FlowRunRecord(
         flow_run_id=str(run.id),
         flow_run_name=run.name,

@@ -59,7 +59,7 @@ class Reporter:
         self._closing = threading.Event()
         self._watch_due = time.monotonic() + _WATCH_EVERY_S
         self._silent_since: float | None = None
-        self._told = False
+        self._reported = False
         self._thread = threading.Thread(target=self._work, name="gage-eval-prefect", daemon=True)
         self._thread.start()
 
@@ -132,8 +132,8 @@ class Reporter:
     def _unanswered(self) -> None:
         now = time.monotonic()
         self._silent_since = self._silent_since or now
-        if now - self._silent_since >= _SILENT_S and not self._told:
-            self._told = True
+        if now - self._silent_since >= _SILENT_S and not self._reported:
+            self._reported = True
             self._on_silence()
 
     def _post_lines(self, client: SyncPrefectClient) -> None:

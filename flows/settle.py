@@ -39,11 +39,11 @@ def settle(client: SyncPrefectClient, run: StoredRun) -> None:
     assert flow_run is not None
     flow_run_id = UUID(flow_run.flow_run_id)
     try:
-        standing = client.read_flow_run(flow_run_id).state
+        state = client.read_flow_run(flow_run_id).state
     except ObjectNotFound:
-        standing = None
-    if standing is not None and not standing.is_final() and not standing.is_scheduled():
-        end = Cancelled(message="The process of the run is gone.") if standing.is_cancelling() else _end(run)
+        state = None
+    if state is not None and not state.is_final() and not state.is_scheduled():
+        end = Cancelled(message="The process of the run is gone.") if state.is_cancelling() else _end(run)
         _end_task_runs(client, flow_run_id, end)
         client.set_flow_run_state(flow_run_id, end)
     # The folder of a listing is opened for reading only.

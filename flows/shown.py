@@ -35,8 +35,8 @@ from gage_eval.runs.record import FlowRunRecord, reported
 from tasks import STAGE_TASKS
 
 # (task id, stage), and the places that a stage takes its inputs from, by input.
-Place: TypeAlias = tuple[str, str]
-Inputs: TypeAlias = dict[str, Place]
+StageId: TypeAlias = tuple[str, str]
+Inputs: TypeAlias = dict[str, StageId]
 
 _LONGEST_LINE = 10_000
 
@@ -57,8 +57,8 @@ class ShownRun:
         self._id = UUID(flow_run.flow_run_id)
         self._observer: Observer = Observers(observers)
         self._session: RunSession | None = None
-        self._inputs: dict[Place, Inputs] = {}
-        self._task_runs: dict[Place, UUID] = {}
+        self._inputs: dict[StageId, Inputs] = {}
+        self._task_runs: dict[StageId, UUID] = {}
         self._cancelled = False
         self._ended = False
         self._silent = False
@@ -101,8 +101,8 @@ class ShownRun:
             result = client.set_flow_run_state(self._id, state)
             if result.status != SetStateStatus.ACCEPT and not state.is_cancelled():
                 # It was cancelled when the run had just ended: nothing else is accepted any more.
-                standing = client.read_flow_run(self._id).state
-                if standing is not None and standing.is_cancelling():
+                current = client.read_flow_run(self._id).state
+                if current is not None and current.is_cancelling():
                     message = f"Cancelled too late: the run ended as {state.name}."
                     client.set_flow_run_state(self._id, Cancelled(message=message))
             self._ended = True
@@ -143,14 +143,14 @@ class ShownRun:
     def _running(self, client: SyncPrefectClient) -> None:
         client.set_flow_run_state(self._id, Running())
 
-    def _started(self, place: Place) -> Report:
-        task_id, stage = place
+    def _started(self, stage_id: StageId) -> Report:
+        task_id, stage = stage_id
         new_id = uuid4()
 
         def report(client: SyncPrefectClient) -> None:
             inputs: dict[str, list[TaskRunResult | FlowRunResult | Parameter | Constant]] = {
                 name: [TaskRunResult(id=self._task_runs[source])]
-                for name, source in self._inputs.get(place, {}).items()
+                for name, source in self._inputs.get(stage_id, {}).items()
                 if source in self._task_runs
             }
             # A retried flow run has the task run already.
@@ -163,18 +163,18 @@ class ShownRun:
                 state=Running(),
                 task_inputs=inputs,
             )
-            self._task_runs[place] = run.id
+            self._task_runs[stage_id] = run.id
             if run.state is None or not run.state.is_running():
                 client.set_task_run_state(run.id, Running(), force=True)
 
         return report
 
-    def _stage_ended(self, place: Place, state: State[Any], text: str, level: int = logging.INFO) -> None:
-        task_id, stage = place
+    def _stage_ended(self, stage_id: StageId, state: State[Any], text: str, level: int = logging.INFO) -> None:
+        task_id, stage = stage_id
         line = self._line(f"{task_id} {stage}: {text}", level)
 
         def report(client: SyncPrefectClient) -> None:
-            run_id = self._task_runs.get(place)
+            run_id = self._task_runs.get(stage_id)
             if run_id is not None:
                 client.create_logs([line | {"task_run_id": str(run_id)}])
                 client.set_task_run_state(run_id, state, force=True)
@@ -184,7 +184,7 @@ class ShownRun:
     def _publish(self, outcome: RunOutcome) -> None:
         """Leave the scores and the way to the report on the flow run's page."""
         key = slug(outcome.summary.name)
-        report = outcome.folder.place("report.html")
+        report = outcome.folder.location("report.html")
         link = report if "://" in report else f"file://{report}"
         text = f"Report of {outcome.run_id}"
         table = canonical_json(artifact_rows(outcome.summary)).decode()
@@ -266,14 +266,14 @@ def end_state(error: BaseException) -> State[Any]:
             return Crashed(message=f"{type(error).__name__}: {error}")
 
 
-def _inputs_of(task: TaskPlan) -> dict[Place, Inputs]:
+def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
     """Where each stage of a task takes its inputs from."""
-    found: dict[Place, Inputs] = {}
+    found: dict[StageId, Inputs] = {}
 
-    def call(stage: Stage, task: TaskPlan, /, **inputs: Place | None) -> Place:
-        place = task.task_id, stage
-        found[place] = {name: source for name, source in inputs.items() if source is not None}
-        return place
+    def call(stage: Stage, task: TaskPlan, /, **inputs: StageId | None) -> StageId:
+        stage_id = task.task_id, stage
+        found[stage_id] = {name: source for name, source in inputs.items() if source is not None}
+        return stage_id
 
     run_dag(task, call)
     return found

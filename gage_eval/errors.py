@@ -66,9 +66,9 @@ class ConfigError(InputError):
         head = f"{self.source} has {count} problem{'s' if count != 1 else ''}:"
         lines = [head]
         for problem in self.problems:
-            place = f"line {problem.line}  " if problem.line is not None else ""
+            where = f"line {problem.line}  " if problem.line is not None else ""
             path = f"{problem.path}: " if problem.path else ""
-            lines.append(f"  {place}{path}{problem.message}")
+            lines.append(f"  {where}{path}{problem.message}")
         return "\n".join(lines)
 
 

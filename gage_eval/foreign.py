@@ -66,7 +66,7 @@ def check_allowed(name: str) -> None:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def plugin_errors(what: str) -> Iterator[None]:
     """Have whatever a user's code raises end in one sentence.
 
     Args:
@@ -104,9 +104,9 @@ def _is_cancelled() -> bool:
 
 def failure(what: str, error: BaseException) -> str:
     """``rows.py:Rows.records() raised ValueError: boom (rows.py, line 12).``"""
-    said = said_by(error)
-    reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return f"{what} raised {reason.rstrip('.')}{_place(error)}."
+    text = said_by(error)
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{what} raised {reason.rstrip('.')}{_raised_at(error)}."
 
 
 def said_by(error: BaseException, longest: int = _LONGEST) -> str:
@@ -147,7 +147,7 @@ def is_in_file(obj: Any) -> bool:
     return str(getattr(obj, "__module__", None)).startswith(_FILE_MODULE)
 
 
-def place_of(obj: Any, name: str) -> str:
+def location_of(obj: Any, name: str) -> str:
     """What messages call a plug-in: its file and its name in it, as ``rows.py:Rows``."""
     module = sys.modules.get(getattr(obj, "__module__", None) or "")
     file, own = getattr(module, "__file__", None), getattr(obj, "__qualname__", None)
@@ -184,9 +184,9 @@ def load_object(path: str) -> tuple[Any, str]:
         raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
-    with _lock, told(f"cannot load '{without_folders(path)}': {shown}"):
+    with _lock, plugin_errors(f"cannot load '{without_folders(path)}': {shown}"):
         module = _run_file(Path(module_name), path) if module_name.endswith(".py") else _import(module_name, path)
-    with told(f"cannot load '{without_folders(path)}': {shown}"):
+    with plugin_errors(f"cannot load '{without_folders(path)}': {shown}"):
         try:
             return getattr(module, attribute), origin_of_module(module.__name__)
         except AttributeError:
@@ -316,7 +316,7 @@ def _distributions() -> Mapping[str, list[str]]:
     return metadata.packages_distributions()
 
 
-def _place(error: BaseException) -> str:
+def _raised_at(error: BaseException) -> str:
     """Where in a user's code it happened, as `` (rows.py, line 12)``; empty when that is not known."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself

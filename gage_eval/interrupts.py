@@ -82,10 +82,10 @@ def _watch(pipe: int) -> None:
     if _is_over:
         _end_now(first)
     deadline = threading.Timer(GRACE_S, _end_now, (first,))
-    told = threading.Timer(_TELL_AFTER_S, _say, (_AGAIN,))
-    for timer in (deadline, told):
+    hint = threading.Timer(_TELL_AFTER_S, _say, (_AGAIN,))
+    for timer in (deadline, hint):
         timer.daemon = True
-    (deadline if first == signal.SIGTERM else told).start()
+    (deadline if first == signal.SIGTERM else hint).start()
     _end_now(os.read(pipe, 1)[0])
 
 

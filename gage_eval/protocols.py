@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.foreign import PluginError, told
+from gage_eval.foreign import PluginError, plugin_errors
 
 
 @dataclass(frozen=True)
@@ -42,54 +42,54 @@ class PluginProtocol:
     attributes: tuple[str, ...] = ()
     base: str | None = None
 
-    def check(self, kind: str, place: str, obj: Any) -> None:
+    def check(self, kind: str, location: str, obj: Any) -> None:
         """Check the function or class itself; nothing of it is called.
 
         Args:
             kind: in the singular.
-            place: what messages call it, as ``rows.py:Rows``.
+            location: what messages call it, as ``rows.py:Rows``.
 
         Raises:
             PluginError: it is something else, or a method is missing.
         """
         if not callable(obj) or (inspect.isclass(obj) and not self.is_class):
             found = "a class" if inspect.isclass(obj) else f"of type {type(obj).__name__}"
-            raise self._error(f"{place} is {found}, not {self.words}")
+            raise self._error(f"{location} is {found}, not {self.words}")
         if self.is_factory and _is_of_python(obj):
-            raise self._error(f"{place} belongs to Python's standard library and is not a {kind}")
+            raise self._error(f"{location} belongs to Python's standard library and is not a {kind}")
         if inspect.isclass(obj):
-            self._check_methods(kind, place, obj, bound=False)
+            self._check_methods(kind, location, obj, bound=False)
             if missing := sorted(getattr(obj, "__abstractmethods__", ())):
-                raise self._error(f"{kind} {place} lacks {_listed(missing)}", base=True)
+                raise self._error(f"{kind} {location} lacks {_listed(missing)}", base=True)
         if self.arguments is not None and (why := _refuses(obj, len(self.arguments))):
-            raise self._error(f"{kind} {place} must take ({', '.join(self.arguments)}): {why}")
+            raise self._error(f"{kind} {location} must take ({', '.join(self.arguments)}): {why}")
 
-    def check_made(self, kind: str, place: str, made: Any) -> None:
+    def check_made(self, kind: str, location: str, made: Any) -> None:
         """Check what a plug-in gave when it was called.
 
         Raises:
             PluginError: a method or an attribute is missing.
         """
-        self._check_methods(kind, place, made, bound=True)
-        with told(f"{kind} {place}"):
+        self._check_methods(kind, location, made, bound=True)
+        with plugin_errors(f"{kind} {location}"):
             missing = [name for name in self.attributes if not hasattr(made, name)]
         if missing:
-            raise self._error(f"{kind} {place} lacks {', '.join(missing)}", base=True)
+            raise self._error(f"{kind} {location} lacks {', '.join(missing)}", base=True)
 
-    def _check_methods(self, kind: str, place: str, owner: Any, *, bound: bool) -> None:
+    def _check_methods(self, kind: str, location: str, owner: Any, *, bound: bool) -> None:
         methods = self.methods or {}
-        with told(f"{kind} {place}"):
+        with plugin_errors(f"{kind} {location}"):
             found = {name: inspect.getattr_static(owner, name, None) and getattr(owner, name) for name in methods}
         if missing := [f"{name}()" for name in methods if not callable(found[name])]:
-            raise self._error(f"{kind} {place} lacks {_listed(missing)}", base=True)
+            raise self._error(f"{kind} {location} lacks {_listed(missing)}", base=True)
         for name, method in methods.items():
             static = inspect.getattr_static(owner, name)
             has_self = not bound and not isinstance(static, staticmethod | classmethod)
             if why := _refuses(found[name], method.arguments + has_self):
                 count = f"{method.arguments or 'no'} argument{'s' if method.arguments != 1 else ''}"
-                raise self._error(f"{place}.{name}() must take {count}: {why}")
+                raise self._error(f"{location}.{name}() must take {count}: {why}")
             if method.coroutine and not inspect.iscoroutinefunction(found[name]):
-                raise self._error(f"{place}.{name}() must be a coroutine: write 'async def {name}'")
+                raise self._error(f"{location}.{name}() must be a coroutine: write 'async def {name}'")
 
     def _error(self, sentence: str, *, base: bool = False) -> PluginError:
         derive = f"; derive it from {self.base}" if base and self.base else ""

@@ -23,10 +23,10 @@ from gage_eval.foreign import (
     is_in_file,
     is_path,
     load_object,
+    location_of,
     once,
     origin_of_module,
-    place_of,
-    told,
+    plugin_errors,
     version_of,
     without_folders,
 )
@@ -71,9 +71,9 @@ class Plugin(Generic[T]):
         return self.origin == "builtin"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Its name in messages: file and name, as ``rows.py:Rows``."""
-        return place_of(self.obj, self.name)
+        return location_of(self.obj, self.name)
 
     def identity(self) -> JsonValue:
         """What goes into keys for this plug-in's code, and for the libraries that determine its results.
@@ -212,7 +212,7 @@ class Registry(Generic[T]):
 
     def _installed(self, name: str, point: metadata.EntryPoint) -> Plugin[T]:
         about_to_import()
-        with told(f"cannot load {self.singular} '{name}': {point.value}"):
+        with plugin_errors(f"cannot load {self.singular} '{name}': {point.value}"):
             loaded = once(point.value, point.load)
             if name not in self._plugins:
                 self.register(name)(loaded)
@@ -229,7 +229,7 @@ class Registry(Generic[T]):
 
     def _checked(self, plugin: Plugin[T]) -> Plugin[T]:
         if not plugin.is_builtin:
-            self.protocol.check(self.singular, plugin.place, plugin.obj)
+            self.protocol.check(self.singular, plugin.location, plugin.obj)
         return plugin
 
 

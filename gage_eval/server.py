@@ -61,9 +61,9 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
         InputError: the port is taken, or the folder cannot be written.
         GageError: it ended, or did not answer in time; the message has the end of its log.
     """
-    standing = find(home)
-    if standing is not None:
-        return standing, False
+    running = find(home)
+    if running is not None:
+        return running, False
     if port is not None and not _is_free(port):
         raise InputError(f"port {port} is taken: give another --port, or none for a free one.")
     port = port or (PORT if _is_free(PORT) else _free_port())

@@ -293,8 +293,8 @@ def _hash(module: str, name: str, entries: Collection[tuple[str, str]]) -> str:
     reached = _Reach(entries)
     reached.name(module, name)
     hashed = hashlib.sha256()
-    for place in sorted(reached.code):
-        hashed.update(f"{place}\n{reached.code[place]}\n".encode())
+    for address in sorted(reached.code):
+        hashed.update(f"{address}\n{reached.code[address]}\n".encode())
     return hashed.hexdigest()
 
 
@@ -341,8 +341,8 @@ class _Reach:
             if decorated and (module, name) not in self._entries:
                 self.name(module, name)
 
-    def _add(self, place: str, module: str, source: _Module, statement: ast.stmt) -> None:
-        self.code[place] = normal_form(statement)
+    def _add(self, address: str, module: str, source: _Module, statement: ast.stmt) -> None:
+        self.code[address] = normal_form(statement)
         for owner, name in _uses(statement):
             if owner in source.definitions:
                 self.name(module, owner)

@@ -112,11 +112,11 @@ def _scale(scale: Scale) -> str:
 def _source(plugin: Plugin[Any]) -> str:
     file = inspect.getsourcefile(inspect.unwrap(plugin.obj))
     assert file is not None, "built-in code has a file"
-    place = Path(file).resolve().relative_to(PAGE.parents[1]).as_posix()
+    file_name = Path(file).resolve().relative_to(PAGE.parents[1]).as_posix()
     libraries = ", ".join(plugin.info.get("libraries", ()))
     with_them = f", with {libraries}" if libraries else ""
     profiled = "; a scoring profile's normalisation goes before it" if plugin.info.get("normalized") else ""
-    return f"version {plugin.version}, [{place}](../{place}){with_them}{profiled}"
+    return f"version {plugin.version}, [{file_name}](../{file_name}){with_them}{profiled}"
 
 
 def main(arguments: list[str] | None = None) -> int:

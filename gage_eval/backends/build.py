@@ -10,7 +10,7 @@ from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.guarded import GuardedBackend
 from gage_eval.canonical import digest
 from gage_eval.errors import InputError
-from gage_eval.foreign import PluginError, told, without_folders
+from gage_eval.foreign import PluginError, plugin_errors, without_folders
 
 
 def parse_config(type_: str, config: Mapping[str, Any]) -> BackendConfig:
@@ -35,7 +35,7 @@ def config_model(type_: str) -> type[BackendConfig]:
     plugin = registry.backends.get(type_)
     model = plugin.info.get("config", BackendConfig)
     if not (isinstance(model, type) and issubclass(model, BackendConfig)):
-        raise PluginError(f"backend {plugin.place}: config={model!r} is not a subclass of BackendConfig.")
+        raise PluginError(f"backend {plugin.location}: config={model!r} is not a subclass of BackendConfig.")
     return model
 
 
@@ -71,17 +71,17 @@ def _new(type_: str, parsed: BackendConfig, context: BackendContext) -> Backend:
     if plugin.is_builtin:
         backend: Backend = plugin.obj(parsed, context)
         return backend
-    with told(f"{plugin.place}()"):
+    with plugin_errors(f"{plugin.location}()"):
         made = plugin.obj(parsed, context)
-    registry.backends.protocol.check_made("backend", plugin.place, made)
-    return GuardedBackend(made, plugin.place)
+    registry.backends.protocol.check_made("backend", plugin.location, made)
+    return GuardedBackend(made, plugin.location)
 
 
 def _problems(error: ValidationError) -> str:
     """One line for all fields that are wrong; values are left out, they may be secrets."""
     lines = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
-        place = ".".join(str(part) for part in problem["loc"])
+        location = ".".join(str(part) for part in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{place}: {message}" if place else message)
+        lines.append(f"{location}: {message}" if location else message)
     return "; ".join(lines) + "."

@@ -48,18 +48,18 @@ def model_identity(config: CheckpointConfig, context: BackendContext, type_: str
     found: dict[str, JsonValue] = {}
     for name, path, revision in (("model", config.model_path, config.revision), ("lora", config.lora_path, None)):
         if path is not None:
-            place = f"{type_}: config.{name}_path"
-            found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, place)
+            setting = f"{type_}: config.{name}_path"
+            found[name] = checkpoint_identity(path, revision, context.base_dir, context.env, setting)
     return found
 
 
-def located(path: str, context: BackendContext, place: str) -> str:
+def located(path: str, context: BackendContext, setting: str) -> str:
     """The form of a checkpoint for an engine: its absolute path, or its name on the hub.
 
     Raises:
-        InputError: it is neither there nor a hub's name; the message begins with `place`.
+        InputError: it is neither there nor a hub's name; the message begins with `setting`.
     """
-    folder = find_checkpoint(path, context.base_dir, place)
+    folder = find_checkpoint(path, context.base_dir, setting)
     return path if folder is None else os.path.abspath(folder)
 
 
@@ -68,13 +68,13 @@ def adapter(config: CheckpointConfig, context: BackendContext, type_: str) -> st
     return None if config.lora_path is None else located(config.lora_path, context, f"{type_}: config.lora_path")
 
 
-def find_checkpoint(model_path: str, base_dir: Path, place: str) -> Path | None:
+def find_checkpoint(model_path: str, base_dir: Path, setting: str) -> Path | None:
     """The folder or file a model is in; None when the path is the name of a model on a hub.
 
     Args:
         model_path: as configured.
         base_dir: what relative paths are relative to.
-        place: the field that names it, for the message.
+        setting: the field that names it, for the message.
 
     Raises:
         InputError: it is neither there nor a hub's name.
@@ -84,18 +84,18 @@ def find_checkpoint(model_path: str, base_dir: Path, place: str) -> Path | None:
         return path
     if _HUB.fullmatch(model_path) and not model_path.startswith("."):
         return None
-    raise InputError(f"{place}: no folder '{model_path}'. Name a model's folder, or one on the hub as org/name.")
+    raise InputError(f"{setting}: no folder '{model_path}'. Name a model's folder, or one on the hub as org/name.")
 
 
 def checkpoint_identity(
-    model_path: str, revision: str | None, base_dir: Path, env: Mapping[str, str], place: str
+    model_path: str, revision: str | None, base_dir: Path, env: Mapping[str, str], setting: str
 ) -> JsonValue:
     """Names, sizes and hashes of a checkpoint's files, or name and revision on the hub; never where it lies.
 
     Raises:
         InputError: it is not there, or no folder of a model.
     """
-    path = find_checkpoint(model_path, base_dir, place)
+    path = find_checkpoint(model_path, base_dir, setting)
     if path is None:
         return {"hub": model_path, "revision": revision}
     if path.is_file():
@@ -106,7 +106,7 @@ def checkpoint_identity(
         if file.is_file() and file.suffix not in _ASIDE and not file.relative_to(path).parts[0].startswith(".")
     ]
     if not any(file.name in {"config.json", "params.json", "adapter_config.json"} for file in files):
-        raise InputError(f"{place}: '{model_path}' holds no config.json, so it is not a model folder.")
+        raise InputError(f"{setting}: '{model_path}' holds no config.json, so it is not a model folder.")
     return [
         {"name": file.relative_to(path).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file, env)}
         for file in files
@@ -122,8 +122,8 @@ def prefix_token(folder: Path) -> int | None:
             continue
         texts = values.get("text_config")
         for field in ("bos_token_id", "eos_token_id"):
-            for place in (values, texts if isinstance(texts, dict) else {}):
-                token = place.get(field)
+            for section in (values, texts if isinstance(texts, dict) else {}):
+                token = section.get(field)
                 token = token[0] if isinstance(token, list) and token else token
                 if isinstance(token, int):
                     return token

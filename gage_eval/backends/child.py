@@ -203,8 +203,8 @@ async def watched(child: Child, loading: Awaitable[T]) -> T:
     try:
         while not (await asyncio.wait({task}, timeout=_TELL_EVERY_S))[0]:
             waited = time.monotonic() - began
-            told = f"{child.name} has been loading the model for {waited:.0f} s. {child.last_line()}"
-            _log.info("%s", told.rstrip())
+            message = f"{child.name} has been loading the model for {waited:.0f} s. {child.last_line()}"
+            _log.info("%s", message.rstrip())
         return task.result()
     finally:
         if not task.done():

@@ -43,7 +43,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
             raise Malformed("the answer has no choices")
         try:
             ordered = sorted(value["choices"], key=lambda choice: choice["index"])
-            found = [_entry(*pair, told) for pair, told in zip(pairs, ordered, strict=True)]
+            found = [_entry(*pair, choice) for pair, choice in zip(pairs, ordered, strict=True)]
         except (TypeError, KeyError, ValueError, IndexError, AttributeError):
             raise _NoEcho from None
         runs = [str(value[name]) for name in ("model", "system_fingerprint") if value.get(name)]
@@ -72,17 +72,17 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     return response
 
 
-def _entry(bare: str, rest: str, told: Any) -> dict[str, Any]:
-    if not told["text"].startswith(bare + rest) or not told.get("logprobs"):
+def _entry(bare: str, rest: str, choice: Any) -> dict[str, Any]:
+    if not choice["text"].startswith(bare + rest) or not choice.get("logprobs"):
         raise _NoEcho
-    logprobs = told["logprobs"]
+    logprobs = choice["logprobs"]
     each, greedy = [], True
     offsets = logprobs["text_offset"]
-    for place, offset in enumerate(offsets):
+    for index, offset in enumerate(offsets):
         if len(bare) <= offset < len(bare) + len(rest):
-            logprob = float(logprobs["token_logprobs"][place])
+            logprob = float(logprobs["token_logprobs"][index])
             each.append(logprob)
-            greedy = greedy and logprob >= max(logprobs["top_logprobs"][place].values())
+            greedy = greedy and logprob >= max(logprobs["top_logprobs"][index].values())
     if not each:
         raise ValueError("no token begins in the continuation")
     return entry(each, greedy, truncated=False)

@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.types import Request, Response, token_count
-from gage_eval.foreign import PluginError, told
+from gage_eval.foreign import PluginError, plugin_errors
 from gage_eval.statuses import RESPONSE_STATUSES
 
 _TEXTS = ("answer", "reasoning", "tool_calls", "finish_reason", "logprobs", "error_kind", "model_fingerprint")
@@ -22,29 +22,29 @@ class GuardedBackend:
 
     Args:
         inner: the plug-in's backend, checked already.
-        place: what messages call it, as ``rows.py:Rows``.
+        location: what messages call it, as ``rows.py:Rows``.
     """
 
-    def __init__(self, inner: Any, place: str) -> None:
+    def __init__(self, inner: Any, location: str) -> None:
         self._inner = inner
-        self._place = place
-        with told(f"backend {place}"):
+        self._location = location
+        with plugin_errors(f"backend {location}"):
             self.type = str(inner.type)
             self.capabilities = self._capabilities(inner.capabilities)
             self.limiter: Limiter = inner.limiter
             self.lookup_field: str | None = inner.lookup_field
         if not isinstance(self.limiter, Limiter):
-            raise PluginError(f"backend {place}: limiter is {_type(self.limiter)}, not a gage_eval Limiter.")
+            raise PluginError(f"backend {location}: limiter is {_type(self.limiter)}, not a gage_eval Limiter.")
 
     def _capabilities(self, given: Any) -> frozenset[str]:
         if isinstance(given, str) or not all(isinstance(one, str) for one in given):
-            raise PluginError(f"backend {self._place}: capabilities is {reprlib.repr(given)}, not a set of texts.")
+            raise PluginError(f"backend {self._location}: capabilities is {reprlib.repr(given)}, not a set of texts.")
         return frozenset(given)
 
     @property
     def max_concurrency(self) -> int:
         """Requests in flight at once."""
-        with told(f"{self._place}.max_concurrency"):
+        with plugin_errors(f"{self._location}.max_concurrency"):
             return int(self._inner.max_concurrency)
 
     def identity(self) -> dict[str, JsonValue]:
@@ -64,8 +64,8 @@ class GuardedBackend:
         return self._mapping("body", (request,))
 
     def _mapping(self, method: str, arguments: tuple[Any, ...]) -> dict[str, JsonValue]:
-        what = f"{self._place}.{method}()"
-        with told(what):
+        what = f"{self._location}.{method}()"
+        with plugin_errors(what):
             found = getattr(self._inner, method)(*arguments)
         if not isinstance(found, dict):
             raise PluginError(f"{what} gave {_type(found)}, not a dict.")
@@ -81,14 +81,14 @@ class GuardedBackend:
         Raises:
             PluginError: it failed.
         """
-        with told(f"{self._place}.open()"):
+        with plugin_errors(f"{self._location}.open()"):
             await self._inner.open(log_folder)
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer; what the plug-in raises or gives wrong is an error row."""
-        what = f"{self._place}.call()"
+        what = f"{self._location}.call()"
         try:
-            with told(what):
+            with plugin_errors(what):
                 response = await self._inner.call(request, body)
             check_response(what, response)
         except PluginError as error:
@@ -101,7 +101,7 @@ class GuardedBackend:
         Raises:
             PluginError: it failed.
         """
-        with told(f"{self._place}.close()"):
+        with plugin_errors(f"{self._location}.close()"):
             await self._inner.close()
 
 

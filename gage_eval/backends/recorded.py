@@ -71,7 +71,7 @@ class RecordedTexts:
         for second in (np.flatnonzero(codes[1:] == codes[:-1]) + 1).tolist():
             key, _ = self._read(second)
             if key == self._read(second - 1)[0]:
-                first, again = (self._positions[order[place]] for place in (second - 1, second))
+                first, again = (self._positions[order[index]] for index in (second - 1, second))
                 raise RepeatedKey(key.decode(errors="replace"), first, again)
         self._positions = array("I")
 
@@ -79,20 +79,20 @@ class RecordedTexts:
         """The text of a key, None without one."""
         name = _bytes(key)
         code = _code(name)
-        place = bisect_left(self._codes, code)
-        while place < len(self._codes) and self._codes[place] == code:
-            found, text = self._read(place)
+        index = bisect_left(self._codes, code)
+        while index < len(self._codes) and self._codes[index] == code:
+            found, text = self._read(index)
             if found == name:
                 return text.decode(errors="surrogatepass")
-            place += 1
+            index += 1
         return None
 
     def close(self) -> None:
         """Remove the file."""
         self._file.close()
 
-    def _read(self, place: int) -> tuple[bytes, bytes]:
-        offset = self._offsets[place]
+    def _read(self, index: int) -> tuple[bytes, bytes]:
+        offset = self._offsets[index]
         data = os.pread(self._file.fileno(), _GUESS, offset)
         key_bytes, text_bytes = _HEAD.unpack_from(data)
         text = _HEAD.size + key_bytes

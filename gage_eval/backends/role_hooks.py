@@ -22,7 +22,7 @@ from gage_eval.backends.guarded import check_response
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import visible
-from gage_eval.foreign import PluginError, load_object, told, version_of, without_folders
+from gage_eval.foreign import PluginError, load_object, plugin_errors, version_of, without_folders
 from gage_eval.statuses import ANSWERED
 from gage_eval.tables import RESPONSES
 
@@ -56,7 +56,7 @@ class RoleHooks:
         for name, method in own.items():
             if not callable(method):
                 raise PluginError(f"{self.name}.{name} is a {type(method).__name__}, not a method.")
-        with told(f"{self.name}()"):
+        with plugin_errors(f"{self.name}()"):
             return kind(), origin
 
     @property
@@ -85,7 +85,7 @@ class RoleHooks:
             PluginError: the hook failed or gave no request.
         """
         what = f"{self.name}.prepare()"
-        with told(f"{what}, for sample '{request.sample_id}',"):
+        with plugin_errors(f"{what}, for sample '{request.sample_id}',"):
             made = self._loaded[0].prepare(request, context)
         if not isinstance(made, Request):
             raise PluginError(f"{what} gave {type(made).__name__}, not a Request.")
@@ -110,7 +110,7 @@ class RoleHooks:
                 continue
             received = Response(**{name: row[name] for name in _PARSED})
             what = f"{self.name}.parse(), for sample '{row['sample_id']}',"
-            with told(what):
+            with plugin_errors(what):
                 made = self._loaded[0].parse(received)
             check_response(what, made)
             row.update({name: getattr(made, name) for name in _PARSED})

@@ -25,7 +25,7 @@ from gage_eval.backends.vllm_engine import (
     engine_arguments,
     engine_env,
     in_parallel,
-    places,
+    replicas_of,
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
 from gage_eval.canonical import JsonValue, canonical_text
@@ -139,7 +139,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         arguments = engine_arguments(config, self.context, self.type)
         await in_parallel(
             self._start(arguments, environment, log)
-            for environment, log in places(config, self.context, log_folder, self.type)
+            for environment, log in replicas_of(config, self.context, log_folder, self.type)
         )
 
     async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:

@@ -90,10 +90,10 @@ class VLLMEngineConfig(CheckpointConfig):
 def engine_arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
     """Arguments of the engine by vLLM's names, without its share of memory and adapters."""
     assert config.model_path is not None, "a server that runs already takes no arguments"
-    place = f"{type_}: config.model_path"
-    folder = find_checkpoint(config.model_path, context.base_dir, place)
+    setting = f"{type_}: config.model_path"
+    folder = find_checkpoint(config.model_path, context.base_dir, setting)
     arguments: dict[str, Any] = {
-        "model": located(config.model_path, context, place),
+        "model": located(config.model_path, context, setting),
         "dtype": config.dtype,
         "tensor_parallel_size": config.tensor_parallel_size,
         "data_parallel_size": config.data_parallel_size,
@@ -139,7 +139,7 @@ async def down_the_ladder(
         EndpointFailed: it does not come up; for another reason, or with the smallest share too.
     """
     shares = [share, *(less for less in LADDER if less < share)]
-    for place, one in enumerate(shares):
+    for attempt, one in enumerate(shares):
         child, loaded = start(one)
         try:
             return await watched(child, loaded)
@@ -147,13 +147,13 @@ async def down_the_ladder(
             await _stopped(child)
             if not is_out_of_memory(child.output()):
                 raise
-            if place + 1 == len(shares):
+            if attempt + 1 == len(shares):
                 tried = ", ".join(f"{value:g}" for value in shares)
                 raise EndpointFailed(
                     f"{child.name} ran out of memory with gpu_memory_utilization {tried}. {child.last_words()} "
                     "Take a larger tensor_parallel_size, a smaller max_model_len, or a quantised model."
                 ) from error
-            note(f"{child.name} ran out of memory with gpu_memory_utilization {one:g}; trying {shares[place + 1]:g}.")
+            note(f"{child.name} ran out of memory with gpu_memory_utilization {one:g}; trying {shares[attempt + 1]:g}.")
         except BaseException:
             await _stopped(child)
             raise
@@ -183,7 +183,7 @@ def devices(env: Mapping[str, str]) -> list[str]:
     return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []
 
 
-def places(
+def replicas_of(
     config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
 ) -> list[tuple[dict[str, str], Path | None]]:
     """For each replica what its environment has beside the run's, and the file of its log.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gage_eval.backends.worker.chat import template_variables
-from gage_eval.backends.worker.likelihood import Scored, by_context, entry, place, split
+from gage_eval.backends.worker.likelihood import Scored, by_context, entry, locate, split
 from gage_eval.canonical import encode
 from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.client.types import Response, token_count
@@ -65,11 +65,11 @@ class Likelihoods:
                     error_kind="empty_context",
                     errors=["a choice or its context has no tokens, and the model no token to begin with"],
                 )
-            found, told = await self._logprobs(passes)
+            found, response = await self._logprobs(passes)
         except _GivenUp as given_up:
             return given_up.response
-        told.logprobs = encode(by_context(found, len(choices))).decode()
-        return told
+        response.logprobs = encode(by_context(found, len(choices))).decode()
+        return response
 
     async def _rendered(self, asked: Mapping[str, Any]) -> str:
         """The text that the model's chat template makes of messages; a last one of the assistant is left open."""
@@ -96,7 +96,7 @@ class Likelihoods:
         scored = []
         for bare, rest in pairs:
             whole, longest = tokenised[bare + rest] if bare + rest else ([], 0)
-            scored.append(place(tokenised[bare][0] if bare else [], whole, prefix, longest))
+            scored.append(locate(tokenised[bare][0] if bare else [], whole, prefix, longest))
         return scored
 
     async def _tokenise(self, what: Mapping[str, Any], *, special: bool) -> tuple[list[int], int]:
@@ -163,11 +163,11 @@ def read_entry(scored: Scored, choice: Any) -> dict[str, Any]:
         TypeError, KeyError, ValueError, IndexError: it is no such answer.
     """
     logprobs, greedy = [], True
-    places = choice["prompt_logprobs"]
-    if len(places) != len(scored.tokens):
+    logprobs_by_token = choice["prompt_logprobs"]
+    if len(logprobs_by_token) != len(scored.tokens):
         raise ValueError("another number of tokens")
     for index in range(scored.start, len(scored.tokens)):
-        told = places[index][str(scored.tokens[index])]
-        logprobs.append(float(told["logprob"]))
-        greedy = greedy and told["rank"] == 1
+        chosen = logprobs_by_token[index][str(scored.tokens[index])]
+        logprobs.append(float(chosen["logprob"]))
+        greedy = greedy and chosen["rank"] == 1
     return entry(logprobs, greedy, scored.truncated)

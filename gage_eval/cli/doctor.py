@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from gage_eval.settings import Settings
 
-Standing: TypeAlias = Literal["ok", "absent", "broken"]
+CheckState: TypeAlias = Literal["ok", "absent", "broken"]
 
 _NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
 # What each is for, and the extra that brings it: None for a package by itself, nothing where no command would do.
@@ -36,12 +36,12 @@ class Check:
     Attributes:
         what: what was looked at.
         state: ``ok``; ``absent``: not there, but not needed; ``broken``: something needed does not work.
-        said: the finding, and what to do where there is something to do.
+        finding: the finding, and what to do where there is something to do.
     """
 
     what: str
-    state: Standing
-    said: str
+    state: CheckState
+    finding: str
 
 
 @app.command()
@@ -69,7 +69,7 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
         named = [{"name": name, "value": value, "from": source} for name, value, source in set_]
         print_json({"ok": not broken, "checks": [asdict(check) for check in checks], "settings": named})
     else:
-        print_table(("what", "state", "finding"), [(check.what, check.state, check.said) for check in checks])
+        print_table(("what", "state", "finding"), [(check.what, check.state, check.finding) for check in checks])
         if set_:
             print()
             print_table(("setting", "value", "from"), [(name, value or "–", source) for name, value, source in set_])
@@ -151,11 +151,11 @@ def _storage(url: str) -> list[Check]:
     return [_writable("store", root, objects.url), _space(root)]
 
 
-def _writable(what: str, folder: "Path", said: str) -> Check:
+def _writable(what: str, folder: "Path", finding: str) -> Check:
     import os
 
     if os.access(folder, os.W_OK | os.X_OK):
-        return Check(what, "ok", said)
+        return Check(what, "ok", finding)
     return Check(what, "broken", f"{folder} cannot be written; choose another one with --store or GAGE_EVAL_STORE")
 
 

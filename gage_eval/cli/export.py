@@ -26,7 +26,7 @@ def export_(
     output_dir: OutputDir = None,
 ) -> None:
     """Write a run's samples, responses and scores to a file."""
-    from gage_eval.cli.output import shown_place
+    from gage_eval.cli.output import shown_location
     from gage_eval.errors import InputError, closest
     from gage_eval.runs.export import KINDS, LocalTarget, Target, export
     from gage_eval.runs.options import Locations
@@ -42,4 +42,4 @@ def export_(
     tasks = reader.tasks(task)
     for name in formats:
         written = export(tasks, name, target)
-        print(shown_place(folder.place(written) if to is None else str(to.absolute() / written)))
+        print(shown_location(folder.location(written) if to is None else str(to.absolute() / written)))

@@ -49,8 +49,8 @@ def validate(
         found = {"name": valid.name, "digest": valid.digest, "warnings": valid.warnings, **valid.names}
         print_json({"valid": True, **found, "origins": _in_words(valid.origins)})
         return
-    said = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
-    print(clean(f"{valid.source} is valid: {' · '.join(said)}"))
+    parts = [f"{_counted(kind, names)} {', '.join(names)}" for kind, names in valid.names.items() if names]
+    print(clean(f"{valid.source} is valid: {' · '.join(parts)}"))
     for warning in valid.warnings:
         print(clean(f"  note: {warning}"))
 
@@ -71,14 +71,14 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
                 "valid": not found.problems,
                 "problems": _as_records(error),
                 "warnings": list(found.warnings),
-                "would": [asdict(deed) for deed in found.deeds],
+                "would": [asdict(effect) for effect in found.effects],
                 "variables": {path: list(names) for path, names in found.variables.items()},
                 "origins": _in_words(found.origins),
             }
         )
     else:
         print(clean(f"{found.source}: nothing that it names was imported or started."))
-        rows = [[one.act, one.what, one.path, one.note] for one in found.deeds]
+        rows = [[one.act, one.what, one.path, one.note] for one in found.effects]
         print_table(["would", "what", "where", "note"], rows)
         for path, names in found.variables.items():
             print(clean(f"  {path} takes in the value of {', '.join(names)}."))

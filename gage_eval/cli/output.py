@@ -36,11 +36,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
         print(folded("  ".join(line).rstrip(), width, indent))
 
 
-def shown_place(place: str) -> str:
+def shown_location(location: str) -> str:
     """A path as one types it here: relative where it lies below the working folder."""
     with suppress(ValueError):
-        return str(Path(place).relative_to(Path.cwd()))
-    return place
+        return str(Path(location).relative_to(Path.cwd()))
+    return location
 
 
 def readable(text: str) -> str:

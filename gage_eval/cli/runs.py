@@ -74,7 +74,7 @@ def resume(
 
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> None:
     from gage_eval.cli.lean import be_lean
-    from gage_eval.cli.output import shown_place
+    from gage_eval.cli.output import shown_location
     from gage_eval.launch import launch_run
     from gage_eval.report.console import print_scores
 
@@ -88,4 +88,4 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
         print(outcome.summary.model_dump_json(indent=2))
     else:
         print()
-        print_scores(outcome.summary, report=shown_place(outcome.folder.place("report.html")))
+        print_scores(outcome.summary, report=shown_location(outcome.folder.location("report.html")))

@@ -103,9 +103,9 @@ def _print_score(metric_id: str, score: dict[str, Any], *, several: bool) -> Non
     name = metric_id if score["filter"] is None else f"{metric_id},{score['filter']}"
     values = " ".join(f"{key}={value:g}" for key, value in score["values"].items())
     repeated = f" (replicate {score['replicate']})" if several else ""
-    said = [f"{name}{repeated}: {score['status']} {values}".rstrip()]
+    parts = [f"{name}{repeated}: {score['status']} {values}".rstrip()]
     if score["extracted"] is not None:
-        said.append(f"read {score['extracted']!r}")
+        parts.append(f"read {score['extracted']!r}")
     if score["explanation"]:
-        said.append(score["explanation"])
-    print(clean("  " + " · ".join(said)))
+        parts.append(score["explanation"])
+    print(clean("  " + " · ".join(parts)))

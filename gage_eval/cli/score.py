@@ -30,7 +30,7 @@ def score(
 ) -> None:
     """Score a stored run with other metrics; no model is asked."""
     from gage_eval.cli.lean import be_lean
-    from gage_eval.cli.output import shown_place
+    from gage_eval.cli.output import shown_location
     from gage_eval.errors import InputError, RunFailed
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
@@ -55,7 +55,7 @@ def score(
     if json:
         print(found.summary.model_dump_json(indent=2))
     else:
-        print_scores(found.summary, report=shown_place(folder.place("report.html")) if folder else None)
+        print_scores(found.summary, report=shown_location(folder.location("report.html")) if folder else None)
         if folder:
             print(f"saved as run {folder.run_id}")
     if found.without_score:

@@ -117,8 +117,8 @@ def _show_rejects(reader: "RunReader", task_id: str | None, limit: int | None, *
         print_json([one.as_record() for one in rows])
         return
     for one in rows:
-        place = f"line {one.line}" if one.line is not None else f"row {one.row_index}"
-        where = " ".join(filter(None, (one.file, place, f"({one.sample_id})" if one.sample_id else "")))
+        position = f"line {one.line}" if one.line is not None else f"row {one.row_index}"
+        where = " ".join(filter(None, (one.file, position, f"({one.sample_id})" if one.sample_id else "")))
         print(clean(f"{one.task_id}  {one.stage}  {where}: {one.reason}"))
     if not rows:
         print("no row was rejected.")
@@ -149,15 +149,15 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
 
 
 def _show_run(stored: "StoredRun") -> None:
-    from gage_eval.cli.output import shown_place
+    from gage_eval.cli.output import shown_location
     from gage_eval.report.console import clean, print_scores
     from gage_eval.runs.listing import run_remarks
 
     record = stored.record
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    print(clean(f"{record.name} · run {stored.run_id} · {stored.standing} · began {began}"))
+    print(clean(f"{record.name} · run {stored.run_id} · {stored.state} · began {began}"))
     if stored.status == "completed":
-        print_scores(stored.summary, report=shown_place(stored.folder.place("report.html")))
+        print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:
             print()
     _print_stages(stored)
@@ -188,8 +188,8 @@ def _progress(one: "ShownStage") -> str:
 
     record = one.record
     if record.state in ("finished", "cached"):
-        said = [result_text(one.stage, record.counts)]
+        parts = [result_text(one.stage, record.counts)]
     else:
         done = f"{record.done:,}/{record.total:,}" if record.total else f"{record.done:,}" if record.done else ""
-        said = [done, progress_text(record.figures, moving=one.state == "running")]
-    return " · ".join(filter(None, (*said, of_task(one.task_id)[1])))
+        parts = [done, progress_text(record.figures, moving=one.state == "running")]
+    return " · ".join(filter(None, (*parts, of_task(one.task_id)[1])))

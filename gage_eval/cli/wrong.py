@@ -101,21 +101,21 @@ def _said(one: "ExplainedAnswer") -> list[str]:
     # Log-likelihoods and tool calls have no text.
     quoted = f'"{_around(answer, one.extracted)}"' if answer.strip() else "an answer without text"
     if one.extracted is not None:
-        said = [f"read {_short(one.extracted, _SHORT)} from {quoted}"]
+        parts = [f"read {_short(one.extracted, _SHORT)} from {quoted}"]
     elif one.score_status == "unparsed":
-        said = [f"read nothing from {quoted}"]
+        parts = [f"read nothing from {quoted}"]
     else:
-        said = [f"answered {quoted}" if answer.strip() else quoted]
+        parts = [f"answered {quoted}" if answer.strip() else quoted]
     if one.status == "truncated":
         tokens = "" if one.completion_tokens is None else f" after {counted(one.completion_tokens, 'token')}"
-        said.append(f"cut at the limit{tokens}")
+        parts.append(f"cut at the limit{tokens}")
     elif one.status != "ok":
-        said.append(one.status)
+        parts.append(one.status)
     if one.value is not None and 0 < one.value < 1:
-        said.append(f"scored {one.value:.3g}")
+        parts.append(f"scored {one.value:.3g}")
     if one.explanation:
-        said.append(_short(one.explanation, 2 * _LONG))
-    return said
+        parts.append(_short(one.explanation, 2 * _LONG))
+    return parts
 
 
 def _around(answer: str, extracted: str | None) -> str:

@@ -109,8 +109,8 @@ class Stream:
             raise StreamError("a tool call that is not an object")
         self._began()
         index = call.get("index")
-        place = index if isinstance(index, int) else len(self._tools)
-        known = self._tools.setdefault(place, {"type": "function", "function": {"name": "", "arguments": ""}})
+        number = index if isinstance(index, int) else len(self._tools)
+        known = self._tools.setdefault(number, {"type": "function", "function": {"name": "", "arguments": ""}})
         for name in ("id", "type"):
             if call.get(name):
                 known[name] = call[name]

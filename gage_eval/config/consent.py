@@ -34,7 +34,7 @@ _MOST_PROFILE = 2**20
 
 
 @dataclass(frozen=True)
-class Deed:
+class Effect:
     """One thing that a config would do.
 
     Attributes:
@@ -58,7 +58,7 @@ class Examined:
         source: the file, as it was named.
         problems: what is wrong, as far as that can be told without the code that the config names.
         warnings: what works but is rarely meant.
-        deeds: what it would do.
+        effects: what it would do.
         variables: the variables of the environment whose values it takes in, by place.
         origins: where each value came from, by path.
     """
@@ -66,7 +66,7 @@ class Examined:
     source: str
     problems: tuple[Problem, ...]
     warnings: tuple[str, ...]
-    deeds: tuple[Deed, ...]
+    effects: tuple[Effect, ...]
     variables: Mapping[str, Sequence[str]]
     origins: Mapping[str, Origin]
 
@@ -109,7 +109,7 @@ def examine(
         source=source,
         problems=problems,
         warnings=tuple(dict.fromkeys(document.warnings)),
-        deeds=tuple(sorted(dict.fromkeys(lister.deeds), key=lambda deed: ACTS.index(deed.act))),
+        effects=tuple(sorted(dict.fromkeys(lister.effects), key=lambda effect: ACTS.index(effect.act))),
         variables={path_text(loc): names for loc, names in document.variables.items()},
         origins=origins_of(config, document),
     )
@@ -119,10 +119,10 @@ def examine(
 class _Lister:
     document: Document
     folder: Path
-    deeds: list[Deed] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
 
     def add(self, act: Act, what: str, loc: Loc, note: str = "") -> None:
-        self.deeds.append(Deed(act, what, path_text(as_written(loc, self.document.data)), note))
+        self.effects.append(Effect(act, what, path_text(as_written(loc, self.document.data)), note))
 
     def code(self, named: Sequence[NamedCode]) -> None:
         """Every plug-in that does not come with this package."""
@@ -149,11 +149,11 @@ class _Lister:
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         params = dataset.params
-        place: Loc = (*loc, "params")
+        params_loc: Loc = (*loc, "params")
         for name, path in (("path", params.path), *(params.model_extra or {}).items()):
             if isinstance(path, str) and (name == "path" or name.endswith("_path")) and name != "records_path":
-                self.file(path, (*place, name))
-        for at, hub in (((*loc, "hub"), dataset.hub), ((*place, "hub"), (params.model_extra or {}).get("hub"))):
+                self.file(path, (*params_loc, name))
+        for at, hub in (((*loc, "hub"), dataset.hub), ((*params_loc, "hub"), (params.model_extra or {}).get("hub"))):
             if not isinstance(hub, str):
                 continue
             if local_path(hub, self.folder).is_dir():
@@ -161,9 +161,9 @@ class _Lister:
             else:
                 self.add("fetch", f"dataset {hub}", at, f"from {_HUB}")
         if params.content_root is not None:
-            self.file(params.content_root, (*place, "content_root"), "media that its records name")
+            self.file(params.content_root, (*params_loc, "content_root"), "media that its records name")
         if params.allow_outside:
-            self.add("read", "/", (*place, "allow_outside"), "any file that its records name as a medium")
+            self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
 
     def backend(self, loc: Loc, backend: InlineBackend) -> None:
         if registry.backends.origin(backend.type) != "builtin":
@@ -175,27 +175,27 @@ class _Lister:
             config = config_model(backend.type).model_validate(backend.config)
         except ValueError:
             return  # said among the problems
-        place: Loc = (*loc, "config")
+        config_loc: Loc = (*loc, "config")
         for name in _FILES:
             path = getattr(config, name, None)
             if isinstance(path, str) and not (name == "path" and backend.type != "replay"):
-                self.model(path, (*place, name), is_model=name != "path")
+                self.model(path, (*config_loc, name), is_model=name != "path")
         url = getattr(config, "base_url", None)
         if url is not None:
-            self.add("send", url, (*place, "base_url"), self.sent_with(place, config))
+            self.add("send", url, (*config_loc, "base_url"), self.sent_with(config_loc, config))
         elif backend.type in _ENGINES:
-            self.engine(backend.type, place, config)
+            self.engine(backend.type, config_loc, config)
 
-    def sent_with(self, place: Loc, config: BackendConfig) -> str:
+    def sent_with(self, config_loc: Loc, config: BackendConfig) -> str:
         """What goes to an endpoint beside the questions."""
         key = getattr(config, "api_key", None)
         names = [] if key is None else [key.removeprefix("env:") if key.startswith("env:") else f"the block {key}"]
-        written = as_written((*place, "base_url"), self.document.data)
+        written = as_written((*config_loc, "base_url"), self.document.data)
         names += self.document.variables.get((*self.document.prefix, *written), ())
         values = f" and the value of {', '.join(names)}" if names else ""
         return f"questions, media{values}"
 
-    def engine(self, type_: str, place: Loc, config: BackendConfig) -> None:
+    def engine(self, type_: str, config_loc: Loc, config: BackendConfig) -> None:
         python = getattr(config, "python", None)
         executable = sys.executable
         if python is not None:
@@ -206,14 +206,14 @@ class _Lister:
             notes.append("arguments " + ", ".join(f"{name}={value}" for name, value in passed.items()))
         if variables := getattr(config, "env", None):
             notes.append("variables " + ", ".join(f"{name}={value}" for name, value in variables.items()))
-        self.add("start", executable, place, "; ".join(notes))
+        self.add("start", executable, config_loc, "; ".join(notes))
         if passed.get("trust_remote_code") or getattr(config, "trust_remote_code", False):
-            self.add("run", f"code that comes with {getattr(config, 'model_path', 'the model')}", place)
+            self.add("run", f"code that comes with {getattr(config, 'model_path', 'the model')}", config_loc)
         if type_ == "custom_script":
             module, name = getattr(config, "module_path", None), getattr(config, "class_name", "")
             file = getattr(config, "file_path", None)
             code = f"{module}:{name}" if file is None else f"{local_path(file, self.folder).resolve()}:{name}"
-            self.add("run", code, place, _missing(code))
+            self.add("run", code, config_loc, _missing(code))
 
     def model(self, path: str, loc: Loc, *, is_model: bool) -> None:
         if is_model and not local_path(path, self.folder).exists() and not path.startswith((".", "/", "~")):
@@ -228,13 +228,13 @@ class _Lister:
             self.add("fetch", path, loc, beside)
             return
         try:
-            place = local_path(path, self.folder).absolute()
+            absolute = local_path(path, self.folder).absolute()
         except InputError:
             return  # said among the problems
-        leads = place.resolve()
-        if leads != place and place.is_symlink():
+        leads = absolute.resolve()
+        if leads != absolute and absolute.is_symlink():
             note = f"{note}, " * bool(note) + f"a link to {leads}"
-        self.add("read", str(leads if not place.is_symlink() else place), loc, note)
+        self.add("read", str(leads if not absolute.is_symlink() else absolute), loc, note)
 
     def references(self, value: Any, loc: Loc) -> None:
         """``env:`` and ``block:`` outside of ``api_key``, which goes with its URL."""

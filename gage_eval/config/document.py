@@ -31,8 +31,8 @@ class Origin:
     def __str__(self) -> str:
         if self.kind == "rule":
             return f"rule: {self.source}"
-        place = self.source if self.line is None else f"{self.source}:{self.line}"
-        return f"{place} with {', '.join(self.variables)}" if self.variables else place
+        location = self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{location} with {', '.join(self.variables)}" if self.variables else location
 
     @property
     def in_file(self) -> bool:
@@ -75,7 +75,7 @@ class Document:
         self._origins = {
             loc: Origin(kind, source, line, tuple(filled.variables.get(loc, ()))) for loc, line in filled.lines.items()
         }
-        self._places: list[Loc] = []
+        self._problem_locs: list[Loc] = []
         # The first error of a plug-in's code.
         self._cause: BaseException | None = None
         self.add(filled.found)
@@ -96,7 +96,7 @@ class Document:
         full = (*self.prefix, *loc)
         if full in self._origins:
             self._forget(full)
-        self._origins.update(((*full, *inner), origin) for inner in _places(value))
+        self._origins.update(((*full, *inner), origin) for inner in _locs(value))
 
     def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
         """Write the same value in another form, which comes from where the value came from.
@@ -108,7 +108,7 @@ class Document:
         """
         full = (*self.prefix, *loc)
         origins = {}
-        for inner in _places(value):
+        for inner in _locs(value):
             stood = (*parts[str(inner[0])], *inner[1:]) if inner and inner[0] in parts else inner
             origin = self._nearest((*full, *stood))
             if origin is not None:
@@ -153,14 +153,14 @@ class Document:
             found: what is wrong, by place in the pipeline. That code was not imported is not.
             whole: the places count from the top of the file.
         """
-        said = list(self._places)
+        reported = list(self._problem_locs)
         for item in found:
             if isinstance(item.cause, NotImported):
                 continue
             full = item.loc if whole else (*self.prefix, *item.loc)
-            if any(place[: len(full)] == full for place in said):
+            if any(loc[: len(full)] == full for loc in reported):
                 continue
-            self._places.append(full)
+            self._problem_locs.append(full)
             self._cause = self._cause or item.cause
             origin = self._of_problem(full)
             line = origin.line if origin is not None and origin.in_file else None
@@ -191,12 +191,12 @@ class Document:
         self._origins = {loc: origin for loc, origin in self._origins.items() if loc[:size] != full}
 
 
-def _places(value: Any) -> Iterator[Loc]:
+def _locs(value: Any) -> Iterator[Loc]:
     """The place of a value and of everything in it, from the value on."""
     yield ()
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
-        yield from ((key, *inner) for inner in _places(item))
+        yield from ((key, *inner) for inner in _locs(item))
 
 
 def copied(value: Any) -> Any:

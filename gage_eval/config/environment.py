@@ -45,8 +45,8 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
         own = params.get(task["dataset_id"], {}) if isinstance(task.get("dataset_id"), str) else {}
         if "max_samples" in given and task.get("max_samples") is None:
             put(("tasks", index, "max_samples"), "max_samples")
-        for name, said in (("shuffle", ("shuffle",)), ("shuffle_seed", ("seed", "shuffle_seed"))):
-            if name in given and task.get(name) is None and all(own.get(key) is None for key in said):
+        for name, keys in (("shuffle", ("shuffle",)), ("shuffle_seed", ("seed", "shuffle_seed"))):
+            if name in given and task.get(name) is None and all(own.get(key) is None for key in keys):
                 put(("tasks", index, name), name)
     for index, dataset in document.mappings("datasets"):
         for name in _MEDIA:

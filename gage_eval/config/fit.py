@@ -61,7 +61,7 @@ def check_fit(
     for at, task in resolved.tasks.items():
         unanswerable = list(_mode(("tasks", at, "mode"), task, context))
         yield from unanswerable or _metrics(("tasks", at), task, metrics.get(task.task.task_id, ()))
-        number = next(place for place, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
+        number = next(index for index, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
@@ -177,15 +177,15 @@ def _capabilities(
 ) -> Iterator[ConfigProblem]:
     """What an adapter says it needs and its backend cannot do."""
     has = _can(backend, context)
-    for place, name in enumerate(adapter.capabilities):
+    for index, name in enumerate(adapter.capabilities):
         needed = _CAPABILITIES.get(name)
         if needed is None:
             known = ", ".join(_CAPABILITIES)
-            yield ConfigProblem((*loc, place), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
+            yield ConfigProblem((*loc, index), f"no capability '{name}'. Known: {known}.{closest(name, _CAPABILITIES)}")
         elif has is not None and needed not in has:
             can = ", ".join(sorted(has))
             name = without_folders(backend.type)
-            yield ConfigProblem((*loc, place), f"backend '{name}' lacks '{needed}'. It can: {can}.")
+            yield ConfigProblem((*loc, index), f"backend '{name}' lacks '{needed}'. It can: {can}.")
 
 
 def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:

@@ -111,11 +111,13 @@ class _Locate:
     def metric(self, loc: Loc, metric: MetricConfig) -> MetricConfig:
         changed: dict[str, Any] = self._fields(loc, metric, implementation="metrics")
         changed["filters"] = self._filters((*loc, "filters"), metric.filters)
-        chosen, place = metric.aggregation, (*loc, "aggregation")
+        chosen, aggregation_loc = metric.aggregation, (*loc, "aggregation")
         if isinstance(chosen, str):
-            changed["aggregation"] = self._name(place, "aggregations", chosen)
+            changed["aggregation"] = self._name(aggregation_loc, "aggregations", chosen)
         elif chosen is not None:
-            changed["aggregation"] = [self._name((*place, at), "aggregations", one) for at, one in enumerate(chosen)]
+            changed["aggregation"] = [
+                self._name((*aggregation_loc, at), "aggregations", one) for at, one in enumerate(chosen)
+            ]
         return metric.model_copy(update=changed)
 
     def task(self, loc: Loc, task: TaskConfig) -> TaskConfig:

@@ -33,16 +33,16 @@ def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefi
     out = []
     for item in error.errors(include_url=False):
         loc = tuple(item["loc"])
-        place = as_written(loc, data)
+        written = as_written(loc, data)
         kind = str(item["type"])
         if kind == "missing":
-            out.append(ConfigProblem((*prefix, *place[:-1]), f"'{place[-1]}' is missing."))
+            out.append(ConfigProblem((*prefix, *written[:-1]), f"'{written[-1]}' is missing."))
             continue
         if kind == "extra_forbidden":
-            out.append(ConfigProblem((*prefix, *place), _unknown_key(str(loc[-1]), model_at(model, loc[:-1]))))
+            out.append(ConfigProblem((*prefix, *written), _unknown_key(str(loc[-1]), model_at(model, loc[:-1]))))
             continue
-        shown = _shown(item["input"], (*prefix, *place))
-        out.append(ConfigProblem((*prefix, *place), _message(kind, item.get("ctx", {}), shown, str(item["msg"]))))
+        shown = _shown(item["input"], (*prefix, *written))
+        out.append(ConfigProblem((*prefix, *written), _message(kind, item.get("ctx", {}), shown, str(item["msg"]))))
     return out
 
 

@@ -134,7 +134,7 @@ class _Resolver:
         for index, spec in enumerate(specs):
             name = id_of(spec)
             if name in out:
-                first = next(place for place, other in enumerate(specs) if id_of(other) == name)
+                first = next(first_index for first_index, other in enumerate(specs) if id_of(other) == name)
                 taken = path_text((*loc, first))
                 self._add((*loc, index), f"the id '{name}' is taken by {taken}; give each its own.")
             else:
@@ -144,19 +144,21 @@ class _Resolver:
     def _groups(self, tasks: Mapping[str, TaskConfig]) -> None:
         self._by_id(("groups",), self.config.groups, lambda spec: spec.group_id)
         for index, group in enumerate(self.config.groups):
-            for place, name in enumerate(group.tasks):
+            for position, name in enumerate(group.tasks):
                 if name not in tasks:
-                    self._add(("groups", index, "tasks", place), unknown("task", name, tasks))
-                elif name in group.tasks[:place]:
-                    self._add(("groups", index, "tasks", place), f"the task '{name}' is in the group twice; keep one.")
+                    self._add(("groups", index, "tasks", position), unknown("task", name, tasks))
+                elif name in group.tasks[:position]:
+                    self._add(
+                        ("groups", index, "tasks", position), f"the task '{name}' is in the group twice; keep one."
+                    )
             metrics = [
                 *self.config.metrics,
                 *(metric for task in self.config.tasks for metric in task.metric_overrides),
             ]
             known = [metric.metric_id for metric in metrics]
-            for place, name in enumerate(group.metrics):
+            for position, name in enumerate(group.metrics):
                 if name not in known:
-                    self._add(("groups", index, "metrics", place), unknown("metric", name, dict.fromkeys(known)))
+                    self._add(("groups", index, "metrics", position), unknown("metric", name, dict.fromkeys(known)))
             fields = dict.fromkeys(field for metric in metrics for field in metric.slices)
             if group.by is not None and group.by not in fields:
                 self._add(
@@ -215,19 +217,19 @@ class _Resolver:
         profile = self._profile(loc, task)
         self._by_id((*loc, "metric_overrides"), task.metric_overrides, lambda spec: spec.metric_id)
         metrics, warnings = metrics_of(self.config, task, profile)
-        self.warnings += [f"{path_text((*loc, *place))}: {text}" for place, text in warnings]
+        self.warnings += [f"{path_text((*loc, *position))}: {text}" for position, text in warnings]
         self._parse_schema((*loc, "parse_schema"), task)
         steps_loc, steps = self._steps(loc, task)
         roles: dict[StepName, ResolvedRole | None] = {}
         filled: list[StepConfig] = []
-        for place, step in enumerate(steps):
+        for position, step in enumerate(steps):
             if step.step not in ROLE_OF_STEP:
                 filled.append(step)
                 continue
             if step.step in roles:
-                self._add((*steps_loc, place), f"the step '{step.step}' comes twice; a task has one of each.")
+                self._add((*steps_loc, position), f"the step '{step.step}' comes twice; a task has one of each.")
                 continue
-            adapter_id = self._bind(loc, (*steps_loc, place), task, step)
+            adapter_id = self._bind(loc, (*steps_loc, position), task, step)
             roles[step.step] = self.roles.get(adapter_id) if adapter_id is not None else None
             filled.append(step.model_copy(update={"adapter_id": adapter_id}))
         if "inference" not in roles:
@@ -300,22 +302,22 @@ class _Resolver:
             self._add(("backends",), "a config needs a model: add one under 'backends'.")
 
     def _profile(self, loc: Loc, task: TaskConfig) -> ScoringProfile | None:
-        place = (*loc, "scoring_profile")
+        profile_loc = (*loc, "scoring_profile")
         if task.answer_type is None:
             if task.scoring_profile is not None:
-                self._add(place, "a profile scores by 'answer_type': add it, or remove the profile.")
+                self._add(profile_loc, "a profile scores by 'answer_type': add it, or remove the profile.")
             return None
         try:
             return load_profile(task.scoring_profile, base_dir=self.base_dir)
         except InputError as error:
-            self._add(place, str(error), error)
+            self._add(profile_loc, str(error), error)
             return None
 
     def _parse_schema(self, loc: Loc, task: TaskConfig) -> None:
         names = [item.field.casefold() for item in task.parse_schema]
-        for place, name in enumerate(names):
-            if name in names[:place]:
-                self._add((*loc, place, "field"), f"the field '{task.parse_schema[place].field}' is there twice.")
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                self._add((*loc, position, "field"), f"the field '{task.parse_schema[position].field}' is there twice.")
 
 
 def _names(names: Iterable[str]) -> str:

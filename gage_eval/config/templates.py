@@ -37,11 +37,11 @@ def list_suites(root: Path | None = None) -> list[SuiteInfo]:
     if not folder.is_dir():
         return []
     suites = []
-    for place in sorted(folder.iterdir()):
-        versions = _versions(place)
+    for entry in sorted(folder.iterdir()):
+        versions = _versions(entry)
         if versions:
-            path = place / f"{versions[-1]}.yaml"
-            suites.append(SuiteInfo(place.name, tuple(versions), _description(path), path))
+            path = entry / f"{versions[-1]}.yaml"
+            suites.append(SuiteInfo(entry.name, tuple(versions), _description(path), path))
     return suites
 
 
@@ -57,7 +57,7 @@ def suite_path(name: str, version: str | None = None, *, root: Path | None = Non
     """
     folder = (root or configs_dir()) / "builtin_templates"
     # Names are compared with what is there and never joined to a path unseen.
-    names = {place.name: place for place in folder.iterdir() if _versions(place)} if folder.is_dir() else {}
+    names = {entry.name: entry for entry in folder.iterdir() if _versions(entry)} if folder.is_dir() else {}
     if name not in names:
         known = ", ".join(sorted(names)) or "none"
         raise InputError(f"no suite '{name}'. Suites: {known}.{closest(name, names)}")

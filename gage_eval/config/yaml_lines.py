@@ -252,14 +252,14 @@ def _line(event: Any) -> int:
 
 def _problem(error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
-    said = f"{error.context or ''} {error.problem or ''}"
+    text = f"{error.context or ''} {error.problem or ''}"
     if mark is None:
-        return Problem("", _words(said))
-    return Problem("", f"{_words(said)} (column {mark.column + 1})", mark.line + 1)
+        return Problem("", _words(text))
+    return Problem("", f"{_words(text)} (column {mark.column + 1})", mark.line + 1)
 
 
-def _words(said: str) -> str:
+def _words(text: str) -> str:
     for needle, words in _PLAIN_WORDS:
-        if needle in said:
+        if needle in text:
             return f"not valid YAML: {words}"
-    return f"not valid YAML: {said.strip()}"
+    return f"not valid YAML: {text.strip()}"

@@ -185,7 +185,7 @@ def matching_files(pattern: str, base_dir: Path) -> list[str]:
         InputError: a match is a link out of the folder that the pattern names.
     """
     steps = local_path(pattern, Path()).parts
-    plain = next(place for place, step in enumerate([*steps, "*"]) if glob.has_magic(step))
+    plain = next(index for index, step in enumerate([*steps, "*"]) if glob.has_magic(step))
     folder = base_dir.joinpath(*steps[:plain]).resolve()
     inside: dict[Path, bool] = {}
     found = []
@@ -390,8 +390,8 @@ def why(error: Exception) -> str:
     Some file systems report only the file's name, with the reason in the error's cause.
     """
     cause = error.__cause__
-    said = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
-    return " ".join(said.split()).rstrip(".") or type(error).__name__
+    text = str(cause if isinstance(error, FileNotFoundError) and error.errno is None and cause else error)
+    return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
 def decode_line(line: bytes) -> str:

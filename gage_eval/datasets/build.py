@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.datasets.base import Record
-from gage_eval.foreign import PluginError, told
+from gage_eval.foreign import PluginError, plugin_errors
 
 _END = object()
 
@@ -21,22 +21,22 @@ def build_loader(name: str, params: Mapping[str, Any], base_dir: Path) -> Any:
     plugin = registry.loaders.get(name)
     if plugin.is_builtin:
         return plugin.obj(dict(params), base_dir)
-    with told(f"{plugin.place}()"):
+    with plugin_errors(f"{plugin.location}()"):
         made = plugin.obj(dict(params), base_dir)
-    registry.loaders.protocol.check_made("loader", plugin.place, made)
-    return _GuardedLoader(made, plugin.place)
+    registry.loaders.protocol.check_made("loader", plugin.location, made)
+    return _GuardedLoader(made, plugin.location)
 
 
 class _GuardedLoader:
     """Wraps a plug-in's loader; reports its errors and wrong results in one sentence."""
 
-    def __init__(self, inner: Any, place: str) -> None:
+    def __init__(self, inner: Any, location: str) -> None:
         self._inner = inner
-        self._place = place
+        self._location = location
 
     def identity(self) -> JsonValue:
-        what = f"{self._place}.identity()"
-        with told(what):
+        what = f"{self._location}.identity()"
+        with plugin_errors(what):
             found = self._inner.identity()
         try:
             canonical_json(found)
@@ -47,11 +47,11 @@ class _GuardedLoader:
         return found
 
     def records(self, *keep: Any) -> Iterator[Record]:
-        what = f"{self._place}.records()"
-        with told(what):
+        what = f"{self._location}.records()"
+        with plugin_errors(what):
             records = iter(self._inner.records(*keep))
         while True:
-            with told(what):
+            with plugin_errors(what):
                 record = next(records, _END)
             if record is _END:
                 return

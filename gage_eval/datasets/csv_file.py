@@ -133,7 +133,7 @@ def _columns(given: Any, loader: str) -> list[str] | None:
 
 def _header(cells: list[str], name: str) -> list[str]:
     """The names of the columns; a column without a name is named by its position."""
-    names = [cell.strip() or f"column_{place}" for place, cell in enumerate(cells, 1)]
+    names = [cell.strip() or f"column_{index}" for index, cell in enumerate(cells, 1)]
     return _distinct(names, f"the header of '{name}'")
 
 

@@ -66,8 +66,8 @@ class JsonLoader:
             raise InputError(f"'{name}' is not JSON: {error}.") from None
         found = walk(document, self._records_path) if self._records_path else document
         if found is MISSING or not isinstance(found, list | dict):
-            place = f"at '{self._records_path}'" if self._records_path else "as its top level"
-            raise InputError(f"'{name}' holds no list of records {place}.{_keys_of(document, self._records_path)}")
+            where = f"at '{self._records_path}'" if self._records_path else "as its top level"
+            raise InputError(f"'{name}' holds no list of records {where}.{_keys_of(document, self._records_path)}")
         if not found:
             raise InputError(f"'{name}' holds no records.")
         return found if isinstance(found, list) else [_with_id(key, record) for key, record in found.items()]

@@ -62,14 +62,14 @@ def _smallest(records: Iterable[Record], limit: int, seed: int) -> Iterator[Reco
 
 def _sorted_on_disk(records: Iterable[Record], seed: int) -> Iterator[Record]:
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
-        places: list[tuple[bytes, int, int, int]] = []
+        lines: list[tuple[bytes, int, int, int]] = []
         offset = 0
         for position, (line, text) in enumerate(records):
             data = text.encode("utf-8", "surrogatepass")
             file.write(data)
-            places.append((_rank(seed, position), line, offset, len(data)))
+            lines.append((_rank(seed, position), line, offset, len(data)))
             offset += len(data)
-        places.sort()
-        for _, line, start, length in places:
+        lines.sort()
+        for _, line, start, length in lines:
             file.seek(start)
             yield line, file.read(length).decode("utf-8", "surrogatepass")

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 
 from gage_eval.client.types import Response
-from gage_eval.engine.wal import FIRST_RECORD, LogIndex, places_of
+from gage_eval.engine.wal import FIRST_RECORD, LogIndex, positions_of
 
 # Each lookup scans what was logged since the last one. Scans may take this share of the time.
 _SHARE = 0.1
@@ -30,7 +30,7 @@ class NeighbourLogs:
         # For each segment, its index in the list of files and the offset where the next scan starts.
         self._scanned: dict[Path, tuple[int, int]] = {}
         self._files: list[Path] = []
-        self._keys, self._places = bytearray(), array("q")
+        self._keys, self._positions = bytearray(), array("q")
         self._bytes = 0
         self._index = LogIndex([], b"", array("q"))
         self._next_scan = 0.0
@@ -56,13 +56,13 @@ class NeighbourLogs:
         if began < self._next_scan:
             return
         if self._scan():
-            self._index = LogIndex(self._files, bytes(self._keys), self._places)
+            self._index = LogIndex(self._files, bytes(self._keys), self._positions)
         took = time.monotonic() - began
         self._next_scan = began + took + max(_SHORTEST_S, took / _SHARE)
 
     def _scan(self) -> bool:
         """Index what was logged since the last scan. Returns whether there was anything."""
-        before = len(self._places)
+        before = len(self._positions)
         for segment in sorted(self._root.glob(f"*/{self._name}/*.log")):
             if segment.parent == self._own or self._bytes > _MOST_BYTES:
                 continue
@@ -70,16 +70,16 @@ class NeighbourLogs:
                 self._scan_segment(segment)
             except OSError:
                 continue  # removed since it was listed
-        return len(self._places) > before
+        return len(self._positions) > before
 
     def _scan_segment(self, segment: Path) -> None:
         if segment not in self._scanned:
             self._scanned[segment] = len(self._files), FIRST_RECORD
             self._files.append(segment)
         number, start = self._scanned[segment]
-        for key, place, end in places_of(segment, number, start):
+        for key, position, end in positions_of(segment, number, start):
             self._keys += key
-            self._places.append(place)
+            self._positions.append(position)
             self._bytes += end - start
             start = end
             self._scanned[segment] = number, start

@@ -70,15 +70,15 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
     for key, (artifact_id, part, row) in store.responses.find(model_identity, keys).items():
         by_part[artifact_id, part].append((row, key))
     found: dict[str, Outcome] = {}
-    for (artifact_id, part), places in by_part.items():
+    for (artifact_id, part), positions in by_part.items():
         try:
             table = store.artifact(artifact_id).read(part)
         except StoreError as error:
             # Unreadable answers are asked for again. If the store itself is broken, writing fails with its own error.
             _log.warning("stored answers are not reused: %s", error)
             continue
-        rows = pc.take(table, pa.array([row for row, _ in places])).to_pylist()
-        for (_, key), row in zip(places, rows, strict=True):
+        rows = pc.take(table, pa.array([row for row, _ in positions])).to_pylist()
+        for (_, key), row in zip(positions, rows, strict=True):
             found[key] = _outcome(row, "reused")
     return found
 
@@ -86,25 +86,25 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
 def index_answers(store: Store, model_identity: str, responses: Artifact) -> None:
     """Add an artifact's answers to the response index, where other runs find them."""
     # Packed part by part: a million keys take 32 MB. As Python strings and tuples they would take ten times as much.
-    keys, places = [pack_keys([])], [np.empty((0, 2), np.int32)]
+    keys, positions = [pack_keys([])], [np.empty((0, 2), np.int32)]
     for part in responses.parts:
         table = responses.read(part.index, columns=["response_key", "status"])
         rows = np.flatnonzero(~pc.is_in(table["status"], pa.array(sorted(UNANSWERED))).to_numpy())
         keys.append(pack_keys(table["response_key"].take(rows).to_pylist()))
-        places.append(np.column_stack((np.full(len(rows), part.index), rows)).astype(np.int32))
-    store.responses.add(model_identity, responses.id, np.concatenate(keys), np.concatenate(places))
+        positions.append(np.column_stack((np.full(len(rows), part.index), rows)).astype(np.int32))
+    store.responses.add(model_identity, responses.id, np.concatenate(keys), np.concatenate(positions))
 
 
 def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:
     """Outcomes by response key of a finished chunk's tables (`chunk_tables`)."""
     found: dict[str, Outcome] = {}
     telemetry = tables["response_telemetry"].to_pylist()
-    for row, told in zip(tables["responses"].to_pylist(), telemetry, strict=True):
-        outcome = _outcome(row, "log" if told["source"] == "sent" else told["source"])
+    for row, row_telemetry in zip(tables["responses"].to_pylist(), telemetry, strict=True):
+        outcome = _outcome(row, "log" if row_telemetry["source"] == "sent" else row_telemetry["source"])
         response = outcome.response
-        response.latency_ms, response.ttft_ms = told["latency_ms"], told["ttft_ms"]
-        response.attempts, response.errors = told["attempts"], told["errors"] or []
-        response.model_fingerprint = told["model_fingerprint"]
+        response.latency_ms, response.ttft_ms = row_telemetry["latency_ms"], row_telemetry["ttft_ms"]
+        response.attempts, response.errors = row_telemetry["attempts"], row_telemetry["errors"] or []
+        response.model_fingerprint = row_telemetry["model_fingerprint"]
         found[row["response_key"]] = outcome
     return found
 

@@ -55,7 +55,7 @@ class LogWriter:
         self._sequence = 0
         self._file = -1
         self._size = 0
-        self._written = _Places()
+        self._written = _Positions()
 
     def append(self, key: str, payload: bytes) -> None:
         """Write one record. After the return, it survives a killed process.
@@ -72,7 +72,7 @@ class LogWriter:
         try:
             if self._file < 0 or self._size >= self._segment_bytes:
                 self._next_segment()
-            place = (self._sequence - 1) << _OFFSET_BITS | self._size
+            position = (self._sequence - 1) << _OFFSET_BITS | self._size
             self._write(record)
         except OSError as error:
             reason = "no space left" if error.errno in _FULL else f"cannot write ({error.strerror})"
@@ -80,13 +80,13 @@ class LogWriter:
                 f"{self.folder}: {reason}; {self.records:,} answers of this run are kept. "
                 "Free some space, then resume the run."
             ) from error
-        self._written.add(key, place)
+        self._written.add(key, position)
         self.records += 1
 
     def get(self, key: str) -> bytes | None:
         """The payload that this writer appended under a key; None without one."""
-        for place in self._written.find(key):
-            number, offset = divmod(place, 1 << _OFFSET_BITS)
+        for position in self._written.find(key):
+            number, offset = divmod(position, 1 << _OFFSET_BITS)
             record = _record_at(self._segment(number), offset)
             if record is not None and record[0].hex() == key:
                 return record[1]
@@ -134,7 +134,7 @@ class LogWriter:
         self._size += written
 
 
-class _Places:
+class _Positions:
     """Positions of the records by key: 16 bytes of memory per record, and a bitmap of 8 MiB.
 
     The bitmap settles most absent keys at once. A search through a million positions takes half a millisecond, less
@@ -144,13 +144,13 @@ class _Places:
     def __init__(self) -> None:
         self._seen = bytearray(1 << _SEEN_BITS - 3)
         self._prefixes = array("Q")
-        self._places = array("q")
+        self._positions = array("q")
 
-    def add(self, key: str, place: int) -> None:
+    def add(self, key: str, position: int) -> None:
         prefix = int(key[:16], 16)
         self._seen[(prefix & _SEEN_MASK) >> 3] |= 1 << (prefix & 7)
         self._prefixes.append(prefix)
-        self._places.append(place)
+        self._positions.append(position)
 
     def find(self, key: str) -> list[int]:
         """Positions of the records whose keys start with the same bytes as this one."""
@@ -158,7 +158,7 @@ class _Places:
         if not self._seen[(prefix & _SEEN_MASK) >> 3] & 1 << (prefix & 7):
             return []
         hits = np.flatnonzero(np.frombuffer(self._prefixes, dtype=np.uint64) == prefix)
-        return [self._places[hit] for hit in hits]
+        return [self._positions[hit] for hit in hits]
 
 
 def segments(folder: Path) -> list[Path]:
@@ -169,15 +169,15 @@ def segments(folder: Path) -> list[Path]:
 def index_logs(folder: Path) -> "LogIndex":
     """Read a folder's segments once and index the position of each answer."""
     files = segments(folder)
-    keys, places = bytearray(), array("q")
+    keys, positions = bytearray(), array("q")
     for number, segment in enumerate(files):
-        for key, place, _ in places_of(segment, number):
+        for key, position, _ in positions_of(segment, number):
             keys += key
-            places.append(place)
-    return LogIndex(files, bytes(keys), places)
+            positions.append(position)
+    return LogIndex(files, bytes(keys), positions)
 
 
-def places_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Iterator[tuple[bytes, int, int]]:
+def positions_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Iterator[tuple[bytes, int, int]]:
     """(key, position in a `LogIndex`, offset of the next record) of the records of a segment.
 
     Args:
@@ -195,7 +195,7 @@ class LogIndex(Mapping[str, bytes]):
     If a key was logged twice, the record of the first segment counts.
     """
 
-    def __init__(self, files: list[Path], keys: bytes, places: "array[int]") -> None:
+    def __init__(self, files: list[Path], keys: bytes, positions: "array[int]") -> None:
         words = np.frombuffer(keys, dtype=">u8").reshape(-1, 4)
         order = np.lexsort(words.T[::-1])
         words = words[order]
@@ -203,14 +203,14 @@ class LogIndex(Mapping[str, bytes]):
         first[1:] = (words[1:] != words[:-1]).any(axis=1)
         self._words = words[first]
         self._prefix = self._words[:, 0].astype(np.uint64)
-        self._places = np.array(places, dtype=np.int64)[order][first]
+        self._positions = np.array(positions, dtype=np.int64)[order][first]
         self._files = files
 
     def __getitem__(self, key: str) -> bytes:
         found = self._find(key)
         if found is None:
             raise KeyError(key)
-        number, offset = divmod(int(self._places[found]), 1 << _OFFSET_BITS)
+        number, offset = divmod(int(self._positions[found]), 1 << _OFFSET_BITS)
         record = _record_at(self._files[number], offset)
         if record is None or record[0].hex() != key:
             raise StoreError(f"{self._files[number]}: the record at byte {offset} changed since it was read.")

@@ -26,13 +26,13 @@ def last_boxed(text: str) -> str | None:
     if start is None:
         return None
     depth = 0
-    for place in range(start, len(text)):
-        if text[place] == "{":
+    for index in range(start, len(text)):
+        if text[index] == "{":
             depth += 1
-        elif text[place] == "}":
+        elif text[index] == "}":
             depth -= 1
             if depth == 0:
-                return text[start : place + 1]
+                return text[start : index + 1]
     return None
 
 

@@ -187,7 +187,7 @@ class _Series:
         self._row_index = _Growing(np.int64)
         self._status = _Growing(np.int8)
         self._overridden = _Growing(np.bool_)
-        self._places: dict[str, _Growing] = {}
+        self._positions: dict[str, _Growing] = {}
         self._values: dict[str, _Growing] = {}
         self._terms: dict[str, _Terms] = {}
         self._clusters = _Codes()
@@ -198,7 +198,7 @@ class _Series:
     @property
     def keys(self) -> Iterable[str]:
         """The value keys found so far."""
-        return self._places.keys()
+        return self._positions.keys()
 
     def add(self, table: pa.Table) -> None:
         status = pc.index_in(table.column("status"), pa.array(SCORE_STATUSES)).to_numpy().astype(np.int8)
@@ -211,7 +211,7 @@ class _Series:
         flat_keys, items = entries.keys, entries.items.to_numpy()
         for key in pc.unique(flat_keys).to_pylist():
             mine = pc.equal(flat_keys, key).to_numpy(zero_copy_only=False)
-            self._places.setdefault(key, _Growing(np.int64)).append(self._rows + parents[mine])
+            self._positions.setdefault(key, _Growing(np.int64)).append(self._rows + parents[mine])
             self._values.setdefault(key, _Growing(np.float64)).append(items[mine])
             if self._wanted.terms:
                 of_key = table.column("components").take(parents[mine]).to_pylist()
@@ -280,25 +280,25 @@ class _Series:
             self._categories.add(table.column("extracted"))
 
     def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
-        places = self._places.get(key, _Growing(np.int64)).all
+        positions = self._positions.get(key, _Growing(np.int64)).all
         values = self._values.get(key, _Growing(np.float64)).all
         terms = None
         if self._wanted.terms:
             terms = self._terms[key].all if key in self._terms else np.empty((0, 0))
         if inside is not None:
-            mine = inside[places]
-            places, values = places[mine], values[mine]
+            mine = inside[positions]
+            positions, values = positions[mine], values[mine]
             terms = None if terms is None else terms[mine]
         grouping = self._wanted.grouping
         # Where every row counts, no selection is needed.
-        row_index = self._row_index.all if len(places) == self._rows else self._row_index.all[places]
+        row_index = self._row_index.all if len(positions) == self._rows else self._row_index.all[positions]
         return Counted(
             row_index,
             values,
-            self._clusters.codes[places] if grouping.cluster else None,
-            self._weights.all[places] if grouping.weight else None,
+            self._clusters.codes[positions] if grouping.cluster else None,
+            self._weights.all[positions] if grouping.weight else None,
             terms,
-            self._categories.of(places) if self._wanted.categories else None,
+            self._categories.of(positions) if self._wanted.categories else None,
             self._wanted.how.scale(key),
         )
 
@@ -334,10 +334,10 @@ class _Codes:
     def texts(self) -> list[str | None]:
         return list(self._code_of)
 
-    def of(self, places: Ints) -> list[str | None]:
+    def of(self, positions: Ints) -> list[str | None]:
         """The texts of rows."""
         texts = self.texts
-        return [texts[code] for code in self.codes[places]]
+        return [texts[code] for code in self.codes[positions]]
 
     def code(self, text: str | None) -> int:
         """The number of a text; an unknown text gets a number that no row has."""
@@ -355,12 +355,12 @@ class _Membership:
     def __init__(self, field: str) -> None:
         self.field = field
         self._members = _Codes()
-        self._places = _Growing(np.int64)
+        self._positions = _Growing(np.int64)
         self._none = _Growing(np.int64)
 
     def add(self, column: pa.ChunkedArray, offset: int, metric_id: str) -> None:
         lists = column.combine_chunks()
-        self._places.append(offset + pc.list_parent_indices(lists).to_numpy().astype(np.int64))
+        self._positions.append(offset + pc.list_parent_indices(lists).to_numpy().astype(np.int64))
         self._none.append(offset + np.flatnonzero(pc.list_value_length(lists).to_numpy() == 0))
         self._members.add(pa.chunked_array([pc.list_flatten(lists)]))
         if len(self._members.texts) > MOST_SLICES:
@@ -370,9 +370,9 @@ class _Membership:
             )
 
     def by_value(self) -> Iterator[tuple[str | None, Ints]]:
-        places, codes = self._places.all, self._members.codes
+        positions, codes = self._positions.all, self._members.codes
         for text in sorted(text for text in self._members.texts if text is not None):
-            yield text, places[codes == self._members.code(text)]
+            yield text, positions[codes == self._members.code(text)]
         if len(self._none.all):
             yield None, self._none.all
 
@@ -381,7 +381,7 @@ class _Terms:
     """The numbers of ``components[key]``, one row per score row; NaN where there are none."""
 
     def __init__(self, key: str, metric_id: str) -> None:
-        self._place = f"metric {metric_id}: components.{key}"
+        self._name = f"metric {metric_id}: components.{key}"
         self._key = key
         self._width: int | None = None
         self._parts: list[Floats] = []
@@ -413,11 +413,11 @@ class _Terms:
             isinstance(item, int | float) and not isinstance(item, bool) for item in numbers
         )
         if not plain:
-            raise InputError(f"{self._place} is {numbers!r}, not a list of numbers.")
+            raise InputError(f"{self._name} is {numbers!r}, not a list of numbers.")
         if self._width is None:
             self._width = len(numbers)
         elif len(numbers) != self._width:
-            raise InputError(f"{self._place} has {len(numbers)} numbers in one row, but {self._width} in another.")
+            raise InputError(f"{self._name} has {len(numbers)} numbers in one row, but {self._width} in another.")
         return [float(item) for item in numbers]
 
 

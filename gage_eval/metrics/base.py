@@ -25,7 +25,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError, closest
-from gage_eval.foreign import told
+from gage_eval.foreign import plugin_errors
 from gage_eval.metrics.guarded import guarded, no_unicode
 from gage_eval.metrics.scale import DEFAULT, Bounds, Scale, read_scales
 from gage_eval.registry import Plugin, filters, metrics
@@ -296,7 +296,7 @@ def define(plugin: Plugin[Any]) -> Definition:
     function = plugin.obj
     if inspect.isclass(function):
         function = _as_function(function, plugin.name)
-    with told(f"the signature of metric {plugin.place}"):
+    with plugin_errors(f"the signature of metric {plugin.location}"):
         hints, exact = typing.get_type_hints(function), typing.get_type_hints(function, include_extras=True)
         declared = inspect.signature(function).parameters.values()
     paths, set_by = plugin.info.get("fields", {}), plugin.info.get("set_by", {})
@@ -320,7 +320,9 @@ def define(plugin: Plugin[Any]) -> Definition:
     spelled = {spelling: item.name for item in read for spelling in item.spellings}
     return Definition(
         plugin,
-        function if plugin.is_builtin else guarded(function, f"{plugin.place}()", partial(_no_score, _scales(plugin))),
+        function
+        if plugin.is_builtin
+        else guarded(function, f"{plugin.location}()", partial(_no_score, _scales(plugin))),
         tuple(read),
         Signature(plugin.name, parameters, (*spelled, "default")),
         tuple(plugin.info.get("values", ("score",))),
@@ -357,7 +359,7 @@ def _as_function(cls: type[Any], name: str) -> Callable[..., Any]:
 
 def signature_of(plugin: Plugin[Any]) -> Signature:
     """The parameters of a filter or verdict parser."""
-    with told(f"the signature of {plugin.singular} {plugin.place}"):
+    with plugin_errors(f"the signature of {plugin.singular} {plugin.location}"):
         hints = typing.get_type_hints(plugin.obj, include_extras=True)
         declared = inspect.signature(plugin.obj).parameters.values()
     parameters = {

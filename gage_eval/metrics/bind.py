@@ -132,24 +132,24 @@ class BoundMetric:
         statuses = responses.column("status").to_pylist()
         arguments = self._with_defaults(columns)
         kept = self._kept(responses, statuses, columns) if any(item.per_sample for item in self.filters) else {}
-        for place, (status, args) in enumerate(zip(statuses, arguments or [()] * len(statuses), strict=True)):
+        for row, (status, args) in enumerate(zip(statuses, arguments or [()] * len(statuses), strict=True)):
             if status in UNANSWERED:
-                self._add_all(out, place, _unanswered(status, responses.column("error_kind")[place].as_py()))
+                self._add_all(out, row, _unanswered(status, responses.column("error_kind")[row].as_py()))
             elif None in args and (gap := self._gap(args)) is not None:
-                name, path = responses.column("sample_id")[place].as_py(), self.field_paths[gap]
-                self._add_all(out, place, self._missing(path, name, rows.missing_reason(path, place)))
+                name, path = responses.column("sample_id")[row].as_py(), self.field_paths[gap]
+                self._add_all(out, row, self._missing(path, name, rows.missing_reason(path, row)))
             else:
-                self._score(out, place, args, kept)
+                self._score(out, row, args, kept)
         return out.table(responses)
 
     def unscored_table(self, responses: pa.Table, score: Score) -> pa.Table:
         """Score rows of responses that cannot be scored: ``score``, or `unanswered` for those without an answer."""
         out = ScoreRows(self.value_keys)
-        for place, status in enumerate(responses.column("status").to_pylist()):
+        for row, status in enumerate(responses.column("status").to_pylist()):
             if status in UNANSWERED:
-                self._add_all(out, place, _unanswered(status, responses.column("error_kind")[place].as_py()))
+                self._add_all(out, row, _unanswered(status, responses.column("error_kind")[row].as_py()))
             else:
-                self._add_all(out, place, score)
+                self._add_all(out, row, score)
         return out.table(responses)
 
     def score_row(self, args: Sequence[Any], status: str = "ok", name: str = "sample") -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ class BoundMetric:
     def _gap(self, args: Sequence[Any]) -> int | None:
         """The first required field that is missing."""
         fields = self.definition.fields
-        return next((place for place, arg in enumerate(args) if arg is None and fields[place].required), None)
+        return next((index for index, arg in enumerate(args) if arg is None and fields[index].required), None)
 
     def aggregate(self, score_tables: Iterable[pa.Table], response_counts: Mapping[str, int]) -> list[dict[str, Any]]:
         """Rows of `tables.METRICS` without ``scores`` (`aggregate.aggregate`).
@@ -210,7 +210,7 @@ class BoundMetric:
             grouping=self.grouping,
         )
 
-    def _score(self, out: ScoreRows, place: int, args: Sequence[Any], kept: FilterResults) -> None:
+    def _score(self, out: ScoreRows, row: int, args: Sequence[Any], kept: FilterResults) -> None:
         for pipeline in self.filters:
             extracted: str | None = None
             try:
@@ -218,18 +218,16 @@ class BoundMetric:
                     position = self.definition.filtered_field
                     assert position is not None
                     if pipeline.per_sample:
-                        if place not in kept[pipeline.name]:
+                        if row not in kept[pipeline.name]:
                             continue
-                        found = kept[pipeline.name][place]
+                        found = kept[pipeline.name][row]
                         if isinstance(found, Exception):
                             raise found
                         extracted = found
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
-                        out.add(
-                            place, pipeline.name, Score.unparsed("the filter found nothing", reason="no_match"), None
-                        )
+                        out.add(row, pipeline.name, Score.unparsed("the filter found nothing", reason="no_match"), None)
                         continue
                     result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
                 else:
@@ -239,30 +237,30 @@ class BoundMetric:
             except Exception as error:  # noqa: BLE001  # a row that breaks a plug-in must not end the run
                 result = self._broken(error)
             if isinstance(result, float | int):
-                out.add_number(place, pipeline.name, result, extracted)
+                out.add_number(row, pipeline.name, result, extracted)
             else:
-                out.add(place, pipeline.name, _as_score(result), extracted)
+                out.add(row, pipeline.name, _as_score(result), extracted)
 
     def _kept(self, responses: pa.Table, statuses: Sequence[str], columns: Sequence[Sequence[Any]]) -> FilterResults:
         """The results of filters over replicates, by pipeline and position; only answered replicates take part."""
         position = self.definition.filtered_field
         assert position is not None
-        places: dict[int, list[int]] = {}
-        for place, row_index in enumerate(responses.column("row_index").to_pylist()):
-            if statuses[place] not in UNANSWERED and columns[position][place] is not None:
-                places.setdefault(row_index, []).append(place)
+        rows: dict[int, list[int]] = {}
+        for row, row_index in enumerate(responses.column("row_index").to_pylist()):
+            if statuses[row] not in UNANSWERED and columns[position][row] is not None:
+                rows.setdefault(row_index, []).append(row)
         kept: FilterResults = {}
         for pipeline in self.filters:
             if pipeline.per_sample:
                 kept[pipeline.name] = {}
-                for replicates in places.values():
-                    found = pipeline.of_sample([columns[position][place] for place in replicates])
+                for replicates in rows.values():
+                    found = pipeline.of_sample([columns[position][row] for row in replicates])
                     kept[pipeline.name].update((replicates[at], text) for at, text in found.items())
         return kept
 
-    def _add_all(self, out: ScoreRows, place: int, score: Score) -> None:
+    def _add_all(self, out: ScoreRows, row: int, score: Score) -> None:
         for pipeline in self.filters:
-            out.add(place, pipeline.name, score, None)
+            out.add(row, pipeline.name, score, None)
 
     def _missing(self, path: Path, sample_id: str, reason: Reason) -> Score:
         if reads_parsed(path):

@@ -141,5 +141,5 @@ class RankingMetric(ABC):
         if not wanted:
             return Score.unscored("there is no target")
         candidates = read_candidates(prediction, self.candidate_field)
-        value = self.of([place for place, one in enumerate(candidates, 1) if one in wanted], len(wanted))
+        value = self.of([rank for rank, one in enumerate(candidates, 1) if one in wanted], len(wanted))
         return Score(value) if candidates else Score.unparsed("the answer holds no candidates", value=value)

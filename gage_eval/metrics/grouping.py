@@ -14,7 +14,7 @@ import pyarrow as pa
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
-from gage_eval.metrics.rows import Rows, Tables, check_path, keys, places
+from gage_eval.metrics.rows import Rows, Tables, check_path, keys, positions_of
 from gage_eval.metrics.text_utils import as_text
 
 CLUSTER, WEIGHT, STATUS = "cluster", "weight", "response_status"
@@ -71,7 +71,7 @@ class Grouping:
         if not self.field_paths:
             return scores
         rows, responses = Rows(tables), tables["responses"]
-        order = places(keys(responses), keys(scores))
+        order = positions_of(keys(responses), keys(scores))
         names = responses.column("sample_id").to_pylist()
         columns = {STATUS: responses.column("status")}
         if self.cluster:

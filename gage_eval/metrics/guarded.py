@@ -58,9 +58,9 @@ def no_texts(found: Any) -> str | None:
     """What is wrong with the result of a filter over replicates."""
     if not isinstance(found, Mapping):
         return f"{type(found).__name__}, not a mapping of positions to texts"
-    for place, text in found.items():
-        if type(place) is not int or not isinstance(text, str | None):
-            return f"{{{place!r}: {type(text).__name__}}}, not places with texts"
+    for position, text in found.items():
+        if type(position) is not int or not isinstance(text, str | None):
+            return f"{{{position!r}: {type(text).__name__}}}, not positions with texts"
         if (why := no_text(text)) is not None:
             return why
     return None

@@ -84,10 +84,10 @@ def read_question(logprobs: JsonValue, options: JsonValue, answers: Sequence[str
         raise ValueError(f"there are {len(unconditioned)} unconditioned log-likelihoods and {len(ids)} options")
     if not answers:
         raise ValueError("there is no right answer")
-    return Question(ids, texts, choices, unconditioned, frozenset(_place(answer, ids, texts) for answer in answers))
+    return Question(ids, texts, choices, unconditioned, frozenset(_index(answer, ids, texts) for answer in answers))
 
 
-def _place(answer: str, ids: tuple[str, ...], texts: tuple[str, ...]) -> int:
+def _index(answer: str, ids: tuple[str, ...], texts: tuple[str, ...]) -> int:
     if answer in ids:
         return ids.index(answer)
     if texts.count(answer) == 1:

@@ -67,13 +67,13 @@ def _agree(left: list[str], right: list[str], letters: list[str], point: tuple[s
 
 
 def _tokens(text: str) -> list[str]:
-    tokens, place = [], 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+    tokens, position = [], 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise _NoExpression
         tokens.append(match[1] or match[2] or match[3])
-        place = match.end()
+        position = match.end()
     return tokens
 
 
@@ -83,23 +83,23 @@ class _Reader:
     def __init__(self, tokens: list[str], letters: Mapping[str, Any]) -> None:
         self._tokens = tokens
         self._letters = letters
-        self._place = 0
+        self._position = 0
         self._depth = 0
 
     def value(self) -> Any:
         value = self._sum()
-        if self._place < len(self._tokens):
+        if self._position < len(self._tokens):
             raise _NoExpression
         return value
 
     def _next(self) -> str:
-        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def _take(self, *signs: str) -> str | None:
         sign = self._next()
         if sign not in signs or not sign:
             return None
-        self._place += 1
+        self._position += 1
         return sign
 
     def _sum(self) -> Any:
@@ -141,11 +141,11 @@ class _Reader:
     def _atom(self) -> Any:
         mp = _numbers()
         word = self._next()
-        self._place += 1
+        self._position += 1
         if word == "(":
             return self._rest_of_bracket()
         if word in ("sqrt", "ln"):
-            self._place += 1
+            self._position += 1
             return getattr(mp, word)(self._rest_of_bracket())
         if word == "pi":
             return +mp.pi

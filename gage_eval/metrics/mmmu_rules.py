@@ -37,16 +37,16 @@ def read_choice(answer: str, options: Mapping[str, str]) -> str | None:
     text = _between_spaces(answer)
     for form in ("({})", " {} "):
         named = {option: text.rfind(form.format(option)) for option in options}
-        found = {option: place for option, place in named.items() if place >= 0}
+        found = {option: position for option, position in named.items() if position >= 0}
         if found:
             return max(found, key=found.__getitem__)
     if len(text.split()) <= _WORDS_FOR_TEXT:
         return None
     lowered = text.lower()
     found = {
-        option: place
+        option: position
         for option, content in options.items()
-        if content and (place := lowered.rfind(content.lower())) >= 0
+        if content and (position := lowered.rfind(content.lower())) >= 0
     }
     return max(found, key=found.__getitem__) if found else None
 
@@ -76,7 +76,7 @@ def read_pro_choice(answer: str, options: Mapping[str, str | None]) -> str | Non
         return None
     lowered = text.lower()
     found = {option: lowered.rfind(content.lower()) for option, content in options.items() if content is not None}
-    found = {option: place for option, place in found.items() if place >= 0}
+    found = {option: position for option, position in found.items() if position >= 0}
     return max(found, key=found.__getitem__) if found else None
 
 

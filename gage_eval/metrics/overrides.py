@@ -41,7 +41,7 @@ class Override:
     unscored: Score | None = None
 
     @property
-    def told(self) -> str | None:
+    def text(self) -> str | None:
         """The note beside the score."""
         judge = {} if self.judge is None else {"judge": decode(self.judge)}
         return canonical_text({**decode(self.params or "{}"), **judge}) if self.params or judge else None
@@ -106,9 +106,9 @@ def override_of(metric: BoundMetric, config: str | None, known: Collection[str] 
     if not isinstance(wanted, Mapping):
         return _invalid(f"{_NAMES} is not a mapping of metrics to parameters")
     names = {metric.metric_id, metric.implementation, *known}
-    if strange := sorted(unknown_metrics(wanted, names)):
-        near = closest(strange[0], [*names, *registry.metrics.names()])
-        return _invalid(f"{_NAMES} names '{strange[0]}', which is not a metric.{near}")
+    if unknown := sorted(unknown_metrics(wanted, names)):
+        near = closest(unknown[0], [*names, *registry.metrics.names()])
+        return _invalid(f"{_NAMES} names '{unknown[0]}', which is not a metric.{near}")
     params: dict[str, JsonValue] = {}
     for name in dict.fromkeys((metric.implementation, metric.metric_id)):
         own = wanted.get(name)
@@ -141,7 +141,7 @@ def _scored(metric: BoundMetric, override: Override, tables: Tables) -> pa.Table
     if isinstance(changed, Score):
         return metric.unscored_table(tables["responses"], changed)
     table = changed.score_table(tables)
-    own = pa.array([override.told] * table.num_rows, pa.string())
+    own = pa.array([override.text] * table.num_rows, pa.string())
     return table.set_column(table.column_names.index("overrides"), "overrides", own)
 
 
@@ -174,6 +174,6 @@ def _of_rows(tables: Tables, rows: pa.Array) -> Tables:
 
 
 def _in_order(scored: pa.Table, responses: pa.Table) -> pa.Table:
-    place_of = {pair: place for place, pair in enumerate(keys(responses))}
-    order = np.argsort([place_of[pair] for pair in keys(scored)], kind="stable")
+    row_of = {pair: row for row, pair in enumerate(keys(responses))}
+    order = np.argsort([row_of[pair] for pair in keys(scored)], kind="stable")
     return scored.take(pa.array(order)).combine_chunks()

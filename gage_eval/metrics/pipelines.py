@@ -72,12 +72,13 @@ class FilterPipeline:
         kept: dict[int, str | None] = dict(enumerate(texts))
         for step in self.steps:
             if step.per_sample:
-                places = list(kept)
+                positions = list(kept)
                 found = step.function(list(kept.values()), **step.params)
-                kept = {places[at]: text for at, text in found.items()}
+                kept = {positions[at]: text for at, text in found.items()}
             else:
                 kept = {
-                    place: None if text is None else step.function(text, **step.params) for place, text in kept.items()
+                    position: None if text is None else step.function(text, **step.params)
+                    for position, text in kept.items()
                 }
         return kept
 

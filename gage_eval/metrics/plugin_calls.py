@@ -32,7 +32,7 @@ class PluginCall:
     def function(self) -> Callable[..., Any]:
         plugin = self.plugin
         function: Callable[..., Any] = plugin.obj
-        return function if plugin.is_builtin else guarded(function, f"{plugin.place}()", self.wrong)
+        return function if plugin.is_builtin else guarded(function, f"{plugin.location}()", self.wrong)
 
     def wrong(self, found: Any) -> str | None:
         """What is wrong with the plug-in's result; None when nothing is."""

@@ -73,7 +73,9 @@ class Rows:
         self._samples = samples
         self._orders: dict[str, list[int | None] | None] = {}
         self._reasons: dict[str, Sequence[Any]] = {}
-        self._sample_of = places(samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist())
+        self._sample_of = positions_of(
+            samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist()
+        )
         if self._sample_of is not None and None in self._sample_of:
             row = responses.column("row_index")[self._sample_of.index(None)].as_py()
             raise ValueError(f"the response of row {row} has no sample")
@@ -85,14 +87,14 @@ class Rows:
             return values
         return [None if value is None else in_form(value, kind) for value in values]
 
-    def missing_reason(self, path: Path, place: int) -> Reason:
-        """Why the response at ``place`` is unscored when the path has no value; a table's ``reason`` comes first."""
+    def missing_reason(self, path: Path, row: int) -> Reason:
+        """Why the response at ``row`` is unscored when the path has no value; a table's ``reason`` comes first."""
         one = path.input
         if "reason" not in one.columns:
             return one.missing
         if one.name not in self._reasons:
             self._reasons[one.name] = self._joined(one, ("reason",))[0]
-        return self._reasons[one.name][place] or one.missing
+        return self._reasons[one.name][row] or one.missing
 
     def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
         if path.root == SAMPLES_INPUT.root:
@@ -118,7 +120,7 @@ class Rows:
             columns = path.sample_columns.intersection(samples.column_names)
             values = [_or_none(path.get(row)) for row in rows_of(samples, columns)]
         if self._sample_of is not None:
-            values = [values[place] for place in self._sample_of if place is not None]
+            values = [values[row] for row in self._sample_of if row is not None]
         return values, flat
 
     def _joined(self, one: Input, parts: tuple[str, ...]) -> tuple[Sequence[Any], bool]:
@@ -132,10 +134,10 @@ class Rows:
         if table is self.responses:
             return values, flat
         if one.name not in self._orders:
-            self._orders[one.name] = places(keys(table, one.key), keys(self.responses, one.key))
+            self._orders[one.name] = positions_of(keys(table, one.key), keys(self.responses, one.key))
         order = self._orders[one.name]
         if order is not None:
-            values = [None if place is None else values[place] for place in order]
+            values = [None if row is None else values[row] for row in order]
         return values, flat
 
 
@@ -156,7 +158,7 @@ class ScoreRows:
         self._value_keys = value_keys
         self._renamed = renamed or {}
         self._scales = scales or {}
-        self._places: list[int] = []
+        self._rows: list[int] = []
         self._filters: list[str | None] = []
         self._statuses: list[str] = []
         self._offsets: list[int] = [0]
@@ -167,17 +169,17 @@ class ScoreRows:
         self._explanations: list[str | None] = []
         self._components: list[str | None] = []
 
-    def add_number(self, place: int, name: str | None, value: float, extracted: str | None) -> None:
-        """Add a number for the response at ``place``. If it is not finite, or above 1e305, the row is unscored."""
+    def add_number(self, row: int, name: str | None, value: float, extracted: str | None) -> None:
+        """Add a number for the response at ``row``. If it is not finite, or above 1e305, the row is unscored."""
         if not _usable(value):
-            self.add(place, name, Score.unscored(f"the metric gave {_shown(value)}", reason="metric_failed"), None)
+            self.add(row, name, Score.unscored(f"the metric gave {_shown(value)}", reason="metric_failed"), None)
             return
         self._keys.append(self._value_keys[0])
         self._items.append(float(value))
-        self._row(place, name, "scored", extracted)
+        self._row(row, name, "scored", extracted)
 
-    def add(self, place: int, name: str | None, score: Score, extracted: str | None) -> None:
-        """Add a score for the response at ``place``; ``extracted`` is the text that filters took from the answer."""
+    def add(self, row: int, name: str | None, score: Score, extracted: str | None) -> None:
+        """Add a score for the response at ``row``; ``extracted`` is the text that filters took from the answer."""
         status, reason, explanation = score.status, score.reason, score.explanation
         if status != "unscored":
             values = self._values(score)
@@ -189,7 +191,7 @@ class ScoreRows:
                 status, reason = "unscored", "metric_failed"
                 explanation = f"the metric gave {_shown(values[bad])} for {bad}"
         components = None if score.components is None else canonical.canonical_text(score.components)
-        self._row(place, name, status, score.extracted or extracted, reason, explanation, components)
+        self._row(row, name, status, score.extracted or extracted, reason, explanation, components)
 
     def records(self) -> list[dict[str, Any]]:
         """The score rows so far, without keys of responses."""
@@ -209,12 +211,12 @@ class ScoreRows:
                 "explanation": self._explanations[row],
                 "components": self._components[row],
             }
-            for row in range(len(self._places))
+            for row in range(len(self._rows))
         ]
 
     def table(self, responses: pa.Table) -> pa.Table:
         """The score rows, with the keys of their responses."""
-        taken = pa.array(self._places, pa.int64())
+        taken = pa.array(self._rows, pa.int64())
         columns = [responses.column(name).take(taken) for name in _KEYS]
         columns += [
             pa.array(self._filters, pa.string()),
@@ -228,7 +230,7 @@ class ScoreRows:
             pa.array(self._reasons, pa.string()),
             pa.array(self._explanations, pa.string()),
             pa.array(self._components, pa.string()),
-            pa.nulls(len(self._places), pa.string()),
+            pa.nulls(len(self._rows), pa.string()),
         ]
         return pa.Table.from_arrays(columns, schema=SCORES.arrow)
 
@@ -244,7 +246,7 @@ class ScoreRows:
 
     def _row(
         self,
-        place: int,
+        row: int,
         name: str | None,
         status: ScoreStatus,
         extracted: str | None,
@@ -252,7 +254,7 @@ class ScoreRows:
         explanation: str | None = None,
         components: str | None = None,
     ) -> None:
-        self._places.append(place)
+        self._rows.append(row)
         self._filters.append(name)
         self._statuses.append(status)
         self._offsets.append(len(self._keys))
@@ -271,12 +273,12 @@ def _shown(value: float) -> str:
     return f"a number beyond {_LARGEST:g}" if isinstance(value, int) else str(value)
 
 
-def places(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:
+def positions_of(known: Sequence[Any], wanted: Sequence[Any]) -> list[int | None] | None:
     """The position of each wanted key among the known keys; None when the sequences are equal."""
     if known == wanted:
         return None
-    place_of = {key: place for place, key in enumerate(known)}
-    return [place_of.get(key) for key in wanted]
+    row_of = {key: row for row, key in enumerate(known)}
+    return [row_of.get(key) for key in wanted]
 
 
 def keys(table: pa.Table, columns: Sequence[str] = RESPONSES_INPUT.key) -> list[tuple[Any, ...]]:

@@ -29,7 +29,7 @@ class Event:
     name: ClassVar[str]
 
     @property
-    def place(self) -> tuple[str | None, str | None]:
+    def stage_id(self) -> tuple[str | None, str | None]:
         """Task id and stage, None where the event belongs to none."""
         return None, None
 
@@ -94,7 +94,7 @@ class RunWarning(Event):
     task_id: str | None = None
 
     @property
-    def place(self) -> tuple[str | None, str | None]:
+    def stage_id(self) -> tuple[str | None, str | None]:
         return self.task_id, None
 
 
@@ -106,7 +106,7 @@ class StageEvent(Event):
     stage: str
 
     @property
-    def place(self) -> tuple[str | None, str | None]:
+    def stage_id(self) -> tuple[str | None, str | None]:
         return self.task_id, self.stage
 
 
@@ -149,7 +149,7 @@ class StageFinished(Event):
     result: StageResult
 
     @property
-    def place(self) -> tuple[str | None, str | None]:
+    def stage_id(self) -> tuple[str | None, str | None]:
         return self.result.task_id, self.result.stage
 
     def payload(self) -> dict[str, Any]:
@@ -185,12 +185,12 @@ class EventLog:
         self._append = append
         self._run_id = run_id
         self._lock = threading.Lock()
-        self._told: dict[tuple[str, str], float] = {}
+        self._reported_at: dict[tuple[str, str], float] = {}
 
     def tell(self, event: Event) -> None:
         if isinstance(event, StageProgress) and not self._is_due(event):
             return
-        task_id, stage = event.place
+        task_id, stage = event.stage_id
         line = canonical_json(
             {
                 "event_id": uuid.uuid4().hex,
@@ -209,7 +209,7 @@ class EventLog:
         """Whether the stage's last progress was written long enough ago."""
         now = time.monotonic()
         with self._lock:
-            if now - self._told.get((event.task_id, event.stage), 0.0) < PROGRESS_EVERY_S:
+            if now - self._reported_at.get((event.task_id, event.stage), 0.0) < PROGRESS_EVERY_S:
                 return False
-            self._told[event.task_id, event.stage] = now
+            self._reported_at[event.task_id, event.stage] = now
             return True

@@ -10,7 +10,7 @@ from gage_eval.planning.forecast import (
     forecast,
     inputs_of,
     rendered,
-    standing,
+    stored_outputs,
 )
 
 __all__ = [
@@ -23,5 +23,5 @@ __all__ = [
     "forecast",
     "inputs_of",
     "rendered",
-    "standing",
+    "stored_outputs",
 ]

@@ -19,7 +19,7 @@ from gage_eval.planning.asks import Asks, telemetry_of
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.keys import action_document, input_id, standing_action
+from gage_eval.planning.keys import action_document, finished_action, input_id
 from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
@@ -150,7 +150,7 @@ def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str
     return [] if spec is None else [Asks.implicit(spec.binding)]
 
 
-def standing(
+def stored_outputs(
     store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str], *, incomplete: bool = False
 ) -> dict[str, str] | None:
     """Artifact ids of a stage's outputs, when they are there.
@@ -161,7 +161,7 @@ def standing(
         inputs: artifact ids of its inputs.
         incomplete: also accept a result with rows in error, which a run would retry.
     """
-    action = standing_action(store, stage, action_key(store, stage, task, inputs))
+    action = finished_action(store, stage, action_key(store, stage, task, inputs))
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
 
 
@@ -200,7 +200,7 @@ class _Planner:
         inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
         document = _document(self._store, stage, task, inputs)
         key = digest(document)
-        outputs = standing(self._store, stage, task, inputs)
+        outputs = stored_outputs(self._store, stage, task, inputs)
         if outputs is not None:
             return Forecast(task.task_id, stage, "hit", key, outputs=outputs)
         missing = Forecast(task.task_id, stage, "miss", key)
@@ -227,7 +227,7 @@ class _Planner:
         ]
         total, left = sum(whole for _, whole, _ in counted), sum(open_ for _, _, open_ in counted)
         estimates = [self._estimate(missing.stage, one, open_) for one, _, open_ in counted if open_]
-        tokens, seconds = _sum([told for told, _ in estimates]), _sum([told for _, told in estimates])
+        tokens, seconds = _sum([cost for cost, _ in estimates]), _sum([cost for _, cost in estimates])
         reusable = total - left
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
         return replace(
@@ -283,8 +283,8 @@ class _Planner:
         responses, timings = max(tables, key=lambda pair: pair[0].rows)
         tokens = responses.table(columns=["prompt_tokens", "completion_tokens"]).to_pylist()
         counted = [sum(filter(None, row.values())) for row in tokens if any(row.values())]
-        told = timings.table(columns=["latency_ms", "source"]).to_pylist()
-        latencies = [row["latency_ms"] for row in told if row["latency_ms"] is not None and row["source"] == "sent"]
+        rows = timings.table(columns=["latency_ms", "source"]).to_pylist()
+        latencies = [row["latency_ms"] for row in rows if row["latency_ms"] is not None and row["source"] == "sent"]
         width = max(1, min(left, self._concurrency or asks.spec.model.max_concurrency))
         return (
             round(left * sum(counted) / len(counted)) if counted else None,
@@ -355,7 +355,7 @@ def _comparable(old: JsonValue, new: JsonValue) -> bool:
     return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
 
 
-def _sum(told: Sequence[N | None]) -> N | None:
+def _sum(values: Sequence[N | None]) -> N | None:
     """The sum of numbers; None when one of them is unknown, and without any."""
-    known = [number for number in told if number is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(told) else None
+    known = [number for number in values if number is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(values) else None

@@ -101,7 +101,7 @@ def scores_document(
     return document
 
 
-def standing_action(
+def finished_action(
     store: Store, stage: Stage, key: str, *, renew: bool = False, hashes: bool = False
 ) -> Action | None:
     """The finished action of a key whose outputs are those of the stage, all there and whole.

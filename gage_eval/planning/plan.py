@@ -99,11 +99,11 @@ def _dataset(task_id: str, dataset: DatasetConfig, base_dir: Path) -> LoadSpec:
 
 def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
     """What the loader itself is given: where the data is and the keys only it knows."""
-    places = {"path": dataset.params.path, "hub": dataset.hub}
+    sources = {"path": dataset.params.path, "hub": dataset.hub}
     params: dict[str, Any] = {
         **dataset.hub_params,
         **(dataset.params.model_extra or {}),
-        **{name: value for name, value in places.items() if value is not None},
+        **{name: value for name, value in sources.items() if value is not None},
     }
     # Every loader reads row by row; only one from a hub can do so without fetching the whole set first.
     if dataset.params.streaming and "streaming" in registry.loaders.get(dataset.loader).info.get("params", ()):

@@ -112,12 +112,12 @@ class FewShotQuery:
 class _Candidates:
     """Positions of rows that can be examples of the same samples, in the pool's order, overall and by label."""
 
-    places: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
     by_label: dict[str, list[int]] = field(default_factory=dict)
 
-    def add(self, place: int, label: str) -> None:
-        self.places.append(place)
-        self.by_label.setdefault(label, []).append(place)
+    def add(self, position: int, label: str) -> None:
+        self.positions.append(position)
+        self.by_label.setdefault(label, []).append(position)
 
 
 class Pool:
@@ -185,11 +185,11 @@ class Pool:
             InputError: too few rows are left after the sample itself is excluded.
         """
         chosen = [self._chosen(sample) for sample in samples]
-        self._remember({place for places in chosen for place in places or ()})
+        self._remember({position for positions in chosen for position in positions or ()})
         reason = f"few_shot.match: there is no value at '{self._rules.match}'."
         return [
-            RecordRejected(reason) if places is None else [self._examples[place] for place in places]
-            for places in chosen
+            RecordRejected(reason) if positions is None else [self._examples[position] for position in positions]
+            for positions in chosen
         ]
 
     def _chosen(self, sample: FewShotQuery) -> list[int] | None:
@@ -198,7 +198,7 @@ class Pool:
         count = len(rules.ids) if rules.k is None else rules.k
         if sample.matched is None and count:
             return None
-        chosen = list(islice(self._order(sample, lambda place: not self._is_self(place, sample)), count))
+        chosen = list(islice(self._order(sample, lambda position: not self._is_self(position, sample)), count))
         # The sample itself may be among examples given by id; then there is no replacement for it.
         if len(chosen) < count and not rules.ids:
             alike = f"with {rules.match} {_shown(sample.matched)} " if rules.match is not None else ""
@@ -218,31 +218,31 @@ class Pool:
             return filter(fits, self._fixed)
         candidates = self._candidates.get(sample.matched or "", _Candidates())
         if rules.strategy == "first":
-            return filter(fits, candidates.places)
+            return filter(fits, candidates.positions)
         draws = _draws(rules.seed, self._task_id, sample.sample_id)
         if rules.strategy == "random":
-            return filter(fits, shuffled(candidates.places, draws))
+            return filter(fits, shuffled(candidates.positions, draws))
         return _in_turn(list(candidates.by_label.values()), draws, fits)
 
-    def _is_self(self, place: int, sample: FewShotQuery) -> bool:
-        if self._rules.own_dataset and self._ids[place] == sample.sample_id:
+    def _is_self(self, position: int, sample: FewShotQuery) -> bool:
+        if self._rules.own_dataset and self._ids[position] == sample.sample_id:
             return True
-        return self._prints[place] == sample.fingerprint
+        return self._prints[position] == sample.fingerprint
 
-    def _remember(self, places: set[int]) -> None:
+    def _remember(self, positions: set[int]) -> None:
         """Load some rows as examples, all at once: taking single rows out of a table is slow."""
         if len(self._examples) > _REMEMBERED:
             self._examples.clear()
-        missing = sorted(places - self._examples.keys())
+        missing = sorted(positions - self._examples.keys())
         if not missing:
             return
         rows = rows_of(self._samples.take(pa.array(missing, pa.int64())), _EXAMPLE_COLUMNS)
-        for place, row in zip(missing, rows, strict=True):
+        for position, row in zip(missing, rows, strict=True):
             row["messages"] = [message for message in row["messages"] if message["role"] not in _SYSTEM]
-            self._examples[place] = Example(self._prepared(row), answer_of(row))
+            self._examples[position] = Example(self._prepared(row), answer_of(row))
 
     def _places_of(self, ids: Sequence[str]) -> list[int]:
-        known = {self._ids[place]: place for place in self._usable} if ids else {}
+        known = {self._ids[position]: position for position in self._usable} if ids else {}
         for name in ids:
             if name not in known:
                 there = "has no question or no answer" if name in self._ids else "is not there"

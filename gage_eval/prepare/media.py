@@ -93,9 +93,14 @@ class MediaReader:
         """Read all media of some conversations in parallel, ahead of `resolve`."""
         if len(self._known) > _REMEMBERED:
             self._known.clear()
-        new = {place: None for messages in conversations for place in places(messages) if place not in self._known}
+        new = {
+            address: None
+            for messages in conversations
+            for address in media_in_messages(messages)
+            if address not in self._known
+        }
         if len(new) == 1 or self._threads == 1:
-            self._known.update((place, self._work(place)) for place in new)
+            self._known.update((address, self._work(address)) for address in new)
         elif new:
             with ThreadPoolExecutor(self._threads, thread_name_prefix="media") as pool:
                 self._known.update(zip(new, pool.map(self._work, new), strict=True))
@@ -128,17 +133,17 @@ class MediaReader:
             out.append({**message, "content": segments})
         return out, list(meta.values())
 
-    def _medium(self, place: tuple[str, str]) -> Medium:
-        if place not in self._known:
-            self._known[place] = self._work(place)
-        found = self._known[place]
+    def _medium(self, address: tuple[str, str]) -> Medium:
+        if address not in self._known:
+            self._known[address] = self._work(address)
+        found = self._known[address]
         if isinstance(found, str):
             raise RecordRejected(found)
         return found
 
-    def _work(self, place: tuple[str, str]) -> Medium | str:
+    def _work(self, address: tuple[str, str]) -> Medium | str:
         """The stored medium of an address, or the reason why there is none."""
-        kind, url = place
+        kind, url = address
         try:
             return self._stored(kind, url)
         except RecordRejected as error:
@@ -225,7 +230,7 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
     out = []
     for message in messages:
         content = message.get("content") or []
-        if not any(url.startswith((_DATA, _STORED)) for _, url in places([message])):
+        if not any(url.startswith((_DATA, _STORED)) for _, url in media_in_messages([message])):
             out.append(message)
             continue
         segments = []
@@ -234,9 +239,9 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
             url = "" if kind == "text" else segment[kind]["url"]
             if url.startswith(_DATA):
                 holder = {**segment[kind], "url": store.put(data_of(url))}
-                said = url.removeprefix(_DATA).partition(",")[0].partition(";")[0]
-                if kind != "image_url" and is_media_type(said):
-                    holder.setdefault("media_type", said)
+                media_type = url.removeprefix(_DATA).partition(",")[0].partition(";")[0]
+                if kind != "image_url" and is_media_type(media_type):
+                    holder.setdefault("media_type", media_type)
                 segments.append({**segment, kind: holder})
             else:
                 segments.append(segment)
@@ -270,7 +275,7 @@ def _check_stored(url: str, store: Media) -> None:
         raise RecordRejected(f"{url} is not in this store.")
 
 
-def places(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def media_in_messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """(segment type, address) of every medium of some messages."""
     for message in messages:
         content = message.get("content")

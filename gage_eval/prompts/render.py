@@ -54,8 +54,10 @@ class PromptRenderer:
         if system_prompt:
             self._parts.append(("system", compile_template(system_prompt, f"prompt '{prompt_id}', system_prompt")))
         for index, (role, source) in enumerate(_sources(template, prompt_id)):
-            place = f"prompt '{prompt_id}'" if isinstance(template, str) else f"prompt '{prompt_id}', message {index}"
-            self._parts.append((role, compile_template(source, place)))
+            location = (
+                f"prompt '{prompt_id}'" if isinstance(template, str) else f"prompt '{prompt_id}', message {index}"
+            )
+            self._parts.append((role, compile_template(source, location)))
         self._adds_system_only = template is None
 
     def render(
@@ -98,11 +100,11 @@ class PromptRenderer:
         return messages
 
 
-def compile_template(source: str, place: str) -> Template:
+def compile_template(source: str, location: str) -> Template:
     """Compile a Jinja text to a function of its variables. jinja2 is loaded here, on first use.
 
     Raises:
-        InputError: its syntax is wrong; the message names ``place`` and the line.
+        InputError: its syntax is wrong; the message names ``location`` and the line.
     """
     from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError, UndefinedError
 
@@ -111,7 +113,7 @@ def compile_template(source: str, place: str) -> Template:
     try:
         generate = generator(source)
     except TemplateSyntaxError as error:
-        raise InputError(f"{place}, line {error.lineno}: {(error.message or 'it is broken').rstrip('.')}.") from None
+        raise InputError(f"{location}, line {error.lineno}: {(error.message or 'it is broken').rstrip('.')}.") from None
 
     def render(variables: Mapping[str, Any]) -> tuple[str, str | None]:
         pieces: list[str] = []

@@ -168,8 +168,8 @@ def closing_line(summary: Summary, report: str | None = None) -> str:
         facts.append("nothing sent")
     if summary.run.reused:
         facts.append(f"{summary.run.reused:,} reused")
-    place = f"report  {clean(report)}      " if report else ""
-    return place + " · ".join(facts)
+    location = f"report  {clean(report)}      " if report else ""
+    return location + " · ".join(facts)
 
 
 def clean(text: str) -> str:

@@ -15,7 +15,7 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.marks import STAGES, Stage
-from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, standing
+from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import TaskPlan
@@ -131,7 +131,7 @@ class TaskCalls:
             self._outputs[stage] = {}
             # While a stage is computed again, the store still has its earlier result.
             if inputs is not None and not self._is_refreshing(stage):
-                self._outputs[stage] = standing(self._store, stage, self._task, inputs, incomplete=True) or {}
+                self._outputs[stage] = stored_outputs(self._store, stage, self._task, inputs, incomplete=True) or {}
         return self._outputs[stage]
 
     def _is_refreshing(self, stage: Stage) -> bool:
@@ -224,7 +224,7 @@ class PendingResponses:
 def _first_of_each(table: pa.Table) -> pa.Table:
     """The first row of each (row_index, replicate) of a sorted table: chunks overlap when work was shared anew."""
     pairs = list(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
-    keep = [place == 0 or pair != pairs[place - 1] for place, pair in enumerate(pairs)]
+    keep = [index == 0 or pair != pairs[index - 1] for index, pair in enumerate(pairs)]
     return table if all(keep) else table.filter(pa.array(keep))
 
 

@@ -33,7 +33,7 @@ class Cards:
             card.pass_threshold,
             higher_is_better=card.higher_is_better,
         )
-        return cls(rule, {place: score_key(*place, values[place[0]]) for place in whole})
+        return cls(rule, {measure: score_key(*measure, values[measure[0]]) for measure in whole})
 
     def card(
         self, responses: Sequence[Mapping[str, Any]], evaluated: Mapping[str, Sequence[Mapping[str, Any]]]

@@ -11,7 +11,7 @@ from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow
 
-_TOLD: tuple[Outcome, ...] = ("unparsed", "truncated")
+_SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def tally(task: TaskReader, where: RowFilter) -> Tally:
         fitting = where.fitting(table)
         answers += table.num_rows
         found += fitting.num_rows
-        for outcome in _TOLD:
+        for outcome in _SHOWN_OUTCOMES:
             mask = outcome_mask(outcome, fitting, where.measure)
             among[outcome] += mask.to_pylist().count(True)
     return Tally(found, answers, {name: count for name, count in among.items() if count})
@@ -150,7 +150,7 @@ def expected_of(sample: dict[str, Any]) -> str | None:
 def _failure(row: SampleRow, response: dict[str, Any]) -> str | None:
     if response["status"] != "error":
         return None
-    told = [one for one in row.telemetry if one["replicate"] == response["replicate"]]
-    errors = told[0].get("errors") if told else None
+    own = [one for one in row.telemetry if one["replicate"] == response["replicate"]]
+    errors = own[0].get("errors") if own else None
     kind = response.get("error_kind") or "error"
     return f"{kind}: {errors[-1]}" if errors else str(kind)

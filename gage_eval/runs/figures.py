@@ -32,12 +32,12 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
     rows = counts.get(name, 0)
     if stage == "judge" and not rows:
         return "–"
-    said = [counted(rows, noun)]
+    parts = [counted(rows, noun)]
     if seconds is not None and "sent" in counts:
-        said += _named(counts, {"reused": "reused", "retried": "retried"})
+        parts += _named(counts, {"reused": "reused", "retried": "retried"})
         if counts["sent"] and seconds > 0:
-            said.append(f"{rate_text(counts['sent'] / seconds)} requests/s")
-    return " · ".join(said + _named(counts, _WRONG))
+            parts.append(f"{rate_text(counts['sent'] / seconds)} requests/s")
+    return " · ".join(parts + _named(counts, _WRONG))
 
 
 def of_task(task_id: str) -> tuple[str, str]:
@@ -58,9 +58,9 @@ def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) ->
         figures: as an observer is told them.
         moving: False for a stage that has stopped: how fast it was, and what it had in flight, is past.
     """
-    said = [f"{rate_text(figures['rows_per_s'])} rows/s"] if moving and figures.get("rows_per_s") else []
+    parts = [f"{rate_text(figures['rows_per_s'])} rows/s"] if moving and figures.get("rows_per_s") else []
     words = _SO_FAR if not moving else {"in_flight": "in flight", **_SO_FAR}
-    return " · ".join(said + _named(figures, words))
+    return " · ".join(parts + _named(figures, words))
 
 
 def rate_text(rate: float) -> str:

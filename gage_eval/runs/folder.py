@@ -101,9 +101,9 @@ class RunFolder:
     @property
     def url(self) -> str:
         """Where the folder is, as people open it."""
-        return self.place("")
+        return self.location("")
 
-    def place(self, name: str) -> str:
+    def location(self, name: str) -> str:
         """Path or URL of a file of the run."""
         root = self._objects.local_root
         if root is not None:
@@ -142,19 +142,21 @@ class RunFolder:
         path = f"{self.run_id}/{RUN_FILE}"
         for _ in range(_UPDATE_TRIES):
             try:
-                standing = self._objects.get(path)
+                current = self._objects.get(path)
             except FileNotFoundError as error:
-                raise InputError(f"{self.place(RUN_FILE)} is gone: somebody removed it during the run.") from error
-            record = change(self._read_record(standing)).model_copy(update={"updated": datetime.now(UTC)})
+                raise InputError(f"{self.location(RUN_FILE)} is gone: somebody removed it during the run.") from error
+            record = change(self._read_record(current)).model_copy(update={"updated": datetime.now(UTC)})
             data = record.text()
-            if self._objects.swap(path, data, expected=standing):
+            if self._objects.swap(path, data, expected=current):
                 self._written = data, record
                 return record
-        raise StoreError(f"{self.place(RUN_FILE)} cannot be written: other processes change it all the time.")
+        raise StoreError(f"{self.location(RUN_FILE)} cannot be written: other processes change it all the time.")
 
     def _read_record(self, data: bytes) -> RunRecord:
         written = self._written
-        return written[1] if written is not None and written[0] == data else RunRecord.read(data, self.place(RUN_FILE))
+        return (
+            written[1] if written is not None and written[0] == data else RunRecord.read(data, self.location(RUN_FILE))
+        )
 
     def write_json(self, name: str, value: JsonValue) -> None:
         self.write(name, _pretty(value))
@@ -178,7 +180,7 @@ class RunFolder:
             os.write(self._events, line + b"\n")
         except OSError as error:
             if not self._events_missing:
-                _log.warning("%s: events are missing from here on (%s).", self.place(EVENTS_FILE), error.strerror)
+                _log.warning("%s: events are missing from here on (%s).", self.location(EVENTS_FILE), error.strerror)
             self._events_missing = True
 
     def close(self) -> None:

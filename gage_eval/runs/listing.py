@@ -37,7 +37,7 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
     return {
         "run_id": stored.run_id,
         "folder": stored.folder.url,
-        "status": stored.standing,
+        "status": stored.state,
         "record": stored.record.model_dump(mode="json"),
         "stages": stages,
         "summary": stored.summary.model_dump(mode="json") if stored.status == "completed" else None,
@@ -63,14 +63,14 @@ class ShownStage:
 def shown_stages(stored: StoredRun) -> list[ShownStage]:
     """The stages that were started, task by task in the config's order; those of tasks it no longer has come last."""
     order: dict[tuple[str, str], int] = {
-        place: number for number, place in enumerate(product(stored.record.tasks, STAGES))
+        stage_id: number for number, stage_id in enumerate(product(stored.record.tasks, STAGES))
     }
 
     def position(one: ShownStage) -> tuple[int, str]:
         task, part = of_task(one.task_id)
         return order.get((task, one.stage), len(order)), part
 
-    moving = stored.standing == "running"
+    moving = stored.state == "running"
     found = [
         ShownStage(task_id, stage, "stopped" if record.state == "running" and not moving else record.state, record)
         for (task_id, stage), record in stored.stages.items()
@@ -81,14 +81,14 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
 def run_remarks(stored: StoredRun) -> list[str]:
     """What to know and to do about a run whose numbers do not say it all."""
     again = f"resume it: {stored.folder.again}"
-    standing = stored.standing
-    if standing == "killed":
+    state = stored.state
+    if state == "killed":
         return [f"Its process was killed. What was computed is kept; {again}"]
-    if standing == "silent":
+    if state == "silent":
         return [f"No sign of life for {duration(stored.silent_s())}: it was probably killed; {again}"]
-    if standing == "running":
+    if state == "running":
         return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
-    if standing == "completed":
+    if state == "completed":
         scored = stored.record.rescored
         return [] if scored is None else [f"It holds other scores of the responses of run {scored.run_id}."]
     error = (stored.record.error or "").strip()
@@ -108,7 +108,7 @@ def _row(stored: StoredRun) -> dict[str, Any]:
     return {
         "run": stored.run_id,
         "name": record.name,
-        "status": stored.standing,
+        "status": stored.state,
         "started": record.created.isoformat(timespec="seconds"),
         "tasks": record.tasks,
         "score": _headline(stored) if record.status == "completed" else None,

@@ -155,8 +155,8 @@ class Locations:
         settings = load_settings()
         url = store or settings.store
         runs = output_dir or settings.save_dir or own_root(url)
-        for place in (url, runs):
-            check_url(place)
+        for root in (url, runs):
+            check_url(root)
         return cls(url, runs)
 
     def again(self, run_id: str) -> str:
@@ -165,14 +165,14 @@ class Locations:
 
     def command(self, *words: str) -> str:
         """A ``gage`` command about these locations, with the options that lead there from here."""
-        said = ["gage", *words]
+        command = ["gage", *words]
         reached = Locations.at()
         if self.store != reached.store:
-            said += ["--store", self.store]
+            command += ["--store", self.store]
             reached = Locations.at(self.store)
         if self.runs != reached.runs:
-            said += ["--output-dir", self.runs]
-        return shlex.join(said)
+            command += ["--output-dir", self.runs]
+        return shlex.join(command)
 
 
 def own_root(store: str) -> str:

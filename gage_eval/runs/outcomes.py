@@ -48,18 +48,18 @@ def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -
     """The numbers of a task's metrics table, that of the score card first, else in the config's order."""
     found: dict[tuple[str, str | None, str], Measure] = {}
     for row in metrics:
-        place = (row["metric_id"], row["filter"], row["value_key"])
-        if row["slice_field"] is None and place not in found:
-            found[place] = Measure(*place, name=metric_name(*place, "mean"), scale=Scale(**row["scale"]))
+        measured = (row["metric_id"], row["filter"], row["value_key"])
+        if row["slice_field"] is None and measured not in found:
+            found[measured] = Measure(*measured, name=metric_name(*measured, "mean"), scale=Scale(**row["scale"]))
     if cards is None:
         return list(found.values())
     primary = [
         replace(one, threshold=cards.rule.threshold)
-        for place, one in found.items()
-        if cards.keys.get(place) == cards.rule.primary
+        for measured, one in found.items()
+        if cards.keys.get(measured) == cards.rule.primary
     ]
     first = {(one.metric_id, one.filter, one.value_key) for one in primary}
-    return [*primary, *(one for place, one in found.items() if place not in first)]
+    return [*primary, *(one for measured, one in found.items() if measured not in first)]
 
 
 def needs_scores(outcomes: Collection[str]) -> bool:
@@ -161,14 +161,14 @@ def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure 
     if scores is not None and measure is not None and scores.num_rows:
         own = pc.is_null(scores["filter"]) if measure.filter is None else pc.equal(scores["filter"], measure.filter)
         scores = scores.filter(pc.fill_null(own, fill_value=False))
-        places = _places(responses, scores)
-        statuses = pc.take(scores["status"].combine_chunks(), places)
+        positions = _positions(responses, scores)
+        statuses = pc.take(scores["status"].combine_chunks(), positions)
         keyed = pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(measure.value_key), "first")
-        values = pc.take(keyed, places)
+        values = pc.take(keyed, positions)
     return responses.append_column("score_status", statuses).append_column("value", values)
 
 
-def _places(responses: pa.Table, scores: pa.Table) -> pa.Array:
+def _positions(responses: pa.Table, scores: pa.Table) -> pa.Array:
     """For each response the place of its score row, null where there is none."""
     wanted, there = _numbers(responses), _numbers(scores)
     order = np.argsort(there, kind="stable")

@@ -10,7 +10,7 @@ from gage_eval.client.types import Request
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import STAGES, Stage
 from gage_eval.observability.observer import Observers
-from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, standing
+from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.source import RoleSource
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
@@ -98,7 +98,7 @@ def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
                     PreviewedRequest(task.task_id, stage, one) for one in rendered(asks.spec, requests)
                 ]
             preview.total += sum(number for _, number in source.parts)
-        outputs[stage] = standing(env.store, stage, task, inputs) or {}
+        outputs[stage] = stored_outputs(env.store, stage, task, inputs) or {}
 
 
 def _requests(source: RoleSource) -> Iterator[Request]:

@@ -93,19 +93,19 @@ class ConsoleObserver:
     def _move_bar(self, event: StageProgress) -> None:
         if self._progress is None:
             return
-        place = event.task_id, event.stage
+        stage_id = event.task_id, event.stage
         with self._lock:
-            bar = self._bars.get(place)
+            bar = self._bars.get(stage_id)
             if bar is None:
-                label = self._label(*place)
-                bar = self._bars[place] = self._progress.add_task(label, total=event.total, figures="")
+                label = self._label(*stage_id)
+                bar = self._bars[stage_id] = self._progress.add_task(label, total=event.total, figures="")
             self._progress.update(bar, completed=event.done, total=event.total, figures=progress_text(event.figures))
 
     def _result_line(self, result: "StageResult") -> str:
         state = "cached" if result.cached else f"{result.seconds:.1f} s"
         text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
-        said = " · ".join(filter(None, (text, of_task(result.task_id)[1])))
-        return f"  {self._label(result.task_id, result.stage)} {state:>8}   {said}".rstrip()
+        text = " · ".join(filter(None, (text, of_task(result.task_id)[1])))
+        return f"  {self._label(result.task_id, result.stage)} {state:>8}   {text}".rstrip()
 
     def say(self, text: str) -> None:
         """A line that belongs to no stage: what an engine says that is starting."""

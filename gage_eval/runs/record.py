@@ -118,7 +118,7 @@ class RunRecord(_Model):
 
     @field_validator("stages", "refreshed")
     @classmethod
-    def _places(cls, value: dict[str, StageRecord] | list[str]) -> dict[str, StageRecord] | list[str]:
+    def _stages(cls, value: dict[str, StageRecord] | list[str]) -> dict[str, StageRecord] | list[str]:
         for name in value:
             task_id, _, stage = name.rpartition("/")
             if not task_id or stage not in STAGES:
@@ -126,7 +126,7 @@ class RunRecord(_Model):
         return value
 
     @classmethod
-    def read(cls, data: bytes, place: str | PurePath) -> "RunRecord":
+    def read(cls, data: bytes, location: str | PurePath) -> "RunRecord":
         """The record that a run.json holds.
 
         Raises:
@@ -135,13 +135,13 @@ class RunRecord(_Model):
         try:
             value = decode(data)
         except ValueError as error:
-            raise _damaged(place, f"it is not JSON ({error})") from error
+            raise _damaged(location, f"it is not JSON ({error})") from error
         try:
             return cls.model_validate(value)
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
-            raise _damaged(place, f"{where}: {problem['msg']}" if where else problem["msg"]) from error
+            raise _damaged(location, f"{where}: {problem['msg']}" if where else problem["msg"]) from error
 
     def text(self) -> bytes:
         """The content of run.json."""
@@ -150,7 +150,7 @@ class RunRecord(_Model):
     @property
     def by_stage(self) -> dict[tuple[str, str], StageRecord]:
         """The stages by (task id, stage)."""
-        return {place_of(name): stage for name, stage in self.stages.items()}
+        return {stage_id_of(name): stage for name, stage in self.stages.items()}
 
     def with_stages(self, stages: Mapping[str, StageRecord]) -> "RunRecord":
         """The record with these stages in place of its own of the same names."""
@@ -175,11 +175,11 @@ def stage_name(task_id: str, stage: str) -> str:
     return f"{task_id}/{stage}"
 
 
-def place_of(name: str) -> tuple[str, str]:
+def stage_id_of(name: str) -> tuple[str, str]:
     """(task id, stage) of a `stage_name`."""
     task_id, _, stage = name.rpartition("/")
     return task_id, stage
 
 
-def _damaged(place: str | PurePath, why: str) -> InputError:
-    return InputError(f"{place} is not a run record ({why.rstrip('.')}). Restore it, or remove the run's folder.")
+def _damaged(location: str | PurePath, why: str) -> InputError:
+    return InputError(f"{location} is not a run record ({why.rstrip('.')}). Restore it, or remove the run's folder.")

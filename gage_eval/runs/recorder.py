@@ -44,7 +44,7 @@ class Recorder:
         self._writer.start()
 
     def tell(self, event: Event) -> None:
-        task_id, stage = event.place
+        task_id, stage = event.stage_id
         if task_id is None or stage is None:
             return
         name = stage_name(task_id, stage)

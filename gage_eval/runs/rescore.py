@@ -17,7 +17,7 @@ from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
-from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, place_of, stage_name
+from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
 from gage_eval.stages.unscored import refuse_without_score
@@ -59,8 +59,8 @@ class Rescored:
         now = datetime.now(UTC)
         tasks = [task.task_id for task in self.summary.tasks]
         # The stages of a task's few-shot examples are under its name and a colon.
-        kept = {name: stage for name, stage in record.stages.items() if place_of(name)[0].split(":")[0] in tasks}
-        mine = {stage_name(*place): StageRecord.of(result) for place, result in self.results.items()}
+        kept = {name: stage for name, stage in record.stages.items() if stage_id_of(name)[0].split(":")[0] in tasks}
+        mine = {stage_name(*stage_id): StageRecord.of(result) for stage_id, result in self.results.items()}
         folder = RunFolder.create(
             self.stored.folder.locations,
             run_id,

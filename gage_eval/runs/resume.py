@@ -40,4 +40,4 @@ def resumed(
         again = {"run_id": run_id, "resume": True, "only_errors": only_errors, "verify": verify or kept.get("verify")}
         return RunOptions.of({**kept, **again})
     except InputError as error:
-        raise InputError(f"{folder.place(RUN_FILE)} holds options that cannot be used: {error}") from error
+        raise InputError(f"{folder.location(RUN_FILE)} holds options that cannot be used: {error}") from error

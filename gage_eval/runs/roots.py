@@ -96,7 +96,7 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
             raise StoreError(f"{error} Nothing is collected before that.") from error
         if stored.status != "completed":
             unfinished.add(stored.run_id)
-        if stored.standing == "running" or (stored.standing == "silent" and stored.silent_s() < _ALIVE_S):
+        if stored.state == "running" or (stored.state == "silent" and stored.silent_s() < _ALIVE_S):
             under_way.append(stored.run_id)
             began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))

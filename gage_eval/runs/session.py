@@ -21,7 +21,7 @@ from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import planned
-from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, place_of
+from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
 from gage_eval.settings import load_settings
@@ -160,7 +160,7 @@ class RunSession:
         tasks = [*self.plan.tasks, *(task.pool for task in self.plan.tasks if task.pool)]
         wanted = {(task.task_id, stage) for stage in self.options.refresh for task in tasks}
         if self.options.resume and wanted:
-            wanted.difference_update(map(place_of, self.folder.record().refreshed))
+            wanted.difference_update(map(stage_id_of, self.folder.record().refreshed))
         return frozenset(wanted)
 
     def finish(self) -> None:

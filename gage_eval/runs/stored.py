@@ -55,7 +55,7 @@ class StoredRun:
         return self.record.status
 
     @property
-    def standing(self) -> str:
+    def state(self) -> str:
         """The status, where a run that says it is running may be ``killed`` (its process is gone) or ``silent``.
 
         A process can be looked up on its own host only; from elsewhere silence is all there is to go by.
@@ -86,15 +86,13 @@ class StoredRun:
         """
         data = self.folder.read(SUMMARY_FILE)
         if data is None:
-            raise InputError(
-                f"run {self.run_id} has no summary (it is {self.standing}); finish it: {self.folder.again}"
-            )
+            raise InputError(f"run {self.run_id} has no summary (it is {self.state}); finish it: {self.folder.again}")
         try:
             return Summary.model_validate(decode(data))
         except ValueError as error:
             raise InputError(
-                f"{self.folder.place(SUMMARY_FILE)} is not a summary that gage-eval {__version__} can read; write it "
-                f"again: {self.folder.again}"
+                f"{self.folder.location(SUMMARY_FILE)} is not a summary that gage-eval {__version__} can read; "
+                f"write it again: {self.folder.again}"
             ) from error
 
     @property
@@ -105,14 +103,14 @@ class StoredRun:
     @property
     def outputs(self) -> dict[tuple[str, str], dict[str, str]]:
         """Artifact ids by (task id, stage) and output, of every stage that finished."""
-        return {place: stage.outputs for place, stage in self.stages.items() if stage.outputs}
+        return {stage_id: stage.outputs for stage_id, stage in self.stages.items() if stage.outputs}
 
     def unfinished(self, task_id: str, stage: str) -> InputError:
         """The error that a stage of a task has not finished, with what to do about it."""
-        standing = self.standing
-        remedy = "wait until it has" if standing == "running" else f"resume it: {self.folder.again}"
+        state = self.state
+        remedy = "wait until it has" if state == "running" else f"resume it: {self.folder.again}"
         return InputError(
-            f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {standing}); {remedy}"
+            f"{stage} of task '{task_id}' has not finished in run {self.run_id} (the run is {state}); {remedy}"
         )
 
     def silent_s(self, now: datetime | None = None) -> float:

@@ -90,9 +90,9 @@ def _not_there(plan: Plan) -> list[Problem]:
             (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
             *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
         ]
-        for place, check in checks:
+        for location, check in checks:
             try:
                 check()
             except InputError as error:
-                problems.append(Problem(place, str(error)))
+                problems.append(Problem(location, str(error)))
     return list(dict.fromkeys(problems))

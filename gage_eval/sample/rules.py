@@ -86,8 +86,8 @@ def option_letter(index: int) -> str:
     letters = ""
     index += 1
     while index:
-        index, place = divmod(index - 1, 26)
-        letters = chr(65 + place) + letters
+        index, digit = divmod(index - 1, 26)
+        letters = chr(65 + digit) + letters
     return letters
 
 
@@ -119,17 +119,17 @@ def _normalise(record: Mapping[str, Any], default_id: str | None) -> dict[str, A
     return out
 
 
-def _settle(out: dict[str, Any], place: str) -> None:
+def _settle(out: dict[str, Any], where: str) -> None:
     """The rules between fields, which few-shot items share: messages, references and label."""
     if "messages" not in out:
-        raise RecordRejected(f"{place}messages: they are missing.")
+        raise RecordRejected(f"{where}messages: they are missing.")
     label = out.get("label")
     references = out.get("references")
     if not references:
         if label is not None:
             out["references"] = [{"answer": [{"type": "text", "text": label}]}]
         elif references is None:
-            raise RecordRejected(f"{place}references: they are missing; write [] when there are none.")
+            raise RecordRejected(f"{where}references: they are missing; write [] when there are none.")
         return
     if label is None:
         label = reference_text(references[0])
@@ -137,7 +137,7 @@ def _settle(out: dict[str, Any], place: str) -> None:
             out["label"] = label
     elif not label_fits(label, references[0]):
         first = _show(reference_text(references[0]))
-        raise RecordRejected(f"{place}label: {_show(label)} is not the first reference ({first}).")
+        raise RecordRejected(f"{where}label: {_show(label)} is not the first reference ({first}).")
 
 
 def _with_unknown(extra: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:

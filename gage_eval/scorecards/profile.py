@@ -104,18 +104,18 @@ class ScoringProfile(_Model):
     def _unknown(self) -> list[Problem]:
         problems = []
         for answer_type, preset in self.scorers.items():
-            place = f"scorers.{answer_type}"
+            location = f"scorers.{answer_type}"
             if answer_type not in ANSWER_TYPES:
                 known = ", ".join(ANSWER_TYPES)
                 message = f"no answer type '{answer_type}'. Known: {known}.{closest(answer_type, ANSWER_TYPES)}"
-                problems.append(Problem(place, message))
+                problems.append(Problem(location, message))
             for index, rule in enumerate(preset.metrics):
                 try:
                     _bind(rule)
                 except NotImported:
                     raise
                 except InputError as error:
-                    problems.append(Problem(f"{place}.metrics[{index}]", str(error)))
+                    problems.append(Problem(f"{location}.metrics[{index}]", str(error)))
         return problems
 
 
@@ -240,8 +240,8 @@ def _read(data: bytes, source: str) -> ScoringProfile:
     try:
         raw = yaml.safe_load(data)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        place = getattr(error, "problem_mark", None)
-        line = None if place is None else place.line + 1
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
         raise ConfigError(source, [Problem("", "it is not YAML.", line)]) from error
     if not isinstance(raw, Mapping):
         raise ConfigError(

@@ -27,7 +27,7 @@ class _Asked:
     metric: BoundMetric
     document: dict[str, JsonValue]
     writer: ArtifactWriter
-    standing: Action | None = None
+    previous: Action | None = None
 
 
 @stage("auto_eval", check=check_scored)
@@ -42,10 +42,10 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     Raises:
         InputError: a field is missing and the metric's ``on_missing_field`` is ``error``.
     """
-    standing = scores(run, spec)
+    scored = scores(run, spec)
     statuses = run.input("responses").counts
     rows = []
-    for metric, artifact in zip(spec.metrics, standing, strict=True):
+    for metric, artifact in zip(spec.metrics, scored, strict=True):
         numbers = metric.aggregate(_labelled(run, metric, artifact), statuses)
         rows += [{**row, "scores": artifact.id} for row in numbers]
     run.writer(METRICS).write(0, pa.Table.from_pylist(rows, schema=METRICS.arrow))
@@ -93,7 +93,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
     for index, one in asked.items():
         outputs = {"scores": one.writer.commit().id}
         action = store.commit_action(
-            "scores", digest(one.document), outputs, document=one.document, replaces=one.standing
+            "scores", digest(one.document), outputs, document=one.document, replaces=one.previous
         )
         found[index] = store.artifact(action.outputs["scores"])
     run.counts["computed_metrics"] = len(asked)

@@ -22,7 +22,7 @@ from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.keys import StageSpec, action_document, input_id, standing_action
+from gage_eval.planning.keys import StageSpec, action_document, finished_action, input_id
 from gage_eval.store import Action, Artifact, ArtifactWriter, Store
 from gage_eval.tables import TableSchema
 
@@ -233,7 +233,7 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
             if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
                 return hit
             replaced = env.store.find_action(info.name, key)
-            previous = standing_action(env.store, info.name, key) if replaced is not None else None
+            previous = finished_action(env.store, info.name, key) if replaced is not None else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
                 return _compute(info, spec, run, document, replaced)
@@ -289,7 +289,7 @@ def _compute(
 
 
 def _hit(env: Env, stage_name: Stage, task_id: str, key: str) -> StageResult | None:
-    action = standing_action(env.store, stage_name, key, renew=True, hashes=env.verify)
+    action = finished_action(env.store, stage_name, key, renew=True, hashes=env.verify)
     if action is None or not action.complete:
         return None
     env.store.wip(key).clear_leftovers()

@@ -156,7 +156,7 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
 def _causes(env: Env, result: StageResult) -> str:
     """The most frequent kinds of error of a stage, each with what one of its rows was told last."""
     counted: Counter[str] = Counter()
-    told: dict[str, str] = {}
+    messages_by_kind: dict[str, str] = {}
     for name in result.outputs:
         if not name.endswith("_telemetry"):
             continue
@@ -170,9 +170,9 @@ def _causes(env: Env, result: StageResult) -> str:
                     kind = row["error_kind"] or "unknown"
                     counted[kind] += 1
                     if messages:
-                        told.setdefault(kind, messages[-1])
+                        messages_by_kind.setdefault(kind, messages[-1])
     shown = [
-        f"{count:,} {kind} ({told[kind]})" if kind in told else f"{count:,} {kind}"
+        f"{count:,} {kind} ({messages_by_kind[kind]})" if kind in messages_by_kind else f"{count:,} {kind}"
         for kind, count in counted.most_common(_CAUSES_SHOWN)
     ]
     return ", ".join([*shown, *(["…"] if len(counted) > _CAUSES_SHOWN else [])])

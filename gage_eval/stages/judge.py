@@ -130,17 +130,17 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
         except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs its row, not the run
             said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
             failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
-    status, reason, explanation = _standing(response, found=verdict is not None, failure=failure)
-    said = verdict or Verdict()
+    status, reason, explanation = _status(response, found=verdict is not None, failure=failure)
+    given = verdict or Verdict()
     return {
         "row_index": response["row_index"],
         "sample_id": response["sample_id"],
         "replicate": response["replicate"],
         "status": status,
-        "answer": said.answer,
-        "score": said.score,
+        "answer": given.answer,
+        "score": given.score,
         "text": response["answer"],
-        "parsed": canonical_text(dict(said.fields)) if said.fields else None,
+        "parsed": canonical_text(dict(given.fields)) if given.fields else None,
         "reason": reason,
         "explanation": explanation,
         "binding": binding,
@@ -148,9 +148,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
     }
 
 
-def _standing(
-    response: Mapping[str, Any], *, found: bool, failure: str | None
-) -> tuple[str, Reason | None, str | None]:
+def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) -> tuple[str, Reason | None, str | None]:
     """A judgment's status, reason and explanation, from the judge's response and whether a verdict was found in it."""
     status = response["status"]
     if status in UNANSWERED:

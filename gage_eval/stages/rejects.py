@@ -84,11 +84,11 @@ def first_rejects(rejects: Artifact) -> list[str]:
     """Place and reason of the first rows of `tables.REJECTS`."""
     found: list[str] = []
     for table in rejects.tables(columns=["row_index", "line", "reason"]):
-        found += [f"{_place(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]
+        found += [f"{_location(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]
         if len(found) == _SHOWN:
             break
     return found
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _location(row: Mapping[str, Any]) -> str:
     return f"line {row['line']}" if row["line"] is not None else f"row {row['row_index']}"

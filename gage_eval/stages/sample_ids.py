@@ -61,8 +61,8 @@ class SampleIds:
         """Which codes an earlier part had."""
         found = np.zeros(len(codes), np.bool_)
         for run in self._runs:
-            places = np.minimum(np.searchsorted(run, codes), len(run) - 1)
-            found |= run[places] == codes
+            nearest = np.minimum(np.searchsorted(run, codes), len(run) - 1)
+            found |= run[nearest] == codes
         return found
 
     def _keep(self, codes: _Codes) -> None:

@@ -76,7 +76,7 @@ def in_processes(
     recipes = [dict(metric.recipe) for metric in metrics]
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes))
     try:
-        waiting: deque[tuple[PartInfo, Future[_Told]]] = deque()
+        waiting: deque[tuple[PartInfo, Future[_Result]]] = deque()
         for part in parts:
             waiting.append((part, pool.submit(_work, part.index)))
             if len(waiting) >= workers * _AHEAD:
@@ -97,8 +97,8 @@ def in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_Told: TypeAlias = tuple[list[pa.Table], list[dict[str, str]]]
-_scorer: list[Callable[[int], _Told]] = []
+_Result: TypeAlias = tuple[list[pa.Table], list[dict[str, str]]]
+_scorer: list[Callable[[int], _Result]] = []
 
 
 def _start(url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]]) -> None:
@@ -122,12 +122,12 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(index: int) -> _Told:
+def _work(index: int) -> _Result:
     return _scorer[0](index)
 
 
-def _taken(part: PartInfo, told: "Future[_Told]", metrics: Sequence[BoundMetric]) -> Scored:
-    tables, warned = told.result()
+def _taken(part: PartInfo, result: "Future[_Result]", metrics: Sequence[BoundMetric]) -> Scored:
+    tables, warned = result.result()
     for metric, warnings in zip(metrics, warned, strict=True):
         for about, text in warnings.items():
             metric.warn(about, text)

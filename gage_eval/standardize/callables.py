@@ -9,9 +9,9 @@ from typing import Any
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
-from gage_eval.foreign import PluginError, load_object, told, without_folders
+from gage_eval.foreign import PluginError, load_object, plugin_errors, without_folders
 from gage_eval.prepare.images import as_png
-from gage_eval.prepare.media import places
+from gage_eval.prepare.media import media_in_messages
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.standardize.base import Preprocessor
 from gage_eval.standardize.compose import reason_of
@@ -79,7 +79,7 @@ class ConfigCallable:
         """
         function, _ = self._loaded
         try:
-            with told(self.name):
+            with plugin_errors(self.name):
                 return function(given, **self.arguments)
         except PluginError as error:
             if isinstance(error.__cause__, _OF_DATA):
@@ -117,15 +117,15 @@ class TextCallable(ConfigCallable):
 
 def _asked_with(text: str, messages: list[Any]) -> list[Any]:
     """The messages with another text in the last user message; its media stay."""
-    for place in reversed(range(len(messages))):
-        message = messages[place]
+    for index in reversed(range(len(messages))):
+        message = messages[index]
         if type(message) is not dict or message.get("role") != "user":
             continue
         content = message.get("content")
         segments = content if type(content) is list else []
         kept = [item for item in segments if not (type(item) is dict and item.get("type") == "text")]
         asked = {**message, "content": [*kept, {"type": "text", "text": text}]}
-        return [*messages[:place], asked, *messages[place + 1 :]]
+        return [*messages[:index], asked, *messages[index + 1 :]]
     return [*messages, {"role": "user", "content": text}]
 
 
@@ -180,7 +180,7 @@ def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: 
     Raises:
         RecordRejected: a callable fails, or there is no user message for its media.
     """
-    if not callables or any(places(sample["messages"])):
+    if not callables or any(media_in_messages(sample["messages"])):
         return sample
     segments = [{"type": one.kind, one.kind: {"url": url}} for one in callables for url in one.urls(sample, store)]
     if not segments:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gage_eval.errors import InputError
-from gage_eval.foreign import PluginError, is_ours, said_by, told
+from gage_eval.foreign import PluginError, is_ours, plugin_errors, said_by
 from gage_eval.interrupts import raise_if_received
 from gage_eval.registry import Plugin
 from gage_eval.sample.record import RecordRejected, kind_of
@@ -25,12 +25,12 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
     if plugin.is_builtin:
         builtin: Preprocessor = plugin.obj(**kwargs).to_sample
         return builtin
-    with told(f"{plugin.place}()"):
+    with plugin_errors(f"{plugin.location}()"):
         made = plugin.obj(**kwargs)
         to_sample = getattr(made, "to_sample", made)
     if not callable(to_sample):
         raise PluginError(
-            f"preprocessor {plugin.place} gives {type(made).__name__}; it must give a function of a record, or an "
+            f"preprocessor {plugin.location} gives {type(made).__name__}; it must give a function of a record, or an "
             "object with to_sample(record)."
         )
 
@@ -44,10 +44,10 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
             # What it refuses by an error of ours is this record, too.
             if is_ours(error) and not isinstance(error, InputError):
                 raise
-            raise RecordRejected(reason_of(plugin.place, error)) from error
+            raise RecordRejected(reason_of(plugin.location, error)) from error
         raise_if_received()
         if made is None:
-            raise RecordRejected(f"preprocessor {plugin.place} gave {kind_of(sample)}, not a sample.")
+            raise RecordRejected(f"preprocessor {plugin.location} gave {kind_of(sample)}, not a sample.")
         return made
 
     return guarded
@@ -55,8 +55,8 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
 
 def reason_of(name: str, error: BaseException) -> str:
     """Why foreign code could not do with a record, on one line."""
-    told = said_by(error, 200)
-    return f"{name} failed with {type(error).__name__}{f': {told}' if told else ''}."
+    text = said_by(error, 200)
+    return f"{name} failed with {type(error).__name__}{f': {text}' if text else ''}."
 
 
 def check_roles(roles: Iterable[str]) -> frozenset[str]:

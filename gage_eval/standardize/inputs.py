@@ -65,13 +65,13 @@ def _shown(messages: list[Any]) -> set[str]:
 
 def _with_segments(messages: Any, segments: list[dict[str, Any]]) -> list[Any]:
     own = messages if type(messages) is list else []
-    for place in reversed(range(len(own))):
-        message = own[place]
+    for index in reversed(range(len(own))):
+        message = own[index]
         if type(message) is not dict or message.get("role") != "user":
             continue
         content = message.get("content")
         text = [{"type": "text", "text": content}] if type(content) is str else content
         if type(text) is not list and text is not None:
             break
-        return [*own[:place], {**message, "content": [*segments, *(text or [])]}, *own[place + 1 :]]
+        return [*own[:index], {**message, "content": [*segments, *(text or [])]}, *own[index + 1 :]]
     raise RecordRejected("inputs.multi_modal_data: there is no user message to show these media in.")

@@ -170,7 +170,7 @@ class MtBench(BuiltInPreprocessor):
         turns = read(record, self.turns_field)
         if type(turns) is not list or not turns:
             raise RecordRejected(f"{self.turns_field}: it must be a list of questions.")
-        first, *later = (text_of(turn, f"{self.turns_field}[{place}]") for place, turn in enumerate(turns))
+        first, *later = (text_of(turn, f"{self.turns_field}[{index}]") for index, turn in enumerate(turns))
         references = read(record, self.references_field)
         answers = references if type(references) is list else [] if references is None else [references]
         used = (self.turns_field, self.references_field, self.id_field, self.category_field)

@@ -161,7 +161,7 @@ class TruthfulQaMc(BuiltInPreprocessor):
         question = read(record, self.question_field)
         order = sorted(labels, key=lambda text: sha256_hex(f"{self.seed}\n{question}\n{text}".encode(errors="replace")))
         sample = self._as_choice.to_sample({**record, field: order})
-        true = [option_letter(place) for place, text in enumerate(order) if labels[text]]
+        true = [option_letter(index) for index, text in enumerate(order) if labels[text]]
         unused = ("mc0_targets", "mc1_targets", "mc2_targets", "label")
         out = carry_over(sample, unused)
         out["references"] = true

@@ -23,10 +23,10 @@ def quantile(values: npt.NDArray[np.float64], p: float) -> float | None:
     if not len(values):
         return None
     ordered = np.sort(values)
-    place = (len(ordered) - 1) * p
-    below = math.floor(place)
+    position = (len(ordered) - 1) * p
+    below = math.floor(position)
     low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    return low if low == high else low + (high - low) * (place - below)
+    return low if low == high else low + (high - low) * (position - below)
 
 
 def quantile_interval(values: npt.NDArray[np.float64], p: float, *, confidence: float = 0.95) -> Interval | None:

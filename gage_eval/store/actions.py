@@ -52,7 +52,7 @@ class Actions:
             ArtifactDamaged: its file is not a valid action, or a part does not have the size, or the hash, that
                 was committed.
         """
-        action = self._standing(stage, key)
+        action = self._current(stage, key)
         return action if action is not None and self._usable(action, renew=renew, hashes=hashes) else None
 
     def commit(
@@ -94,13 +94,13 @@ class Actions:
         while True:
             if self._objects.swap(action_path(stage, key), data, expected=expected):
                 return ours
-            standing = self._standing(stage, key)
-            if standing is None:
+            current = self._current(stage, key)
+            if current is None:
                 expected = None
-            elif standing.outputs == ours.outputs or (self._usable(standing) and standing.complete >= complete):
-                return standing
+            elif current.outputs == ours.outputs or (self._usable(current) and current.complete >= complete):
+                return current
             else:
-                expected = standing.raw
+                expected = current.raw
 
     def all(self, stage: str | None = None) -> Iterator[Action]:
         """Every action, or those of a stage, by key, including those whose artifacts are gone.
@@ -123,7 +123,7 @@ class Actions:
         """
         return _parse(self._objects.get(path), path)
 
-    def _standing(self, stage: str, key: str) -> Action | None:
+    def _current(self, stage: str, key: str) -> Action | None:
         try:
             return self.read(action_path(stage, key))
         except FileNotFoundError:
@@ -160,12 +160,12 @@ def _parse(data: bytes, path: str) -> Action:
             str(value["created_by"]),
             data,
         )
-        place = action_path(action.stage, action.key)
+        expected = action_path(action.stage, action.key)
         wrong = [artifact for artifact in action.outputs.values() if not is_digest(artifact)]
     except (ValueError, KeyError, TypeError, AttributeError, StoreError) as error:
         raise ArtifactDamaged(f"{path} is not a valid action ({error}); {REMEDY}") from error
-    if place != path:
-        raise ArtifactDamaged(f"{path} holds the action of {place}; {REMEDY}")
+    if expected != path:
+        raise ArtifactDamaged(f"{path} holds the action of {expected}; {REMEDY}")
     if wrong:
         raise ArtifactDamaged(f"{path} names '{wrong[0][:80]}', which is not an artifact id; {REMEDY}")
     return action

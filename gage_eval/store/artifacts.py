@@ -235,12 +235,12 @@ class ArtifactWriter:
                 {item.info.index: item.info.content_hash for item in staged},
             )
             while True:
-                standing = find_artifact(self._objects, identity)
-                parts = self._place_all(identity, staged, standing)
+                existing = find_artifact(self._objects, identity)
+                parts = self._move_parts(identity, staged, existing)
                 # Else another process committed it meanwhile, or garbage collection removed it: look again.
-                if standing is not None:
+                if existing is not None:
                     if self._objects.renew(manifest_path(identity)):
-                        return standing
+                        return existing
                     continue
                 manifest = Manifest(self._schema.name, self._schema.version, tuple(parts), complete, dict(counts or {}))
                 if self._objects.create(manifest_path(identity), manifest.to_bytes()):
@@ -253,13 +253,13 @@ class ArtifactWriter:
         self._staged.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _place_all(self, identity: str, staged: Sequence[_Staged], standing: Artifact | None) -> list[PartInfo]:
+    def _move_parts(self, identity: str, staged: Sequence[_Staged], existing: Artifact | None) -> list[PartInfo]:
         if self._objects.local_root is not None:
-            return [self._place(identity, item, standing) for item in staged]
+            return [self._move_part(identity, item, existing) for item in staged]
         with ThreadPoolExecutor(_UPLOADS) as pool:
-            return list(pool.map(lambda item: self._place(identity, item, standing), staged))
+            return list(pool.map(lambda item: self._move_part(identity, item, existing), staged))
 
-    def _place(self, identity: str, item: _Staged, standing: Artifact | None) -> PartInfo:
+    def _move_part(self, identity: str, item: _Staged, existing: Artifact | None) -> PartInfo:
         """Move a part to its place, or take the one already there with the same rows."""
         path = f"{folder(identity)}/{part_name(item.info.index)}"
         while not self._objects.create_file(path, item.file):
@@ -268,7 +268,7 @@ class ArtifactWriter:
                 break
         else:
             return item.info
-        if standing is not None:
+        if existing is not None:
             return item.info  # Its manifest vouches for the part; a read checks it.
         data = self._objects.get(path)
         sha256 = sha256_hex(data)

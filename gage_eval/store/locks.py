@@ -86,9 +86,9 @@ class Lease:
         if self._acquire(self._seen if time.monotonic() - self._since >= self._lease_s else None):
             self._renewer.start()
             return True
-        standing = self._standing()
-        if standing != self._seen:
-            self._seen, self._since = standing, time.monotonic()
+        current = self._current()
+        if current != self._seen:
+            self._seen, self._since = current, time.monotonic()
         return False
 
     def give_back(self) -> None:
@@ -111,7 +111,7 @@ class Lease:
         self._count += 1
         return canonical_json({"holder": self._holder, "renewal": self._count, "lease_s": self._lease_s})
 
-    def _standing(self) -> bytes:
+    def _current(self) -> bytes:
         try:
             return self._objects.get(self._path)
         except FileNotFoundError:

@@ -98,9 +98,9 @@ def _part(value: JsonValue) -> PartInfo:
     return part
 
 
-def damaged(id: str, place: str, problem: str) -> ArtifactDamaged:  # noqa: A002
+def damaged(id: str, file: str, problem: str) -> ArtifactDamaged:  # noqa: A002
     """The error for an artifact that is not as it was committed."""
-    return ArtifactDamaged(f"artifact {id}: {place} {problem}; {REMEDY}")
+    return ArtifactDamaged(f"artifact {id}: {file} {problem}; {REMEDY}")
 
 
 def folder(id: str) -> str:  # noqa: A002

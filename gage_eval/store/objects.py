@@ -126,84 +126,84 @@ class LocalObjects:
 
     def get(self, path: str) -> bytes:
         with self._explained(path):
-            return self._place(path).read_bytes()
+            return self._file(path).read_bytes()
 
     def exists(self, path: str) -> bool:
         with self._explained(path):
-            return self._place(path).is_file()
+            return self._file(path).is_file()
 
     def info(self, path: str) -> ObjectInfo | None:
         with self._explained(path):
-            return next(self._info(self._place(path)), None)
+            return next(self._info(self._file(path)), None)
 
     def renew(self, path: str) -> bool:
-        place = self._place(path)
+        target = self._file(path)
         with self._writing(path):
             try:
-                os.utime(place)
+                os.utime(target)
             except FileNotFoundError:
                 return False
             except OSError as error:
                 # Another user's file, or a disk that cannot be written: its age cannot be changed.
                 if error.errno not in (errno.EPERM, errno.EACCES, errno.EROFS):
                     raise
-                return place.is_file()
+                return target.is_file()
             return True
 
     def create(self, path: str, data: bytes) -> bool:
-        place = self._place(path)
+        target = self._file(path)
         with self._writing(path):
-            if place.exists():
+            if target.exists():
                 return False
-            with self._temporary(place, data) as temporary:
-                return _link(temporary, place)
+            with self._temporary(target, data) as temporary:
+                return _link(temporary, target)
 
     def create_file(self, path: str, local: Path) -> bool:
-        place = self._place(path)
+        target = self._file(path)
         with self._writing(path):
-            if place.exists():
+            if target.exists():
                 return False
             # It may have been staged long ago; its age counts from the commit.
             os.utime(local)
             _sync(local)
             try:
-                return _in_folder(place.parent, lambda: _link(local, place))
+                return _in_folder(target.parent, lambda: _link(local, target))
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.EPERM):
                     raise
             # The staging folder is on another file system: copy to this one first.
-            with self._temporary(place, b"") as temporary:
+            with self._temporary(target, b"") as temporary:
                 shutil.copyfile(local, temporary)
                 _sync(temporary)
-                return _link(temporary, place)
+                return _link(temporary, target)
 
     def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
         import fcntl
 
         if expected is None:
             return self.create(path, data)
-        place = self._place(path)
+        target = self._file(path)
         with self._writing(path):
             guard = self._locks / f"swap-{sha256_hex(path.encode())[:16]}.lock"
             guard.parent.mkdir(parents=True, exist_ok=True)
             with guard.open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if not place.is_file() or place.read_bytes() != expected:
+                if not target.is_file() or target.read_bytes() != expected:
                     return False
-                with self._temporary(place, data) as temporary:
-                    temporary.replace(place)
+                with self._temporary(target, data) as temporary:
+                    temporary.replace(target)
                 return True
 
     def replace(self, path: str, data: bytes) -> None:
-        place = self._place(path)
+        target = self._file(path)
         with self._writing(path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with self._temporary(place, data) as temporary:
-                temporary.replace(place)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with self._temporary(target, data) as temporary:
+                temporary.replace(target)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         skipped = {self._locks, self._root / STAGING}
-        for file in _walk(self._place(prefix) if prefix else self._root):
+        for file in _walk(self._file(prefix) if prefix else self._root):
             if not file.name.startswith(_TEMPORARY) and skipped.isdisjoint(file.parents):
                 yield from self._info(file)
 
@@ -216,14 +216,14 @@ class LocalObjects:
     def delete(self, path: str) -> None:
         if self.read_only:
             raise refuse_write(self.url)
-        place = self._root.joinpath(path)
-        if place.name.startswith(_TEMPORARY):
+        target = self._root.joinpath(path)
+        if target.name.startswith(_TEMPORARY):
             safe_path(path.rpartition("/")[0])
         else:
             safe_path(path)
         with self._explained(path):
-            place.unlink(missing_ok=True)
-        for folder in place.parents:
+            target.unlink(missing_ok=True)
+        for folder in target.parents:
             if folder == self._root:
                 break
             try:
@@ -231,7 +231,7 @@ class LocalObjects:
             except OSError:
                 break  # Not empty, or removed by another process: the folders above are not ours to judge.
 
-    def _place(self, path: str) -> Path:
+    def _file(self, path: str) -> Path:
         return self._root.joinpath(safe_path(path))
 
     def _info(self, file: Path) -> Iterator[ObjectInfo]:
@@ -240,9 +240,9 @@ class LocalObjects:
             yield ObjectInfo(file.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     @contextmanager
-    def _temporary(self, place: Path, data: bytes) -> Iterator[Path]:
-        """A synced file with a unique name beside ``place``, removed afterwards."""
-        temporary = place.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+    def _temporary(self, target: Path, data: bytes) -> Iterator[Path]:
+        """A synced file with a unique name beside ``target``, removed afterwards."""
+        temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
             _write(temporary, data)
             yield temporary
@@ -275,15 +275,15 @@ def explain_os_errors(url: str, path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        said = f"{path}: {error.strerror or error}" if path else str(error.strerror or error)
+        problem = f"{path}: {error.strerror or error}" if path else str(error.strerror or error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             text = "has no space left on its device: free some space and run again; nothing committed is lost."
         elif error.errno in (errno.EROFS, errno.EACCES):
-            text = f"is read-only or not yours ({said}): give another one with --store."
+            text = f"is read-only or not yours ({problem}): give another one with --store."
         elif error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK):
-            text = f"is on a file system without hard links ({said}): put it on another one."
+            text = f"is on a file system without hard links ({problem}): put it on another one."
         else:
-            text = f"cannot be used ({said}): give another one with --store."
+            text = f"cannot be used ({problem}): give another one with --store."
         raise StoreError(f"store {url} {text}") from error
 
 
@@ -327,9 +327,9 @@ def _sync(file: Path) -> None:
         os.fsync(stream.fileno())
 
 
-def _link(source: Path, place: Path) -> bool:
+def _link(source: Path, target: Path) -> bool:
     try:
-        os.link(source, place)
+        os.link(source, target)
     except FileExistsError:
         return False
     return True

@@ -56,21 +56,21 @@ class Responses:
         # Files are immutable, so those of the last model stay loaded.
         self._loaded: dict[str, IndexFile] = {}
 
-    def add(self, model_identity: str, artifact_id: str, keys: PackedKeys, places: npt.NDArray[np.int32]) -> None:
+    def add(self, model_identity: str, artifact_id: str, keys: PackedKeys, positions: npt.NDArray[np.int32]) -> None:
         """Add the responses of a committed artifact to the index.
 
         Args:
             model_identity: digest (or any text) that stands for the model.
             keys: response keys, packed (`pack_keys`).
-            places: part, and row within the part, for each key.
+            positions: part, and row within the part, for each key.
 
             Raises:
-                ValueError: keys and places differ in number.
+                ValueError: keys and positions differ in number.
         """
-        if len(keys) != len(places):
-            raise ValueError(f"{len(keys)} keys but {len(places)} places")
+        if len(keys) != len(positions):
+            raise ValueError(f"{len(keys)} keys but {len(positions)} positions")
         order = np.argsort(keys, kind="stable")
-        numbers = places.astype(_NUMBER)
+        numbers = positions.astype(_NUMBER)
         columns = [column.view(np.uint8).data for column in (keys[order], numbers[order, 0], numbers[order, 1])]
         body = hashlib.sha256()
         for column in columns:
@@ -92,13 +92,13 @@ class Responses:
                 break
             if not len(file.keys):
                 continue
-            place = np.minimum(np.searchsorted(file.keys, wanted[open_]), len(file.keys) - 1)
-            hit = file.keys[place] == wanted[open_]
+            nearest = np.minimum(np.searchsorted(file.keys, wanted[open_]), len(file.keys) - 1)
+            hit = file.keys[nearest] == wanted[open_]
             if not hit.any() or not self._objects.exists(manifest_path(file.artifact)):
                 continue
-            where = place[hit]
+            rows = nearest[hit]
             for index, part, row in zip(
-                open_[hit].tolist(), file.parts[where].tolist(), file.rows[where].tolist(), strict=True
+                open_[hit].tolist(), file.parts[rows].tolist(), file.rows[rows].tolist(), strict=True
             ):
                 found[keys[index]] = (file.artifact, part, row)
             open_ = open_[~hit]
@@ -124,7 +124,7 @@ class Responses:
 
 
 def parse_index(data: bytes, path: str) -> IndexFile:
-    """Parse an index file into keys and places, without a copy.
+    """Parse an index file into keys and positions, without a copy.
 
     Raises:
         ArtifactDamaged: it is not as it was written.

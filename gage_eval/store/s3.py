@@ -92,7 +92,7 @@ class S3Objects:
 
     def get(self, path: str) -> bytes:
         # One GET: with more than one connection s3fs first asks for the size.
-        data: bytes = self._call(path, lambda: self._fs.cat_file(self._place(path), max_concurrency=1))
+        data: bytes = self._call(path, lambda: self._fs.cat_file(self._address(path), max_concurrency=1))
         return data
 
     def exists(self, path: str) -> bool:
@@ -108,8 +108,8 @@ class S3Objects:
         if found is None or found.mtime > time.time() - _YOUNG_S:
             return found is not None
         # On S3 only a copy onto itself makes an object younger.
-        place = {"Bucket": self._bucket, "Key": self._key(path)}
-        request = {**place, "CopySource": place, "MetadataDirective": "REPLACE"}
+        source = {"Bucket": self._bucket, "Key": self._key(path)}
+        request = {**source, "CopySource": source, "MetadataDirective": "REPLACE"}
         try:
             self._call(path, lambda: self._fs.call_s3("copy_object", **request))
         except FileNotFoundError:
@@ -123,7 +123,7 @@ class S3Objects:
         self._writable()
         if self.exists(path):
             return False
-        return self._conditional(path, lambda: self._fs.put_file(str(local), self._place(path), mode="create"))
+        return self._conditional(path, lambda: self._fs.put_file(str(local), self._address(path), mode="create"))
 
     def swap(self, path: str, data: bytes, *, expected: bytes | None) -> bool:
         self._writable()
@@ -171,7 +171,7 @@ class S3Objects:
     def _key(self, path: str) -> str:
         return self._prefix + safe_path(path)
 
-    def _place(self, path: str) -> str:
+    def _address(self, path: str) -> str:
         return f"{self._bucket}/{self._key(path)}"
 
     def _writable(self) -> None:
@@ -219,9 +219,9 @@ class S3Objects:
                     raise FileNotFoundError(path) from error
                 final = status is not None and status < 500 and code not in _BUSY and status not in (409, 429)
                 if final or _is_setup(error) or attempt == _ATTEMPTS - 1:
-                    place = f" at '{path}'" if path else ""
+                    where = f" at '{path}'" if path else ""
                     raise StoreError(
-                        f"store {self.url} failed{place}: {text}; check the bucket, AWS_ENDPOINT_URL "
+                        f"store {self.url} failed{where}: {text}; check the bucket, AWS_ENDPOINT_URL "
                         "and the credentials in the environment."
                     ) from error
                 time.sleep(0.2 * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)

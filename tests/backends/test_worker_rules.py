@@ -15,7 +15,7 @@ from support.pictures import write_image
 
 from gage_eval.backends.worker.batching import Batcher
 from gage_eval.backends.worker.chat import complete, context_of, plain, render_seen, template_variables, with_images
-from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry, place, split
+from gage_eval.backends.worker.likelihood import Scored, encode_pair, entry, locate, split
 from gage_eval.backends.worker.scoring import Scoring
 from gage_eval.backends.worker.serve import Fatal, GivenUp, fitting
 
@@ -44,8 +44,8 @@ def test_the_continuation_is_what_follows_the_tokens_of_the_context() -> None:
 
 
 def test_an_empty_context_is_the_prefix_token_unless_the_continuation_begins_with_it() -> None:
-    first = place([], [1, 2], PREFIX, 100)
-    second = place([], [PREFIX, 2], PREFIX, 100)
+    first = locate([], [1, 2], PREFIX, 100)
+    second = locate([], [PREFIX, 2], PREFIX, 100)
     assert first is not None
     assert second is not None
     assert (first.tokens, first.start) == ([PREFIX, 1, 2], 1)
@@ -54,13 +54,13 @@ def test_an_empty_context_is_the_prefix_token_unless_the_continuation_begins_wit
 
 @pytest.mark.parametrize(("whole", "prefix"), [([1, 2], None), ([], PREFIX), ([PREFIX], PREFIX)])
 def test_what_has_nothing_to_score_or_to_be_scored_after_is_said(whole: list[int], prefix: int | None) -> None:
-    assert place([], whole, prefix, 100) is None
+    assert locate([], whole, prefix, 100) is None
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.integers(3, 60))
 def test_too_long_a_text_keeps_its_last_tokens_and_says_so(context: int, continuation: int, longest: int) -> None:
     whole = list(range(context + continuation))
-    scored = place(whole[:context], whole, PREFIX, longest)
+    scored = locate(whole[:context], whole, PREFIX, longest)
     assert scored is not None
     assert len(scored.tokens) <= longest - 1
     assert scored.tokens == [*([PREFIX] if not context else []), *whole][-len(scored.tokens) :]

@@ -17,7 +17,7 @@ def test_a_sound_installation_is_ok_and_looking_makes_nothing(gage: Gage, worksp
     checks = {check["what"]: check for check in said.json["checks"]}
     assert checks["prefect api"]["state"] == "absent"
     assert checks["store"]["state"] == "ok"
-    assert checks["pyarrow"]["said"]
+    assert checks["pyarrow"]["finding"]
     assert sorted(workspace.iterdir()) == before
 
 

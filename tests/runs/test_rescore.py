@@ -108,7 +108,7 @@ def test_a_saved_scoring_is_a_run_to_look_at_and_to_keep(here: Path) -> None:
     found = again("contains")
     folder = found.save("second")
     kept = StoredRun.open(Locations.at("store"), "second")
-    assert kept.standing == "completed"
+    assert kept.state == "completed"
     assert kept.summary == found.summary
     assert kept.summary.run.run_id == "second"
     assert kept.record.rescored == RescoredRecord(

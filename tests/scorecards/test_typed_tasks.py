@@ -147,7 +147,7 @@ def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
     rows(here, ["4", "5"])
     kinds = ["samples_parquet", "samples_jsonl", "canonical_answers"]
     outcome = run(here, "about 4", answer_type="number", export=kinds)
-    folder = Path(outcome.folder.place(""))
+    folder = Path(outcome.folder.location(""))
     lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
     cards = [line["score_card"] for line in lines]
     assert [(card["primary_score"], card["passed"]) for card in cards] == [(1, True), (0, False)]
@@ -169,8 +169,8 @@ def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
 def test_samples_without_an_answer_type_have_no_card(here: Path) -> None:
     rows(here, ["4"])
     outcome = run(here, "4", metrics=["exact_match"], export=["samples_jsonl", "canonical_answers"])
-    assert "score_card" not in json.loads(Path(outcome.folder.place("samples.jsonl")).read_text())
-    assert Path(outcome.folder.place("canonical_answers.jsonl")).read_bytes() == b""
+    assert "score_card" not in json.loads(Path(outcome.folder.location("samples.jsonl")).read_text())
+    assert Path(outcome.folder.location("canonical_answers.jsonl")).read_bytes() == b""
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_damaged_index_is_refused(store: Store) -> None:
 
 
 def test_keys_and_places_must_match(local: Store) -> None:
-    with pytest.raises(ValueError, match="1 keys but 0 places"):
+    with pytest.raises(ValueError, match="1 keys but 0 positions"):
         index(local, "model", "0" * 64, [key(1)], [])
     with pytest.raises(ValueError, match="64 digits"):
         local.responses.find("model", ["short"])

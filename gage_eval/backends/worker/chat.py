@@ -101,17 +101,17 @@ def with_images(messages: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
         own = [_image(part) for part in parts if part.get("type") != "text"]
         text = [part.get("text") or "" for part in parts if part.get("type") == "text"]
         if any(IMAGE in piece for piece in text):
-            placed = _at_placeholders(text, len(own))
+            content = _at_placeholders(text, len(own))
         elif isinstance(content, list):
             # No placeholder: an image stands where its part stood.
-            placed = [
+            content = [
                 {"type": "text", "text": part["text"]} if part.get("type") == "text" else {"type": "image"}
                 for part in content
                 if part.get("type") != "text" or part.get("text")
             ]
         else:
-            placed = [{"type": "text", "text": text[0]}] if text[0] else []
-        out.append({**message, "content": placed})
+            content = [{"type": "text", "text": text[0]}] if text[0] else []
+        out.append({**message, "content": content})
         images += own
     return out, images
 
@@ -143,14 +143,14 @@ def as_text(parts: Sequence[Mapping[str, str]], token: str) -> str:
 
 def _at_placeholders(texts: Sequence[str], images: int) -> list[dict[str, str]]:
     pieces = "".join(texts).split(IMAGE)
-    places = min(len(pieces) - 1, images)
-    placed = [{"type": "image"} for _ in range(images - places)]
+    inline = min(len(pieces) - 1, images)
+    content = [{"type": "image"} for _ in range(images - inline)]
     for number, piece in enumerate(pieces):
         if piece:
-            placed.append({"type": "text", "text": piece})
-        if number < places:
-            placed.append({"type": "image"})
-    return placed
+            content.append({"type": "text", "text": piece})
+        if number < inline:
+            content.append({"type": "image"})
+    return content
 
 
 def image_token(processor: Any) -> str:

@@ -33,7 +33,7 @@ def split(context: str, continuation: str) -> tuple[str, str]:
     return bare, context[len(bare) :] + continuation
 
 
-def place(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> Scored | None:
+def locate(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> Scored | None:
     """Where the continuation lies in the tokens of context and continuation together.
 
     Args:
@@ -62,9 +62,9 @@ def place(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_
 
 
 def encode_pair(encode: Encode, context: str, continuation: str, prefix: int | None, max_length: int) -> Scored | None:
-    """`split` and `place` with a tokenizer at hand."""
+    """`split` and `locate` with a tokenizer at hand."""
     bare, rest = split(context, continuation)
-    return place(encode(bare) if bare else [], encode(bare + rest), prefix, max_length)
+    return locate(encode(bare) if bare else [], encode(bare + rest), prefix, max_length)
 
 
 def entry(logprobs: Sequence[float], is_greedy: bool, truncated: bool) -> dict[str, Any]:

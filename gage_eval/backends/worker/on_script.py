@@ -38,7 +38,7 @@ async def load(options: Mapping[str, Any]) -> "ScriptEngine":
         kind, _ = registry.load_object(options["class"])
         return ScriptEngine(kind(**options["arguments"]))
     except BaseException as error:
-        raise NotLoaded(said(error)) from error
+        raise NotLoaded(described(error)) from error
 
 
 class ScriptEngine:
@@ -61,7 +61,7 @@ class ScriptEngine:
             raise
         except BaseException as error:  # noqa: BLE001 - foreign code may raise anything, SystemExit too; the row says what
             kind = "timeout" if isinstance(error, TimeoutError) else "script"
-            return failed(kind, said(error))
+            return failed(kind, described(error))
 
     async def close(self) -> None:
         """Let the class close what it opened."""
@@ -90,8 +90,8 @@ async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
             result, error = call(*arguments), None
         except BaseException as raised:  # noqa: BLE001 - passed to the waiting caller
             # A future takes neither of these two; SystemExit would end the loop.
-            tame = not isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
-            result, error = None, raised if tame else RuntimeError(said(raised))
+            is_ordinary = not isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
+            result, error = None, raised if is_ordinary else RuntimeError(described(raised))
         loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, name="custom-script", daemon=True).start()
@@ -134,10 +134,10 @@ def _response(found: Any) -> Answered:
     return response
 
 
-def said(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """An exception on one line, its kind first."""
     try:
-        told = " ".join(str(error)[:300].split())
+        text = " ".join(str(error)[:300].split())
     except Exception as second:  # noqa: BLE001 - an exception of foreign code may fail to say what it is
-        told = f"its text cannot be read ({type(second).__name__})"
-    return f"{type(error).__name__}: {told}"
+        text = f"its text cannot be read ({type(second).__name__})"
+    return f"{type(error).__name__}: {text}"

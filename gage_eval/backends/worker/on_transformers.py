@@ -183,10 +183,10 @@ class TransformersEngine:
         return [self._answered(job, made[row, prompt:].tolist(), ends, prompt) for row, job in enumerate(jobs)]
 
     def _answered(self, job: Job, tokens: list[int], ends: frozenset[int], width: int) -> Answered:
-        stopped = next((place for place, token in enumerate(tokens) if token in ends), None)
+        stopped = next((index for index, token in enumerate(tokens) if token in ends), None)
         own = tokens if stopped is None else tokens[:stopped]
         text = self._tokenizer.decode(own, skip_special_tokens=True)
-        at = min((place for stop in job.stop if (place := text.find(stop)) >= 0), default=None)
+        at = min((index for stop in job.stop if (index := text.find(stop)) >= 0), default=None)
         finish = "stop" if stopped is not None or at is not None else "length"
         count = len(own) + (stopped is not None)
         return answered(text if at is None else text[:at], finish, width if job.images else len(job.tokens), count)
@@ -210,9 +210,9 @@ class TransformersEngine:
         width = max(len(row) for row in rows)
         tokens = torch.full((len(rows), width), self._pad)
         mask = torch.zeros((len(rows), width), dtype=torch.long)
-        for place, row in enumerate(rows):
-            tokens[place, width - len(row) :] = torch.tensor(row)
-            mask[place, width - len(row) :] = 1
+        for index, row in enumerate(rows):
+            tokens[index, width - len(row) :] = torch.tensor(row)
+            mask[index, width - len(row) :] = 1
         inputs = {"input_ids": tokens, "attention_mask": mask}
         if "position_ids" in self._takes:
             inputs["position_ids"] = (mask.cumsum(dim=-1) - 1).clamp(min=0)

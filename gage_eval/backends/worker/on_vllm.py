@@ -63,7 +63,7 @@ class VLLMEngine:
             raise GivenUp(failed("aborted", "the engine gave the request up"))
         response = answered(first.text, first.finish_reason, len(output.prompt_token_ids or ()), len(first.token_ids))
         if first.logprobs:
-            response["logprobs"] = json.dumps({"content": _told(first.token_ids, first.logprobs)})
+            response["logprobs"] = json.dumps({"content": _token_logprobs(first.token_ids, first.logprobs)})
         return response
 
     def _prompt(self, asked: Asked) -> dict[str, Any]:
@@ -139,10 +139,10 @@ class VLLMEngine:
             max_tokens=1, temperature=0.0, prompt_logprobs=0, detokenize=False, output_kind=RequestOutputKind.FINAL_ONLY
         )
         output = await self._generate({"prompt_token_ids": scored.tokens}, sampling)
-        told = [
-            output.prompt_logprobs[place][scored.tokens[place]] for place in range(scored.start, len(scored.tokens))
+        found = [
+            output.prompt_logprobs[index][scored.tokens[index]] for index in range(scored.start, len(scored.tokens))
         ]
-        return entry([one.logprob for one in told], all(one.rank == 1 for one in told), scored.truncated)
+        return entry([one.logprob for one in found], all(one.rank == 1 for one in found), scored.truncated)
 
 
 def _adapter(path: str | None) -> Any:
@@ -153,13 +153,13 @@ def _adapter(path: str | None) -> Any:
     return LoRARequest("adapter", 1, path)
 
 
-def _told(tokens: Any, logprobs: Any) -> list[dict[str, Any]]:
+def _token_logprobs(tokens: Any, logprobs: Any) -> list[dict[str, Any]]:
     """Log probabilities of the answer's tokens, in the form of OpenAI's chat API."""
     return [
         {
-            "token": places[token].decoded_token,
-            "logprob": places[token].logprob,
-            "top_logprobs": [{"token": one.decoded_token, "logprob": one.logprob} for one in places.values()],
+            "token": candidates[token].decoded_token,
+            "logprob": candidates[token].logprob,
+            "top_logprobs": [{"token": one.decoded_token, "logprob": one.logprob} for one in candidates.values()],
         }
-        for token, places in zip(tokens, logprobs, strict=True)
+        for token, candidates in zip(tokens, logprobs, strict=True)
     ]

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest, visible
-from gage_eval.foreign import PluginError, told
+from gage_eval.foreign import PluginError, plugin_errors
 from gage_eval.metrics.scale import DEFAULT, SHARE, UNKNOWN, Scale
 from gage_eval.registry import Plugin, aggregations
 from gage_eval.stats import (
@@ -187,8 +187,8 @@ class Aggregation:
         if self.plugin.is_builtin:
             found = self.plugin.obj(rows, **self.arguments)
             return {"": found} if isinstance(found, Aggregate) else dict(found)
-        what = f"{self.plugin.place}()"
-        with told(what):
+        what = f"{self.plugin.location}()"
+        with plugin_errors(what):
             found = self.plugin.obj(rows, **self.arguments)
             numbers = {"": found} if isinstance(found, Aggregate) else found
             if not isinstance(numbers, Mapping) or not all(isinstance(one, Aggregate) for one in numbers.values()):

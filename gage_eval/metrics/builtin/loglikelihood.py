@@ -55,7 +55,7 @@ def greedy_match(logprobs: JsonValue, options: JsonValue, answers: Sequence[str]
     """1 when greedy decoding gives a right choice, else 0; the harness calls it ``exact_match``."""
 
     def greedy(question: Question) -> Score:
-        flags = [question.choices[place].is_greedy for place in sorted(question.gold)]
+        flags = [question.choices[index].is_greedy for index in sorted(question.gold)]
         if None in flags:
             raise ValueError("the response does not say is_greedy")
         return Score(float(any(flags)))
@@ -83,7 +83,7 @@ def brier_score(logprobs: JsonValue, options: JsonValue, answers: Sequence[str])
         if len(question.gold) != 1:
             raise ValueError("the Brier score needs one right choice")
         shares = softmax(question.lls())
-        return Score(math.fsum((share - (place in question.gold)) ** 2 for place, share in enumerate(shares)))
+        return Score(math.fsum((share - (index in question.gold)) ** 2 for index, share in enumerate(shares)))
 
     return _of(brier, logprobs, options, answers)
 
@@ -109,8 +109,8 @@ def _by(
         ranks = rank(question)
         if any(math.isnan(value) for value in ranks):
             raise ValueError("a choice with probability 0 has no rank")
-        place = ranks.index(max(ranks))
-        return Score(float(place in question.gold), extracted=question.ids[place])
+        index = ranks.index(max(ranks))
+        return Score(float(index in question.gold), extracted=question.ids[index])
 
     return _of(best, logprobs, options, answers)
 

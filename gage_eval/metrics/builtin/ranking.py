@@ -42,7 +42,7 @@ def ranking(
     if not wanted:
         return Score.unscored("there is no target")
     candidates = read_candidates(prediction, candidate_field)
-    rank = next((place for place, candidate in enumerate(candidates, 1) if candidate in wanted), None)
+    rank = next((index for index, candidate in enumerate(candidates, 1) if candidate in wanted), None)
     values = {"mrr": 0.0 if rank is None else 1 / rank, f"hit@{k}": float(rank is not None and rank <= k)}
     if metric_type is not None:
         key = f"hit@{k}" if metric_type == "hit@k" else metric_type

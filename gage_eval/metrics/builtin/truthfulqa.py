@@ -33,7 +33,7 @@ def truthfulqa_mc2(logprobs: JsonValue, options: JsonValue, answers: Sequence[st
         shares = softmax(question.lls())
     except ValueError as error:
         return Score.unscored(str(error))
-    return Score(sum(shares[place] for place in sorted(question.gold)))
+    return Score(sum(shares[index] for index in sorted(question.gold)))
 
 
 @metric(

@@ -127,7 +127,7 @@ def _nth_paragraph_first_word(response: str, *, num_paragraphs: int, nth_paragra
     if not words:
         return False
     word = words[0].lstrip("'").lstrip('"').lower()
-    end = next((place for place, letter in enumerate(word) if letter in _ENDS_FIRST_WORD), len(word))
+    end = next((index for index, letter in enumerate(word) if letter in _ENDS_FIRST_WORD), len(word))
     return filled == num_paragraphs and word[:end] == first_word.lower()
 
 
