@@ -9,13 +9,20 @@ from gage_eval.runs.options import (
     ChangeOptions,
     DataOptions,
     ExecutionOptions,
+    ModelOptions,
     OutputOptions,
     RunOptions,
     SourceOptions,
 )
 
 # Defaults of the groups.
-OUTPUT, DATA, CHANGES, EXECUTION = OutputOptions(), DataOptions(), ChangeOptions(), ExecutionOptions()
+OUTPUT, DATA, MODELS, CHANGES, EXECUTION = (
+    OutputOptions(),
+    DataOptions(),
+    ModelOptions(),
+    ChangeOptions(),
+    ExecutionOptions(),
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

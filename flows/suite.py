@@ -5,9 +5,9 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.parameters import CHANGES, DATA, EXECUTION, OUTPUT, described, options_of
+from flows.parameters import CHANGES, DATA, EXECUTION, MODELS, OUTPUT, described, options_of
 from flows.runner import run_in_flow, run_name
-from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, OutputOptions
+from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, ModelOptions, OutputOptions
 
 
 @flow(name="suite", flow_run_name=run_name, persist_result=False)
@@ -17,6 +17,7 @@ def suite(
     text: str | None = None,
     output: OutputOptions = OUTPUT,
     data: DataOptions = DATA,
+    models: ModelOptions = MODELS,
     changes: ChangeOptions = CHANGES,
     execution: ExecutionOptions = EXECUTION,
 ) -> str | State[Any]:

@@ -162,6 +162,14 @@ def run(
     output_dir: str | None = None,
     max_samples: int | None = None,
     sample_ids: Sequence[str] = (),
+    data_dir: str | None = None,
+    model: str | None = None,
+    endpoint: str | None = None,
+    engine: str | None = None,
+    api_key_env: str | None = None,
+    judges: Sequence[str] = (),
+    judge_endpoint: str | None = None,
+    judge_api_key_env: str | None = None,
     model_path: str | None = None,
     overrides: Sequence[str] = (),
     concurrency: int | None = None,
@@ -173,13 +181,21 @@ def run(
     """Run a config and return its results.
 
     Args:
-        config: Path of a config file, or suite:NAME for a built-in suite. Or the config as a mapping, whose relative
-            paths start from the working folder.
+        config: Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite. Or the config as a mapping,
+            whose relative paths start from the working folder.
         run_id: Name of the run; a fresh one by default.
         store: Where artifacts live: a folder or s3://bucket/prefix.
         output_dir: Where run folders live; <store>/runs by default.
         max_samples: At most this many rows of each dataset.
         sample_ids: Only these samples.
+        data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
+        model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.
+        endpoint: URL of an OpenAI-compatible server, up to and with /v1.
+        engine: Backend type, as vllm, transformers or llama_cpp; the one that fits by default.
+        api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
+        judges: Model of the judge, for suites that need one.
+        judge_endpoint: URL of the judge's server; the model's by default.
+        judge_api_key_env: Variable that holds the API key of the judge's server.
         model_path: Path of the checkpoint, for engines that load one.
         overrides: Change the config, each as path=value.
         concurrency: Requests in flight, for every endpoint.
@@ -200,6 +216,14 @@ def run(
             "output_dir": output_dir,
             "max_samples": max_samples,
             "sample_ids": tuple(sample_ids),
+            "data_dir": data_dir,
+            "model": model,
+            "endpoint": endpoint,
+            "engine": engine,
+            "api_key_env": api_key_env,
+            "judges": tuple(judges),
+            "judge_endpoint": judge_endpoint,
+            "judge_api_key_env": judge_api_key_env,
             "model_path": model_path,
             "overrides": tuple(overrides),
             "concurrency": concurrency,

@@ -13,6 +13,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from gage_eval.config.environment import Given, local_model
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
+from gage_eval.datasets.fetch import DEFAULT_CACHE
+from gage_eval.datasets.origins import GITHUB
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import identity, scheduling, semantic
 
@@ -28,6 +30,13 @@ class Settings(BaseSettings):
 
     store: str = scheduling(".gage", description="URL or folder of the artifact store")
     save_dir: str | None = scheduling(None, description="folder of runs; `runs` in the store unless given")
+    data_cache: str = scheduling(
+        DEFAULT_CACHE, description="folder that keeps the data of suites, fetched once and verified"
+    )
+    data_dir: str | None = scheduling(
+        None, description="folder that holds the data of suites in any layout; nothing is fetched then"
+    )
+    data_url: str = scheduling(GITHUB, description="where the data of suites are fetched from, or a mirror of it")
     threads: int | None = scheduling(
         None,
         ge=1,

@@ -25,8 +25,8 @@ def shipped() -> Iterator[tuple[str, str]]:
     """(name, what to run) of every config that comes with the project."""
     for file in sorted((ROOT / "configs" / "pipelines").rglob("*.yaml")):
         yield file.relative_to(ROOT / "configs").as_posix(), str(file)
-    for folder in sorted((ROOT / "configs" / "builtin_templates").iterdir()):
-        yield f"suite:{folder.name}", f"suite:{folder.name}"
+    # The other suites have no model of their own; the digests of their templates are golden.
+    yield "suite:demo", "suite:demo"
 
 
 def keys_of(config: str) -> dict[str, str]:

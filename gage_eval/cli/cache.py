@@ -20,8 +20,8 @@ def ls(store: Store = None, json: AsJson = False) -> None:
     """List the artifacts, oldest first."""
     from datetime import UTC, datetime
 
-    from gage_eval.cli.output import print_json, print_table, size_text
-    from gage_eval.report.console import counted
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.report.console import counted, size_text
     from gage_eval.runs.options import Locations
     from gage_eval.store import Store as ArtifactStore
 
@@ -111,7 +111,8 @@ def gc(
     """Remove what no run and no baseline needs."""
     import time
 
-    from gage_eval.cli.output import print_json, size_text
+    from gage_eval.cli.output import print_json
+    from gage_eval.report.console import size_text
     from gage_eval.runs.options import Locations
     from gage_eval.runs.roots import find_roots, forget_root
     from gage_eval.store import Store as ArtifactStore

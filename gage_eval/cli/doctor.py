@@ -162,7 +162,7 @@ def _writable(what: str, folder: "Path", finding: str) -> Check:
 def _space(folder: "Path") -> Check:
     import shutil
 
-    from gage_eval.cli.output import size_text
+    from gage_eval.report.console import size_text
 
     free = shutil.disk_usage(folder).free
     if free < _LITTLE_SPACE:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Given, OutputDir, Store, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, Given, OutputDir, Store, takes
 
 if TYPE_CHECKING:
     from gage_eval.config.document import Origin
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@takes("config", "model_path", "overrides")
+@takes("config", *OF_MODELS, "model_path", "overrides")
 def validate(
     given: Given,
     no_plugins: Annotated[
@@ -108,7 +108,7 @@ def _counted(kind: str, names: list[str]) -> str:
 
 
 @app.command()
-@takes("config", "sample_ids", "max_samples", "model_path", "overrides", "store")
+@takes("config", *OF_MODELS, "sample_ids", "max_samples", "model_path", "overrides", "store")
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,

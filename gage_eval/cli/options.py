@@ -10,7 +10,7 @@ import typer
 from gage_eval.runs.option_texts import OPTIONS
 
 # Where an option is not called as its field.
-_NAMES = {"sample_ids": "--sample-id", "overrides": "--set"}
+_NAMES = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
 
 
 def _of_run(field: str, metavar: str | None = None) -> Any:
@@ -47,11 +47,22 @@ _GIVEN: dict[str, Any] = {
     "concurrency": Annotated[int | None, _of_run("concurrency", "N")],
     "max_samples": Annotated[int | None, _of_run("max_samples", "N")],
     "sample_ids": Annotated[list[str] | None, _of_run("sample_ids", "ID")],
+    "data_dir": Annotated[str | None, _of_run("data_dir", "DIR")],
+    "model": Annotated[str | None, _of_run("model", "NAME")],
+    "endpoint": Annotated[str | None, _of_run("endpoint", "URL")],
+    "engine": Annotated[str | None, _of_run("engine", "TYPE")],
+    "api_key_env": Annotated[str | None, _of_run("api_key_env", "NAME")],
+    "judges": Annotated[list[str] | None, _of_run("judges", "NAME")],
+    "judge_endpoint": Annotated[str | None, _of_run("judge_endpoint", "URL")],
+    "judge_api_key_env": Annotated[str | None, _of_run("judge_api_key_env", "NAME")],
     "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
     "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
     "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
     "verify": Annotated[bool | None, _of_run("verify")],
 }
+
+# The options that name the models and the data of a run.
+OF_MODELS = ("model", "endpoint", "engine", "api_key_env", "judges", "judge_endpoint", "judge_api_key_env", "data_dir")
 
 
 def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

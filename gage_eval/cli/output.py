@@ -51,11 +51,3 @@ def readable(text: str) -> str:
 def indented(text: str, by: str = "  ") -> str:
     """The text made `readable`, each line moved to the right."""
     return "\n".join(by + line for line in readable(text).split("\n"))
-
-
-def size_text(count: int) -> str:
-    """Bytes for people."""
-    for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if count >= size:
-            return f"{count / size:.1f} {name}"
-    return f"{count} B"

@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, Given, takes
+from gage_eval.cli.options import OF_MODELS, AsJson, Given, takes
 
 if TYPE_CHECKING:
     from gage_eval.planning import Forecast
 
 
 @app.command()
-@takes("config", "store", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path", "overrides")
+@takes(
+    "config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path", "overrides"
+)
 def plan(given: Given, json: AsJson = False) -> None:
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json

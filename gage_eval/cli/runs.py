@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import Given, Inline, OnlyErrors, OutputDir, Prefect, Store, SummaryAsJson, Verify, takes
+from gage_eval.cli.options import (
+    OF_MODELS,
+    Given,
+    Inline,
+    OnlyErrors,
+    OutputDir,
+    Prefect,
+    Store,
+    SummaryAsJson,
+    Verify,
+    takes,
+)
 from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
@@ -14,7 +25,7 @@ if TYPE_CHECKING:
 
 @app.command()
 @takes(
-    *("config", "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path"),
+    *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path"),
     *("overrides", "refresh", "verify"),
 )
 def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
@@ -25,16 +36,16 @@ def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: Su
 
 
 @app.command()
-@takes("store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "overrides", "refresh", "verify")
+@takes(
+    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "overrides", "refresh"),
+    "verify",
+)
 def suite(
     name: Annotated[
         str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Model name or path for the suite's backend.")
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="TYPE", help="Backend type for the suite's backend.")
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
     ] = None,
     *,
     given: Given,
@@ -42,15 +53,11 @@ def suite(
     prefect: Prefect = False,
     json: SummaryAsJson = False,
 ) -> None:
-    """Run a built-in suite."""
+    """Run a built-in suite: a benchmark with everything pinned."""
     from gage_eval.runs import RunOptions
+    from gage_eval.runs.options import SUITE_PREFIX
 
-    overrides = (
-        *([f"backends[0].type={engine}"] if engine else []),
-        *([f"backends[0].config.model={model}"] if model else []),
-        *(given["overrides"] or ()),
-    )
-    options = RunOptions.of({**given, "config": f"suite:{name}", "overrides": overrides})
+    options = RunOptions.of({**given, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
     _run(options, inline=inline, prefect=prefect, json=json)
 
 

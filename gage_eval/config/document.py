@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from gage_eval.config.card import SuiteCard
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
@@ -53,7 +54,8 @@ class Document:
     Places are keys and indexes from the top of the pipeline; ``prefix`` leads there from the top of the file.
 
     Attributes:
-        source: how the file is called in an error.
+        source: the file, as it was named.
+        title: what an error calls it: the file, or the suite.
         whole: the file as plain values.
         data: the pipeline in it.
         prefix: where in the file the pipeline stands.
@@ -61,10 +63,11 @@ class Document:
         unruled: the pipeline before rules filled in what was unset.
         problems: what is wrong, in the order it was found.
         warnings: what works but is rarely meant, one sentence each.
+        card: the facts of the suite; None for a config that is no suite.
     """
 
     def __init__(self, filled: Filled, source: str, kind: Kind = "file") -> None:
-        self.source = source
+        self.source = self.title = source
         self.whole = filled.value
         self.data: Any = filled.value
         self.prefix: Loc = ()
@@ -72,6 +75,7 @@ class Document:
         self.unruled: Any = None
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
+        self.card: SuiteCard | None = None
         self._origins = {
             loc: Origin(kind, source, line, tuple(filled.variables.get(loc, ()))) for loc, line in filled.lines.items()
         }
@@ -168,9 +172,13 @@ class Document:
             if problem not in self.problems:
                 self.problems.append(problem)
 
+    def refuse(self, message: str) -> None:
+        """Note a problem of the whole, which stands on no line of the file."""
+        self.problems.append(Problem("", message))
+
     def error(self) -> ConfigError:
         """All problems in the order of the file."""
-        error = ConfigError(self.source, sorted(self.problems, key=lambda problem: problem.line or 0))
+        error = ConfigError(self.title, sorted(self.problems, key=lambda problem: problem.line or 0))
         error.__cause__ = self._cause
         return error
 

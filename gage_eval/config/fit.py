@@ -48,7 +48,7 @@ def check_fit(
     base_dir = context.base_dir
     for index, dataset in enumerate(config.datasets):
         root = dataset.params.content_root
-        if root is not None and not _is_folder(root, base_dir):
+        if root is not None and dataset.params.origin is None and not _is_folder(root, base_dir):
             yield ConfigProblem(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
     yield from _prompts(config)
     for index, adapter in enumerate(config.role_adapters):

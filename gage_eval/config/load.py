@@ -19,6 +19,7 @@ from gage_eval.config.interpolate import fill
 from gage_eval.config.located import located
 from gage_eval.config.merge import merge_template
 from gage_eval.config.metrics import BoundMetrics, bind_metrics
+from gage_eval.config.model_choice import ModelChoice, choose_models
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
 from gage_eval.config.plain_words import as_written
@@ -71,6 +72,7 @@ def load_config(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
     context: BackendContext | None = None,
 ) -> LoadedConfig:
@@ -82,6 +84,7 @@ def load_config(
         overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
         max_samples: at most so many samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
+        models: the models that the command line chooses, for a suite or in place of the config's.
         context: what backends may ask of their surroundings; its folder is the config's.
         settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
 
@@ -98,6 +101,7 @@ def load_config(
         overrides=overrides,
         max_samples=max_samples,
         model_path=model_path,
+        models=models,
         settings=settings,
         context=context,
     )
@@ -112,6 +116,7 @@ def parse_config(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
     context: BackendContext | None = None,
 ) -> LoadedConfig:
@@ -125,6 +130,7 @@ def parse_config(
         overrides=overrides,
         max_samples=max_samples,
         model_path=model_path,
+        models=models,
         settings=settings,
     )
     here = located(config, folder)
@@ -155,6 +161,7 @@ def read_document(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
 ) -> tuple[Document, PipelineConfig]:
     """The passes up to the validated config; nothing that it refers to was looked at. Arguments as of `parse_config`.
@@ -166,6 +173,7 @@ def read_document(
     document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
     merge_template(document)
     name_implied_tasks(document)
+    choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
     apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
     set_from_environment(document, settings or {})
     apply_rules(document)

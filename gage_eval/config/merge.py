@@ -1,9 +1,16 @@
 """The pass that makes one pipeline of what a file brings together: today the definition of a suite's template."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from pydantic import ValidationError
+
+from gage_eval.config.card import SuiteCard
 from gage_eval.config.document import Document
+from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem
+from gage_eval.packaged import configs_dir
 
 _SHARED = ("name", "description", "version")
 
@@ -20,11 +27,14 @@ def merge_template(document: Document) -> None:
         raise document.error()
     if data.get("kind") != "BuiltinTemplate":
         return
+    _read_card(document, data.get("suite"))
     definition, metadata = data.get("definition"), data.get("metadata")
     if not isinstance(definition, dict):
         message = "a BuiltinTemplate needs a 'definition', the mapping of a pipeline."
         document.add([ConfigProblem(("definition",), message)])
         raise document.error()
+    if isinstance(metadata, dict) and Path(document.source).is_relative_to(configs_dir()):
+        document.title = f"suite {metadata.get('name')} {metadata.get('version')}"
     origins = {key: document.nearest(("metadata", key)) for key in _SHARED}
     document.enter("definition", "template")
     if isinstance(metadata, dict) and "metadata" not in definition:
@@ -32,3 +42,12 @@ def merge_template(document: Document) -> None:
         for key, origin in origins.items():
             if metadata.get(key) is not None and origin is not None:
                 document.put(("metadata", key), metadata[key], replace(origin, kind="template"))
+
+
+def _read_card(document: Document, card: Any) -> None:
+    if card is None:
+        return
+    try:
+        document.card = SuiteCard.model_validate(card)
+    except ValidationError as error:
+        document.add(plain_words(error, card, SuiteCard, ("suite",)), whole=True)

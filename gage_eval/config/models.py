@@ -107,6 +107,8 @@ class DatasetParams(ConfigModel):
     PASS_THROUGH: ClassVar[str] = "load"  # noqa: S105, a stage
 
     path: str | Annotated[list[str], Field(min_length=1)] | None = identity("load", None, min_length=1)
+    # A pinned public repository (`gage_eval.datasets.origins`): paths start from its root.
+    origin: str | None = identity("load", None, min_length=1)
     limit: int | None = semantic("load", None, ge=1)
     shuffle: bool = semantic("load", default=False)
     seed: int = semantic("load", 123)
@@ -130,6 +132,18 @@ class DatasetParams(ConfigModel):
     image_factor: int | None = semantic("preprocess", None, ge=1, le=1024)
     max_reject_share: float = scheduling(0.0, ge=0.0, le=1.0)
     on_reject: Literal["fail", "skip"] = scheduling("fail")
+
+
+def origin_patterns(params: DatasetParams) -> dict[str, list[str]]:
+    """The files of its origin that a dataset needs, as paths and patterns by the parameter that names them."""
+    labels = (params.model_extra or {}).get("labels_path")
+    root = params.content_root
+    wanted = {
+        "path": _paths(params.path) if params.path is not None else [],
+        "labels_path": [labels] if isinstance(labels, str) else [],
+        "content_root": [f"{root.rstrip('/')}/**" if root not in ("", ".") else "**"] if root is not None else [],
+    }
+    return {key: patterns for key, patterns in wanted.items() if patterns}
 
 
 class DatasetConfig(ConfigModel):

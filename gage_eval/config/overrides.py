@@ -16,6 +16,7 @@ from gage_eval.config import yaml_lines
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import local_model
 from gage_eval.config.interpolate import fill
+from gage_eval.config.model_choice import MODEL_FIELDS
 from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
 from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
@@ -36,8 +37,6 @@ _ID_FIELDS = {
     "tasks": "task_id",
     "steps": "step",
 }
-# What backends call their model; the first that a backend knows is set.
-_MODEL_FIELDS = ("model_path", "model_name_or_path", "model")
 
 
 def apply_overrides(
@@ -159,7 +158,7 @@ def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
         # The check of the config says that there is no such backend.
         model = None
     declared = list(config) if model is None else list(model.model_fields)
-    field = next((name for name in _MODEL_FIELDS if name in declared), None)
+    field = next((name for name in MODEL_FIELDS if name in declared), None)
     if field is None:
         raise InputError(
             f"--model-path: backend type '{backend.get('type')}' takes no model; use --set for its settings."

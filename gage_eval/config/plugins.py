@@ -16,9 +16,11 @@ from gage_eval.config.models import (
     DatasetConfig,
     InlineBackend,
     PipelineConfig,
+    origin_patterns,
 )
 from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
+from gage_eval.datasets.origins import load_origin, origin_paths
 from gage_eval.errors import InputError, closest, nearest
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
@@ -61,6 +63,8 @@ class _Checker:
         if loader is not None:
             self._loader_params((*loc, "params"), dataset, loader)
         params = dataset.params
+        if params.origin is not None:
+            self._origin((*loc, "params"), dataset, params.origin)
         if params.filter is not None:
             self._filter((*loc, "params", "filter"), params.filter)
         preprocessor = self.plugin("preprocessors", params.preprocess, (*loc, "params", "preprocess"))
@@ -108,6 +112,20 @@ class _Checker:
             _check_callable(path, kwargs, inherited)
         except InputError as error:
             self.found.append(ConfigProblem(loc, str(error), error))
+
+    def _origin(self, loc: Loc, dataset: DatasetConfig, name: str) -> None:
+        try:
+            origin = load_origin(name, self._context.base_dir)
+        except InputError as error:
+            self.found.append(ConfigProblem((*loc, "origin"), str(error)))
+            return
+        for key, patterns in origin_patterns(dataset.params).items():
+            try:
+                origin_paths(origin, patterns)
+            except InputError as error:
+                self.found.append(ConfigProblem((*loc, key), str(error)))
+        if dataset.params.path is None:
+            self.found.append(ConfigProblem(loc, f"an 'origin' needs 'path', the files of '{name}' to read."))
 
     def _filter(self, loc: Loc, conditions: Any) -> None:
         from gage_eval.datasets import Filter

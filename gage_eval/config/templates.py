@@ -5,9 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from gage_eval.backends.base import BackendContext
+from gage_eval.config.card import SuiteCard
 from gage_eval.config.environment import Given
 from gage_eval.config.load import LoadedConfig, load_config
+from gage_eval.config.model_choice import ModelChoice
 from gage_eval.errors import InputError, closest
 from gage_eval.packaged import configs_dir
 
@@ -23,12 +27,14 @@ class SuiteInfo:
         versions: ``v1``, ``v2``, …; the last is the default.
         description: the description of that version, in one line.
         path: the file of that version.
+        card: the facts of that version; None where its template has none.
     """
 
     name: str
     versions: tuple[str, ...]
     description: str
     path: Path
+    card: SuiteCard | None = None
 
 
 def list_suites(root: Path | None = None) -> list[SuiteInfo]:
@@ -41,7 +47,7 @@ def list_suites(root: Path | None = None) -> list[SuiteInfo]:
         versions = _versions(entry)
         if versions:
             path = entry / f"{versions[-1]}.yaml"
-            suites.append(SuiteInfo(entry.name, tuple(versions), _description(path), path))
+            suites.append(SuiteInfo(entry.name, tuple(versions), *_facts(path)))
     return suites
 
 
@@ -76,6 +82,7 @@ def load_suite(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
     context: BackendContext | None = None,
     root: Path | None = None,
@@ -92,6 +99,7 @@ def load_suite(
         overrides=overrides,
         max_samples=max_samples,
         model_path=model_path,
+        models=models,
         settings=settings,
         context=context,
     )
@@ -104,11 +112,24 @@ def _versions(folder: Path) -> list[str]:
     return [f"v{number}" for number in sorted(numbers)]
 
 
-def _description(path: Path) -> str:
-    """The first line of a template's description, read without loading the plug-ins it names."""
+def _facts(path: Path) -> tuple[str, Path, SuiteCard | None]:
+    """Description, file and card of a template, read without loading the plug-ins it names.
+
+    Raises:
+        InputError: the card is wrong.
+    """
     from gage_eval.config import yaml_lines
 
-    root = yaml_lines.parse(path.read_text(encoding="utf-8"), str(path))
-    metadata = root.items.get("metadata") if isinstance(root, yaml_lines.Mapping) else None
-    text = metadata.items.get("description") if isinstance(metadata, yaml_lines.Mapping) else None
-    return text.text.strip().partition("\n")[0] if isinstance(text, yaml_lines.Scalar) else ""
+    root = yaml_lines.as_written(yaml_lines.parse(path.read_text(encoding="utf-8"), str(path)))
+    data = root if isinstance(root, dict) else {}
+    metadata = data.get("metadata")
+    text = metadata.get("description") if isinstance(metadata, dict) else None
+    description = text.strip().partition("\n")[0] if isinstance(text, str) else ""
+    if data.get("suite") is None:
+        return description, path, None
+    try:
+        return description, path, SuiteCard.model_validate(data["suite"])
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, ("suite", *problem["loc"])))
+        raise InputError(f"{path}: {where}: {problem['msg']}.") from error

@@ -99,6 +99,62 @@ class RunWarning(Event):
 
 
 @dataclass(frozen=True)
+class FetchStarted(Event):
+    """Files of a pinned origin are fetched into the data cache.
+
+    Attributes:
+        origin: its name.
+        repository: where it is.
+        commit: which state of it.
+        licence: of the data.
+        non_commercial: whether the licence forbids commercial use.
+        files: how many files are fetched.
+        size: their size in bytes.
+    """
+
+    name: ClassVar[str] = "fetch_started"
+    origin: str
+    repository: str
+    commit: str
+    licence: str
+    non_commercial: bool
+    files: int
+    size: int
+
+
+@dataclass(frozen=True)
+class FetchProgress(Event):
+    """Bytes of missing data files have arrived.
+
+    Attributes:
+        done: bytes so far.
+        total: bytes there are.
+    """
+
+    name: ClassVar[str] = "fetch_progress"
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class FetchFinished(Event):
+    """All data files are in the data cache.
+
+    Attributes:
+        files: how many were added.
+        size: their size in bytes.
+        seconds: how long it took.
+        source: the user's folder that they were copied from; None when they were fetched.
+    """
+
+    name: ClassVar[str] = "fetch_finished"
+    files: int
+    size: int
+    seconds: float
+    source: str | None = None
+
+
+@dataclass(frozen=True)
 class StageEvent(Event):
     """Base of the events of one stage of one task."""
 
@@ -185,12 +241,12 @@ class EventLog:
         self._append = append
         self._run_id = run_id
         self._lock = threading.Lock()
-        self._reported_at: dict[tuple[str, str], float] = {}
+        self._reported_at: dict[tuple[str | None, str | None], float] = {}
 
     def tell(self, event: Event) -> None:
-        if isinstance(event, StageProgress) and not self._is_due(event):
-            return
         task_id, stage = event.stage_id
+        if isinstance(event, StageProgress | FetchProgress) and not self._is_due((task_id, stage)):
+            return
         line = canonical_json(
             {
                 "event_id": uuid.uuid4().hex,
@@ -205,11 +261,11 @@ class EventLog:
         with self._lock:
             self._append(line)
 
-    def _is_due(self, event: StageProgress) -> bool:
-        """Whether the stage's last progress was written long enough ago."""
+    def _is_due(self, stage_id: tuple[str | None, str | None]) -> bool:
+        """Whether the last progress of a stage, or of the fetch, was written long enough ago."""
         now = time.monotonic()
         with self._lock:
-            if now - self._reported_at.get((event.task_id, event.stage), 0.0) < PROGRESS_EVERY_S:
+            if now - self._reported_at.get(stage_id, 0.0) < PROGRESS_EVERY_S:
                 return False
-            self._reported_at[event.task_id, event.stage] = now
+            self._reported_at[stage_id] = now
             return True

@@ -1,16 +1,52 @@
 """From a resolved config to the specs of standardize and preprocess."""
 
 import glob
+from dataclasses import dataclass
 from pathlib import Path
 
-from gage_eval.config.models import DatasetConfig
+from gage_eval.config.models import DatasetConfig, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
+from gage_eval.datasets.fetch import DataCache
+from gage_eval.datasets.origins import OriginPath, load_origin, origin_paths
 from gage_eval.files import local_path
 from gage_eval.planning.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.prepare.few_shot import FewShotRules
 from gage_eval.prepare.images import ImageRules
 from gage_eval.prepare.media import MediaRules
 from gage_eval.standardize.callables import MediaCallable, TextCallable
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A dataset and where its files are.
+
+    Attributes:
+        dataset: its paths start from ``base_dir``.
+        base_dir: the config's folder, or the root of the pinned origin in the data cache.
+        origin_files: the files of that origin that it needs.
+    """
+
+    dataset: DatasetConfig
+    base_dir: Path
+    origin_files: tuple[OriginPath, ...] = ()
+
+
+def data_source(dataset: DatasetConfig, base_dir: Path, data: DataCache) -> DataSource:
+    """Where the files of a dataset are; nothing is fetched.
+
+    Raises:
+        InputError: its origin has no such files.
+    """
+    params = dataset.params
+    if params.origin is None:
+        return DataSource(dataset, base_dir)
+    origin = load_origin(params.origin, base_dir)
+    needed = {key: origin_paths(origin, patterns) for key, patterns in origin_patterns(params).items()}
+    # Patterns mean the files of the origin, whatever else lies in the cache.
+    paths = [one.path for one in needed.get("path", ())]
+    named = params.model_copy(update={"path": paths[0] if len(paths) == 1 else paths})
+    files = tuple(dict.fromkeys(one for several in needed.values() for one in several))
+    return DataSource(dataset.model_copy(update={"params": named}), data.root(origin), files)
 
 
 def standardize_spec(task_id: str, dataset: DatasetConfig) -> StandardizeSpec:
@@ -39,13 +75,15 @@ def standardize_spec(task_id: str, dataset: DatasetConfig) -> StandardizeSpec:
     )
 
 
-def preprocess_spec(task: ResolvedTask, base_dir: Path, sample_ids: tuple[str, ...]) -> PreprocessSpec:
+def preprocess_spec(
+    task: ResolvedTask, source: DataSource, examples: DataSource | None, sample_ids: tuple[str, ...]
+) -> PreprocessSpec:
     """What the requests of a task carry.
 
     Raises:
         InputError: the bounds of image sizes contradict each other.
     """
-    given, dataset = task.task, task.dataset
+    given, dataset = task.task, source.dataset
     return PreprocessSpec(
         task_id=given.task_id,
         params=given.sampling_params,
@@ -58,8 +96,8 @@ def preprocess_spec(task: ResolvedTask, base_dir: Path, sample_ids: tuple[str, .
         choices=given.choices,
         target_delimiter=given.target_delimiter,
         few_shot=_few_shot(task),
-        media=_media(dataset, base_dir),
-        pool_media=MediaRules() if task.examples is None else _media(task.examples, base_dir),
+        media=_media(source),
+        pool_media=MediaRules() if examples is None else _media(examples),
         # A prompt of the config says itself how options are shown; a likelihood compares them.
         lists_options=task.dut.prompt is None and given.mode in ("chat", "completion"),
     )
@@ -85,13 +123,13 @@ def _few_shot(task: ResolvedTask) -> FewShotRules | None:
 def _source(dataset: DatasetConfig) -> tuple[object, ...]:
     """Where a dataset's records come from: equal for two views of one source, whatever becomes of its records."""
     params = dataset.params
-    return dataset.loader, dataset.hub, dataset.hub_params, params.path, params.model_extra
+    return dataset.loader, dataset.hub, dataset.hub_params, params.path, params.origin, params.model_extra
 
 
-def _media(dataset: DatasetConfig, base_dir: Path) -> MediaRules:
-    params = dataset.params
+def _media(source: DataSource) -> MediaRules:
+    params = source.dataset.params
     return MediaRules(
-        root=_content_root(dataset, base_dir),
+        root=_content_root(source.dataset, source.base_dir),
         allow_outside=params.allow_outside,
         embed=params.embed_local_media,
         images=ImageRules(params.image_min_pixels, params.image_max_pixels, params.image_factor),

@@ -12,39 +12,43 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
+from gage_eval.datasets.fetch import DataCache
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
-from gage_eval.planning.data import preprocess_spec, standardize_spec
+from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.metrics import score_spec, task_card
 from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
 
-def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = ()) -> Plan:
+def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = (), data: DataCache | None = None) -> Plan:
     """The specs of all tasks, of the metrics that were bound and the backends that were built to check the config.
 
     Args:
         loaded: the config.
         sample_ids: run only these samples.
+        data: where the files of pinned origins lie; the default cache unless given.
 
     Raises:
         InputError: the specs contradict each other, as in bounds of image sizes.
     """
-    tasks = tuple(_task(task, loaded, sample_ids) for task in loaded.tasks)
+    tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in loaded.tasks)
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
 
 
-def _task(task: ResolvedTask, loaded: LoadedConfig, sample_ids: tuple[str, ...]) -> TaskPlan:
-    task_id, base_dir = task.task.task_id, loaded.base_dir
+def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...]) -> TaskPlan:
+    task_id = task.task.task_id
+    source = data_source(task.dataset, loaded.base_dir, data)
+    examples = None if task.examples is None else data_source(task.examples, loaded.base_dir, data)
     infer = _generate(task, task.dut, "dut_model", loaded.context)
     scoring = score_spec(task, loaded.metrics[task_id], metric_names(loaded.config))
-    load = _load(task, base_dir)
+    load = _load(task, source)
     specs = TaskPlan(
         task_id=task_id,
         load=load,
         standardize=replace(standardize_spec(task_id, task.dataset), load=load),
-        preprocess=preprocess_spec(task, base_dir, sample_ids),
+        preprocess=preprocess_spec(task, source, examples, sample_ids),
         support=_generate(task, task.support, "support", loaded.context) if task.support else None,
         infer=infer,
         judge=_judge(task, loaded.config, loaded.context),
@@ -57,20 +61,20 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, sample_ids: tuple[str, ...])
             card=task_card(task, scoring.metrics),
         ),
     )
-    return specs if task.examples is None else replace(specs, pool=_pool(specs, task.examples, base_dir))
+    return specs if examples is None else replace(specs, pool=_pool(specs, examples))
 
 
-def _pool(specs: TaskPlan, examples: DatasetConfig, base_dir: Path) -> TaskPlan:
+def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
     """The task's twin that loads and standardizes its few-shot examples, whatever the task's own limits are."""
     # No id of a config holds a colon.
     name = f"{specs.task_id}:few_shot"
     return replace(
-        specs, task_id=name, load=_dataset(name, examples, base_dir), standardize=standardize_spec(name, examples)
+        specs, task_id=name, load=_dataset(name, examples), standardize=standardize_spec(name, examples.dataset)
     )
 
 
-def _load(task: ResolvedTask, base_dir: Path) -> LoadSpec:
-    whole = _dataset(task.task.task_id, task.dataset, base_dir)
+def _load(task: ResolvedTask, source: DataSource) -> LoadSpec:
+    whole = _dataset(task.task.task_id, source)
     limits = [limit for limit in (whole.limit, task.task.max_samples) if limit is not None]
     return replace(
         whole,
@@ -80,15 +84,17 @@ def _load(task: ResolvedTask, base_dir: Path) -> LoadSpec:
     )
 
 
-def _dataset(task_id: str, dataset: DatasetConfig, base_dir: Path) -> LoadSpec:
+def _dataset(task_id: str, source: DataSource) -> LoadSpec:
     """The rows of a dataset as it is declared."""
+    dataset = source.dataset
     params = dataset.params
     return LoadSpec(
         task_id=task_id,
         dataset_id=dataset.dataset_id,
         loader=dataset.loader,
         params=loader_params(dataset),
-        base_dir=base_dir,
+        base_dir=source.base_dir,
+        origin_files=source.origin_files,
         limit=params.limit,
         shuffle=params.shuffle,
         seed=params.seed,

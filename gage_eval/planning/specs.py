@@ -14,6 +14,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.build import build_loader
+from gage_eval.datasets.origins import OriginPath
 from gage_eval.errors import InputError
 from gage_eval.inputs import INPUTS, Input
 from gage_eval.metrics import BoundMetric
@@ -42,6 +43,8 @@ class LoadSpec:
     seed: int = 0
     filter: JsonValue = None
     sample: int | None = None
+    # The files of a pinned origin that must be in the data cache before the source is built.
+    origin_files: tuple[OriginPath, ...] = ()
 
     @cached_property
     def source(self) -> Any:
@@ -265,6 +268,12 @@ class Plan:
 
     name: str
     tasks: tuple[TaskPlan, ...]
+
+    @property
+    def origin_files(self) -> list[OriginPath]:
+        """The files of pinned origins that its tasks read."""
+        every = [*self.tasks, *(task.pool for task in self.tasks if task.pool)]
+        return list(dict.fromkeys(file for task in every for file in task.load.origin_files))
 
     def task(self, task_id: str) -> TaskPlan:
         """A task by its name, or the pool of one by its own."""

@@ -18,6 +18,14 @@ _ALARMING = frozenset({"truncated", "unparsed", "error"})
 _Line: TypeAlias = list[tuple[str, str]]
 
 
+def size_text(count: int) -> str:
+    """Bytes for people."""
+    for size, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if count >= size:
+            return f"{count / size:.1f} {name}"
+    return f"{count} B"
+
+
 def score_text(metric: MetricSummary | GroupScore) -> str:
     """The number with its 95 % interval: ``0.861 ± 0.019``, or by its ends, ``1.000 [0.44, 1.00]``."""
     return format_interval(metric.value, metric.ci_low, metric.ci_high)

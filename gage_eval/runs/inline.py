@@ -8,6 +8,7 @@ from contextvars import copy_context
 from gage_eval import stages
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
+from gage_eval.runs.fetching import fetch_data
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -33,6 +34,8 @@ def carry_out(session: RunSession) -> RunOutcome:
         GageError: what stopped the run; everything computed is kept.
         RunCancelled: the session was cancelled.
     """
+    # Before any engine starts and any request is sent.
+    fetch_data(session.plan.origin_files, session.data, session.observer)
     call = stage_call(session)
     tasks = session.plan.tasks
     if len(tasks) == 1 or session.tasks_at_once == 1:

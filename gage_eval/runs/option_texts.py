@@ -27,7 +27,7 @@ class Option:
 
 
 OPTIONS: Mapping[str, Option] = {
-    "config": Option("Config", "Path of a config file, or suite:NAME for a built-in suite."),
+    "config": Option("Config", "Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite."),
     "text": Option(
         "Config text", "The config itself as YAML; its relative paths start from the folder given as config."
     ),
@@ -36,7 +36,17 @@ OPTIONS: Mapping[str, Option] = {
     "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
     "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),
     "sample_ids": Option("Sample ids", "Only these samples.", many=True),
+    "data_dir": Option("Data folder", "A folder that holds the suite's data, in any layout; nothing is fetched then."),
     "model_path": Option("Model path", "Path of the checkpoint, for engines that load one."),
+    "model": Option(
+        "Model", "The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub."
+    ),
+    "endpoint": Option("Endpoint", "URL of an OpenAI-compatible server, up to and with /v1."),
+    "engine": Option("Engine", "Backend type, as vllm, transformers or llama_cpp; the one that fits by default."),
+    "api_key_env": Option("Key variable", "Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint."),
+    "judges": Option("Judge", "Model of the judge, for suites that need one.", many=True),
+    "judge_endpoint": Option("Judge endpoint", "URL of the judge's server; the model's by default."),
+    "judge_api_key_env": Option("Judge key variable", "Variable that holds the API key of the judge's server."),
     "overrides": Option("Overrides", "Change the config, each as path=value.", many=True),
     "concurrency": Option("Concurrency", "Requests in flight, for every endpoint.", least=1),
     "refresh": Option("Refresh", "Stages to compute again although they are stored.", many=True),

@@ -17,8 +17,15 @@ from gage_eval.runs.option_texts import OPTIONS
 if TYPE_CHECKING:
     from gage_eval.backends.base import BackendContext
     from gage_eval.config.load import LoadedConfig
+    from gage_eval.config.model_choice import ModelChoice
 
 SUITE_PREFIX = "suite:"
+
+
+def suite_of(config: str) -> tuple[str, str | None]:
+    """(name, version or None for the newest) of ``suite:NAME`` or ``suite:NAME@vN``."""
+    name, _, version = config.removeprefix(SUITE_PREFIX).partition("@")
+    return name, version or None
 
 
 def _texts(field: str) -> dict[str, Any]:
@@ -52,6 +59,19 @@ class DataOptions(_Options, title="Data"):
 
     max_samples: int | None = semantic("load", None, **_texts("max_samples"))
     sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
+    data_dir: str | None = scheduling(None, **_texts("data_dir"))
+
+
+class ModelOptions(_Options, title="Models"):
+    """The models to run, for a suite or in place of those of the config."""
+
+    model: str | None = identity("infer", None, **_texts("model"))
+    endpoint: str | None = identity("infer", None, **_texts("endpoint"))
+    engine: str | None = identity("infer", None, **_texts("engine"))
+    api_key_env: str | None = scheduling(None, **_texts("api_key_env"))
+    judges: tuple[str, ...] = identity("judge", (), **_texts("judges"))
+    judge_endpoint: str | None = identity("judge", None, **_texts("judge_endpoint"))
+    judge_api_key_env: str | None = scheduling(None, **_texts("judge_api_key_env"))
 
 
 class ChangeOptions(_Options, title="Changes"):
@@ -87,12 +107,13 @@ class ExecutionOptions(_Options, title="Execution"):
 GROUPS: dict[str, type[BaseModel]] = {
     "output": OutputOptions,
     "data": DataOptions,
+    "models": ModelOptions,
     "changes": ChangeOptions,
     "execution": ExecutionOptions,
 }
 
 
-class RunOptions(ExecutionOptions, ChangeOptions, DataOptions, OutputOptions, SourceOptions):
+class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, OutputOptions, SourceOptions):
     """All options of a run. Command line, Python API and flows take their names, defaults, texts and checks from here.
 
     They are kept in run.json, so that `gage resume` and a retry in the Prefect UI do the same again.
@@ -116,12 +137,25 @@ class RunOptions(ExecutionOptions, ChangeOptions, DataOptions, OutputOptions, So
     def recorded(self) -> dict[str, Any]:
         """The options as run.json keeps them, locations made absolute: a run is resumed from any folder."""
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
-        if not self.config.startswith(SUITE_PREFIX):
+        if self.config.startswith(SUITE_PREFIX):
+            # A resumed run keeps its version, whatever versions have come since.
+            from gage_eval.config.templates import suite_path
+
+            file = suite_path(*suite_of(self.config))
+            kept["config"] = f"{SUITE_PREFIX}{file.parent.name}@{file.stem}"
+        else:
             kept["config"] = str(Path(self.config).resolve())
-        for name in ("store", "output_dir"):
+        for name in ("store", "output_dir", "data_dir"):
             if kept[name] is not None and "://" not in kept[name]:
                 kept[name] = str(local_path(kept[name], Path()).absolute())
         return kept
+
+    @property
+    def choice(self) -> "ModelChoice":
+        """The models that the options name."""
+        from gage_eval.config.model_choice import ModelChoice
+
+        return ModelChoice(**{name: getattr(self, name) for name in ModelOptions.model_fields})
 
     @property
     def base_dir(self) -> Path:
@@ -131,7 +165,7 @@ class RunOptions(ExecutionOptions, ChangeOptions, DataOptions, OutputOptions, So
         if self.config.startswith(SUITE_PREFIX):
             from gage_eval.config.templates import suite_path
 
-            return suite_path(self.config.removeprefix(SUITE_PREFIX)).parent
+            return suite_path(*suite_of(self.config)).parent
         return Path(self.config).parent
 
 
@@ -199,13 +233,14 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         "overrides": options.overrides,
         "max_samples": options.max_samples,
         "model_path": options.model_path,
+        "models": options.choice,
         "settings": load_settings().given(),
         "context": context,
     }
     if options.text is not None:
         loaded = parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
     elif options.config.startswith(SUITE_PREFIX):
-        loaded = load_suite(options.config.removeprefix(SUITE_PREFIX), **changes)
+        loaded = load_suite(*suite_of(options.config), **changes)
     else:
         loaded = load_config(options.config, **changes)
     return replace(loaded, warnings=(*loaded.warnings, *unknown_variables()))

@@ -7,6 +7,7 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.config.load import LoadedConfig
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
+from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.options import Locations, RunOptions, load
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
@@ -19,6 +20,7 @@ class Planned:
         options: what was asked.
         locations: where artifacts and run folders live.
         loaded: the config.
+        data: where the files of pinned origins lie.
         plan: the specs of all tasks.
     """
 
@@ -35,7 +37,8 @@ class Planned:
             secrets=secrets,
         )
         self.loaded: LoadedConfig = load(options, source, context)
-        self.plan: Plan = make_plan(self.loaded, options.sample_ids)
+        self.data = data_cache(options.data_dir)
+        self.plan: Plan = make_plan(self.loaded, options.sample_ids, self.data)
 
     @cached_property
     def store(self) -> Store:

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from gage_eval.observability.events import Event, RunStarted, RunWarning, StageFailed, StageFinished, StageProgress
-from gage_eval.report.console import clean, counted, padded
+from gage_eval.observability.events import (
+    Event,
+    FetchFinished,
+    FetchProgress,
+    FetchStarted,
+    RunStarted,
+    RunWarning,
+    StageFailed,
+    StageFinished,
+    StageProgress,
+)
+from gage_eval.report.console import clean, counted, padded, size_text
 from gage_eval.runs.figures import of_task, progress_text, result_text
 
 if TYPE_CHECKING:
@@ -80,6 +90,14 @@ class ConsoleObserver:
             case StageFailed(task_id, stage):
                 self._drop_bar(task_id, stage)
                 self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
+            case FetchStarted():
+                self._say(clean(_fetch_line(event)))
+            case FetchProgress(done, total):
+                self._move_fetch(done, total)
+            case FetchFinished(files, size, seconds, source):
+                self._drop_bar("", "fetch")
+                where = f" from {source}" if source is not None else f" in {seconds:.1f} s"
+                self._say(clean(f"  data: {counted(files, 'file')}, {size_text(size)}{where}"))
             case RunWarning(message):
                 self._say(clean(f"  note: {message}"))
 
@@ -100,6 +118,15 @@ class ConsoleObserver:
                 label = self._label(*stage_id)
                 bar = self._bars[stage_id] = self._progress.add_task(label, total=event.total, figures="")
             self._progress.update(bar, completed=event.done, total=event.total, figures=progress_text(event.figures))
+
+    def _move_fetch(self, done: int, total: int) -> None:
+        if self._progress is None:
+            return
+        with self._lock:
+            bar = self._bars.get(("", "fetch"))
+            if bar is None:
+                bar = self._bars["", "fetch"] = self._progress.add_task("data, bytes", total=total, figures="")
+            self._progress.update(bar, completed=done)
 
     def _result_line(self, result: "StageResult") -> str:
         state = "cached" if result.cached else f"{result.seconds:.1f} s"
@@ -134,6 +161,15 @@ class ConsoleObserver:
             except OSError:
                 # The reader went away, or a log's disk is full. The run goes on: its answers are worth more than lines.
                 self._quiet = True
+
+
+def _fetch_line(event: FetchStarted) -> str:
+    """What is fetched, from where and under which licence; a licence that forbids commercial use says so."""
+    licence = f"licence {event.licence}"
+    if event.non_commercial:
+        licence = f"{licence}: not for commercial use"
+    what = f"{counted(event.files, 'file')}, {size_text(event.size)}"
+    return f"  fetching {what} of {event.origin} from {event.repository} ({licence})"
 
 
 class _Lines(logging.Handler):

@@ -81,7 +81,7 @@ class RunSession:
         self.began = time.time()
         self.options = options
         asked = planned(options, secrets=secrets)
-        self.loaded, self.plan, self.store = asked.loaded, asked.plan, asked.store
+        self.loaded, self.plan, self.store, self.data = asked.loaded, asked.plan, asked.store, asked.data
         record_root(self.store, asked.locations)
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()

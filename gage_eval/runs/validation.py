@@ -14,7 +14,7 @@ from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan
 from gage_eval.runs.first_rows import lacking_fields
-from gage_eval.runs.options import SUITE_PREFIX, RunOptions
+from gage_eval.runs.options import SUITE_PREFIX, RunOptions, suite_of
 from gage_eval.runs.planned import planned
 from gage_eval.settings import load_settings
 
@@ -70,7 +70,7 @@ def examined(options: RunOptions) -> Examined:
     """
     file = Path(options.config)
     if options.config.startswith(SUITE_PREFIX):
-        file = suite_path(options.config.removeprefix(SUITE_PREFIX))
+        file = suite_path(*suite_of(options.config))
     return examine(
         read_config(file),
         str(file),
@@ -87,7 +87,12 @@ def _not_there(plan: Plan) -> list[Problem]:
     for task in plan.tasks:
         roles = [spec for spec in (task.infer, *task.judge.judges, task.support) if spec is not None]
         checks: list[tuple[str, Callable[[], Any]]] = [
-            (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
+            # Files of an origin are fetched when the config runs.
+            *(
+                [(f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source"))]
+                if not task.load.origin_files
+                else []
+            ),
             *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
         ]
         for location, check in checks:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from gage_eval.config import list_suites, load_suite
+from gage_eval.config.model_choice import NO_SANDBOX, ModelChoice
 from gage_eval.config.templates import suite_path
-from gage_eval.errors import InputError
+from gage_eval.errors import ConfigError, InputError
 
 TEMPLATE = """\
 kind: BuiltinTemplate
@@ -72,4 +73,11 @@ def test_every_suite_of_the_checkout_loads() -> None:
     assert suites
     for suite in suites:
         for version in suite.versions:
-            assert load_suite(suite.name, version, env={}).config.datasets
+            needs = suite.card.needs if suite.card is not None else ()
+            judges = ("judge",) if "judge" in needs else ()
+            models = ModelChoice("owner/name", engine="vlm_transformers", judges=judges, judge_endpoint="http://j/v1")
+            if "sandbox" in needs:
+                with pytest.raises(ConfigError, match=NO_SANDBOX):
+                    load_suite(suite.name, version, env={}, models=models)
+            else:
+                assert load_suite(suite.name, version, env={}, models=models).config.datasets

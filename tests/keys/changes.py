@@ -85,6 +85,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "description": [_at("datasets.0.description", "Sums of two.")],
     },
     "DatasetParams": {
+        "origin": [_data("origin", "nowhere", refused="no origin 'nowhere'")],
         "path": [_data("path", "copy.jsonl", same=True), _data("path", "other.jsonl")],
         "limit": [_data("limit", 3)],
         "shuffle": [_data("shuffle", False)],  # noqa: FBT003

@@ -16,21 +16,22 @@ from flows.parameters import options_of, parameters_of
 from flows.suite import suite
 from gage_eval.cli.main import app, main
 from gage_eval.errors import InputError
-from gage_eval.runs.options import GROUPS, RunOptions, SourceOptions
+from gage_eval.runs.options import GROUPS, ModelOptions, RunOptions, SourceOptions
 
 FIELDS = RunOptions.model_fields
 # Options of a resumed run, and what a caller of the API says by a mapping.
 NOT_OF_A_NEW_RUN = {"text", "resume", "only_errors"}
+MODELS = ModelOptions.model_fields.keys()
 COMMANDS = {
     "run": FIELDS.keys() - NOT_OF_A_NEW_RUN,
     # A suite names its config and its model by options of its own.
     "suite": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"config", "model_path"},
     "resume": {"store", "output_dir", "only_errors", "verify"},
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
-    "preview": {"config", "store", "max_samples", "sample_ids", "model_path", "overrides"},
-    "validate": {"config", "model_path", "overrides"},
+    "preview": {"config", "store", "max_samples", "sample_ids", "data_dir", "model_path", "overrides", *MODELS},
+    "validate": {"config", "data_dir", "model_path", "overrides", *MODELS},
 }
-SPELLED = {"sample_ids": "--sample-id", "overrides": "--set"}
+SPELLED = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,48 @@
+"""The card of a suite: facts for people, in the section ``suite:`` of its template. No digest holds them."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Need: TypeAlias = Literal["judge", "sandbox", "likelihood", "images"]
+Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\n]+$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
+
+
+class ReferenceScore(_Model):
+    """A published score to compare with."""
+
+    model: Line = Field(description="The model that was evaluated.")
+    score: float = Field(description="The score as it was published, as a share where the metric is one.")
+    metric: Line | None = Field(None, description="The metric, where it is not the suite's.")
+    setting: Line | None = Field(None, description="How it was asked, as 8-shot.")
+    source: Line = Field(description="Where it was published: a paper's name and table, or a URL.")
+
+
+class Cost(_Model):
+    """What one run of the whole suite takes, about."""
+
+    requests: int = Field(ge=0)
+    prompt_tokens: int = Field(ge=0)
+    answer_tokens: int = Field(ge=0)
+    judge_requests: int = Field(0, ge=0)
+
+
+class SuiteCard(_Model):
+    """What one wants to know of a suite before running it."""
+
+    title: Line
+    summary: Line = Field(description="What it measures, in one sentence.")
+    licence: Line = Field(description="Licence of the data.")
+    non_commercial: bool = Field(default=False, description="Whether the licence forbids commercial use.")
+    needs: list[Need] = Field([], description="What a model or the machine must have beside chat or completions.")
+    metric: Line = Field(description="The metric that people quote, as exact_match,flexible-extract.")
+    rows: int = Field(ge=1, description="Rows that are asked.")
+    download_bytes: int = Field(ge=0, description="Size of the data files.")
+    cost: Cost
+    reference: list[ReferenceScore] = Field([], description="Published scores.")
+    origins: list[str] = Field([], description="The pinned origins that its data come from.")
+    hub: list[str] = Field([], description="Datasets of the Hugging Face hub that its data come from.")

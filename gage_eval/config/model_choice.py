@@ -1,0 +1,239 @@
+"""The pass that puts the model of the command line into a config: the model under test, and the judges.
+
+A suite has no model of its own. ``--model`` with ``--endpoint`` names one behind a server; without an endpoint the
+engine that fits the model is started here.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from gage_eval import registry
+from gage_eval.config.card import Need
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.environment import local_model
+from gage_eval.config.models import ROLE_SPELLINGS, RoleType
+from gage_eval.config.problems import Loc
+from gage_eval.errors import InputError, closest
+
+NO_SANDBOX = "the suite runs code that the model writes, and the sandbox for it is not there yet."
+DUT = "dut"
+JUDGE = "judge"
+# What backends call their model; the first that a backend knows is set.
+MODEL_FIELDS = ("model_path", "model_name_or_path", "model")
+# Tokens of prompt and answer together: a prompt with examples and a solution fit into it.
+_GGUF_CONTEXT = 8192
+# In the place of a model that was refused.
+_STAND_IN: Mapping[str, Any] = {"type": "transformers", "config": {"model_path": "model"}}
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The models that the command line names.
+
+    Attributes:
+        model: the model under test: its name at the endpoint, a folder, a ``.gguf`` file, or a name on the hub.
+        endpoint: URL of an OpenAI-compatible server, up to and with ``/v1``.
+        engine: type of the backend.
+        api_key_env: the variable that holds the endpoint's key.
+        judges: models of the judges.
+        judge_endpoint: URL of the judges' server; the model's unless given.
+        judge_api_key_env: the variable that holds its key.
+    """
+
+    model: str | None = None
+    endpoint: str | None = None
+    engine: str | None = None
+    api_key_env: str | None = None
+    judges: tuple[str, ...] = ()
+    judge_endpoint: str | None = None
+    judge_api_key_env: str | None = None
+
+    @property
+    def names_a_model(self) -> bool:
+        return any((self.model, self.endpoint, self.engine, self.api_key_env))
+
+
+def choose_models(document: Document, choice: ModelChoice, needs: Collection[Need] | None) -> None:
+    """Put the chosen models into the config.
+
+    Args:
+        document: the config, its template merged.
+        choice: what the command line names.
+        needs: what the suite needs; None for a config that is no suite.
+    """
+    images = needs is not None and "images" in needs
+    if choice.names_a_model:
+        _put_model(document, choice, images=images)
+    elif needs is not None and not _adapters(document, "dut_model") and not document.given(("backends",)):
+        message = (
+            "the suite needs a model: name it with --model, and its server with --endpoint URL, or give a folder or a "
+            "name on the hub."
+        )
+        document.refuse(message)
+        # What depends on the model cannot be checked; that there is none is not said again.
+        _add_model(document, _STAND_IN, Origin("rule", "no model was named"), images=images)
+    if needs is not None and "sandbox" in needs:
+        document.refuse(NO_SANDBOX)
+    if choice.judges or (needs is not None and "judge" in needs):
+        _put_judges(document, choice)
+
+
+def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None:
+    loc, before = _backend_of(document)
+    try:
+        made = _backend(choice.model, choice.endpoint, choice.engine, choice.api_key_env, images=images)
+    except InputError as error:
+        document.refuse(str(error))
+        made = dict(_STAND_IN)
+    option = next(name for name in ("model", "endpoint", "engine", "api_key_env") if getattr(choice, name))
+    origin = Origin("command line", f"--{option.replace('_', '-')}")
+    if before is not None:
+        config = before.get("config")
+        kept = config.get("default_params") if isinstance(config, dict) else None
+        if kept:
+            made["config"] = {**made["config"], "default_params": kept}
+        for key, value in made.items():
+            document.put((*loc, key), value, origin)
+        return
+    _add_model(document, made, origin, images=images)
+
+
+def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, *, images: bool) -> None:
+    """A backend and an adapter for it, where the config has none."""
+    _append(document, "backends", {"backend_id": DUT, **made}, origin)
+    waiting = [index for index, adapter in _adapters(document, "dut_model") if not _has_backend(adapter)]
+    for index in waiting:
+        document.put(("role_adapters", index, "backend_id"), DUT, origin)
+    if not waiting:
+        adapter: dict[str, Any] = {"adapter_id": DUT, "role_type": "dut_model", "backend_id": DUT}
+        _append(document, "role_adapters", {**adapter, "capabilities": ["images"]} if images else adapter, origin)
+
+
+def _put_judges(document: Document, choice: ModelChoice) -> None:
+    waiting = [index for index, adapter in _adapters(document, "judge_model") if not _has_backend(adapter)]
+    judges = choice.judges
+    if not judges:
+        if waiting:
+            message = "a judge scores the suite: name its model with --judge, and its server with --judge-endpoint."
+            document.refuse(message)
+        return
+    if not waiting:
+        message = "--judge names a model for a judge, and the config has no judge without one."
+        document.refuse(message)
+        return
+    if len(judges) not in (1, len(waiting)):
+        message = f"--judge is given {len(judges)} times, and the config has {len(waiting)} judge(s)."
+        document.refuse(message)
+        return
+    endpoint = choice.judge_endpoint or choice.endpoint
+    key = choice.judge_api_key_env or (choice.api_key_env if choice.judge_endpoint is None else None)
+    origin = Origin("command line", "--judge")
+    for place, judge in enumerate(judges):
+        name = JUDGE if len(judges) == 1 else f"{JUDGE}_{place + 1}"
+        try:
+            made = _backend(judge, endpoint, None, key, images=False)
+        except InputError as error:
+            document.refuse(str(error))
+            return
+        _append(document, "backends", {"backend_id": name, **made}, origin)
+        for index in waiting if len(judges) == 1 else waiting[place : place + 1]:
+            document.put(("role_adapters", index, "backend_id"), name, origin)
+
+
+def _backend(
+    model: str | None, endpoint: str | None, engine: str | None, api_key_env: str | None, *, images: bool
+) -> dict[str, Any]:
+    """Type and config of the backend that serves a model.
+
+    Raises:
+        InputError: the options do not name one.
+    """
+    config: dict[str, Any] = {}
+    if endpoint is not None:
+        if model is None:
+            raise InputError("--endpoint needs --model, the model's name at that server.")
+        config = {"base_url": endpoint.rstrip("/").removesuffix("/chat/completions"), "model": model}
+        type_ = engine or "openai_http"
+    else:
+        type_ = engine or _implied_engine(model, images=images)
+        if model is not None:
+            config[_model_field(type_, model)] = local_model(os.path.expanduser(model))
+        if type_ == "llama_cpp" and "model_path" in config:
+            config["n_ctx"] = _GGUF_CONTEXT
+    if api_key_env is not None:
+        config["api_key"] = f"env:{api_key_env}"
+    return {"type": type_, "config": config}
+
+
+def _implied_engine(model: str | None, *, images: bool) -> str:
+    if model is None:
+        raise InputError("--api-key-env is about an endpoint: name it with --endpoint, and the model with --model.")
+    place = Path(model).expanduser()
+    if model.endswith(".gguf"):
+        return "llama_cpp"
+    if not place.exists() and (model.count("/") != 1 or model.startswith((".", "/", "~"))):
+        raise InputError(
+            f"'{model}' is neither a folder nor a name on the hub (owner/name). For a model behind a server, name its "
+            "URL with --endpoint."
+        )
+    if _has_gpu() and find_spec("vllm") is not None:
+        return "vllm"
+    return "vlm_transformers" if images else "transformers"
+
+
+def _has_gpu() -> bool:
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    return Path("/dev/nvidia0").exists() or shutil.which("nvidia-smi") is not None
+
+
+def _model_field(type_: str, model: str) -> str:
+    """What a backend calls its model."""
+    try:
+        plugin = registry.backends.get(type_)
+    except InputError as error:
+        raise InputError(f"--engine {type_}: no such engine.{closest(type_, registry.backends.names())}") from error
+    declared = getattr(plugin.info.get("config"), "model_fields", {})
+    if type_ == "llama_cpp" and not model.endswith(".gguf"):
+        # The name of a packaged model.
+        return "model"
+    field = next((name for name in MODEL_FIELDS if name in declared), None)
+    if field is None:
+        raise InputError(f"--engine {type_} takes no model: leave out --model.")
+    return field
+
+
+def _backend_of(document: Document) -> tuple[Loc, dict[str, Any] | None]:
+    """The backend under test that the config has, which the chosen model replaces."""
+    duts = _adapters(document, "dut_model")
+    named = {adapter.get("backend_id") for _, adapter in duts}
+    for index, adapter in duts:
+        if isinstance(adapter.get("backend"), dict):
+            return ("role_adapters", index, "backend"), adapter["backend"]
+    found = [(index, one) for index, one in document.mappings("backends") if not duts or one.get("backend_id") in named]
+    return (("backends", found[0][0]), found[0][1]) if found else ((), None)
+
+
+def _adapters(document: Document, role: RoleType) -> list[tuple[int, dict[str, Any]]]:
+    return [
+        (index, adapter)
+        for index, adapter in document.mappings("role_adapters")
+        if ROLE_SPELLINGS.get(str(adapter.get("role_type")), adapter.get("role_type")) == role
+    ]
+
+
+def _has_backend(adapter: dict[str, Any]) -> bool:
+    return adapter.get("backend") is not None or adapter.get("backend_id") is not None
+
+
+def _append(document: Document, section: str, item: dict[str, Any], origin: Origin) -> None:
+    if not isinstance(document.given((section,)), list):
+        document.put((section,), [], origin)
+    items = document.data[section]
+    items.append(None)
+    document.put((section, len(items) - 1), item, origin)

@@ -1,0 +1,136 @@
+"""Pinned origins of public data: repository, commit, and the size and sha256 of each file.
+
+``configs/origins/<name>.yaml`` describes those that come with the package. A dataset names one with ``origin:``; its
+paths then start from the root of that repository.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cache
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gage_eval.errors import InputError, closest
+from gage_eval.packaged import configs_dir
+
+GITHUB = "https://raw.githubusercontent.com"
+"""Where the files of GitHub repositories are fetched from, unless a mirror is set."""
+
+FOLDER = "origins"
+
+
+class OriginFile(BaseModel):
+    """A file as it is at its origin."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class DataOrigin(BaseModel):
+    """A repository at one commit, and its files that datasets may name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[a-z0-9_]+$")
+    repository: str = Field(pattern=r"^github\.com/[\w.-]+/[\w.-]+$")
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    licence: str = Field(min_length=1)
+    non_commercial: bool = False
+    files: dict[str, OriginFile]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataOrigin) and (self.name, self.commit) == (other.name, other.commit)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.commit))
+
+    def url(self, path: str, base: str = GITHUB) -> str:
+        """The address of a file at the pinned commit.
+
+        Args:
+            path: the file, from the root of the repository.
+            base: the host, or a mirror with the same paths.
+        """
+        from urllib.parse import quote
+
+        owner_and_name = self.repository.removeprefix("github.com/")
+        return f"{base.rstrip('/')}/{owner_and_name}/{self.commit}/{quote(path)}"
+
+    def select(self, pattern: str) -> list[str]:
+        """The files that a path or a glob pattern names, sorted.
+
+        Raises:
+            InputError: there is none; the message names the closest one.
+        """
+        if pattern in self.files:
+            return [pattern]
+        found = _matching(pattern, self.files) if has_magic(pattern) else []
+        if found:
+            return found
+        what = "file matching" if has_magic(pattern) else "file"
+        raise InputError(f"origin '{self.name}' has no {what} '{pattern}'.{closest(pattern, self.files)}")
+
+
+@dataclass(frozen=True)
+class OriginPath:
+    """One file of an origin."""
+
+    origin: DataOrigin
+    path: str
+
+    @property
+    def file(self) -> OriginFile:
+        """Its size and sha256."""
+        return self.origin.files[self.path]
+
+
+def load_origin(name: str, base_dir: Path | None = None) -> DataOrigin:
+    """A pinned origin by its name: from ``origins/`` beside the config, else one that comes with the package.
+
+    Raises:
+        InputError: there is no such origin, or its file is wrong.
+    """
+    folders = [*([base_dir / FOLDER] if base_dir is not None else ()), configs_dir() / FOLDER]
+    # Names are compared with what is there and never joined to a path unseen.
+    known = {file.stem: file for folder in reversed(folders) if folder.is_dir() for file in folder.glob("*.yaml")}
+    if name not in known:
+        raise InputError(f"no origin '{name}'. Origins: {', '.join(sorted(known)) or 'none'}.{closest(name, known)}")
+    return _read(known[name], known[name].stat().st_mtime_ns)
+
+
+def origin_paths(origin: DataOrigin, patterns: Sequence[str]) -> list[OriginPath]:
+    """The files of several paths or patterns, each pattern's sorted.
+
+    Raises:
+        InputError: one of them names no file.
+    """
+    return [OriginPath(origin, path) for pattern in patterns for path in origin.select(pattern)]
+
+
+@cache
+def _read(file: Path, _changed: int) -> DataOrigin:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        data = yaml.load(file.read_text(encoding="utf-8"), loader)  # noqa: S506 - a safe loader either way
+        return DataOrigin.model_validate({"name": file.stem, **(data if isinstance(data, dict) else {})})
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"'{file}' cannot be read: {error}.") from error
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise InputError(f"'{file}': {'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
+
+
+def _matching(pattern: str, files: Mapping[str, OriginFile]) -> list[str]:
+    """Files that match as in a folder: ``*`` stays within one step, ``**`` stands for any number of them."""
+    steps = [".*" if step == "**" else translate(step)[4:-3].replace(".*", "[^/]*") for step in pattern.split("/")]
+    whole = re.compile("(?s:" + "/".join(steps).replace(".*/", "(?:.*/)?") + r")\Z")
+    return sorted(path for path in files if whole.match(path))

@@ -1,0 +1,87 @@
+"""The data of a run's pinned origins: where they lie, and the fetch of those that are missing."""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gage_eval.datasets.fetch import DataCache
+from gage_eval.datasets.origins import OriginPath
+from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
+from gage_eval.observability.observer import Observer
+from gage_eval.settings import load_settings
+
+
+def data_cache(data_dir: str | None = None) -> DataCache:
+    """The data cache of this machine.
+
+    Args:
+        data_dir: a folder of the user that holds the files; that of the environment unless given.
+
+    Raises:
+        InputError: a variable of the environment cannot be read.
+    """
+    settings = load_settings()
+    given = data_dir or settings.data_dir
+    return DataCache(
+        Path(settings.data_cache),
+        Path(given).expanduser().absolute() if given is not None else None,
+        settings.data_url,
+    )
+
+
+def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer) -> None:
+    """Bring the files that are missing into the data cache, and tell what is fetched from where.
+
+    Raises:
+        InputError: a file cannot be fetched or found, or is not the pinned one; the message names ``--data``.
+    """
+    missing = data.missing(files)
+    if not missing:
+        return
+    began, size = time.monotonic(), sum(one.file.bytes for one in missing)
+    if data.given is not None:
+        data.take(missing)
+        observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.given)))
+        return
+    for event in started(missing):
+        observer.tell(event)
+    counter = _Counter(observer, size)
+    data.fetch(missing, counter.add)
+    observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
+
+
+def started(missing: Sequence[OriginPath]) -> list[FetchStarted]:
+    """What is to be fetched, by origin."""
+    by_origin: dict[str, list[OriginPath]] = {}
+    for one in missing:
+        by_origin.setdefault(one.origin.name, []).append(one)
+    return [
+        FetchStarted(
+            name,
+            origin.repository,
+            origin.commit,
+            origin.licence,
+            origin.non_commercial,
+            len(files),
+            sum(one.file.bytes for one in files),
+        )
+        for name, files in by_origin.items()
+        for origin in [files[0].origin]
+    ]
+
+
+class _Counter:
+    """Adds up the bytes that several threads receive."""
+
+    def __init__(self, observer: Observer, total: int) -> None:
+        self._observer = observer
+        self._total = total
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self._done += size
+            event: Event = FetchProgress(self._done, self._total)
+        self._observer.tell(event)
