@@ -271,12 +271,12 @@ class _Planner:
         """Tokens and seconds that ``left`` requests take, by the largest earlier result of the same model."""
         model = asks.spec.model_identity
         tables = [
-            (self._store.artifact(artifact_id), self._store.artifact(action.outputs[telemetry_of(name)]))
-            for action in self._known(stage)
-            for name, artifact_id in action.outputs.items()
-            if telemetry_of(name) in action.outputs
-            and self._store.responses.holds(model, artifact_id)
-            and self._store.find_action(stage, action.key) is not None
+            (artifact, action.artifacts[telemetry_of(name)])
+            for known in self._known(stage)
+            if any(self._store.responses.holds(model, id_) for id_ in known.outputs.values())
+            and (action := self._store.find_action(stage, known.key)) is not None
+            for name, artifact in action.artifacts.items()
+            if telemetry_of(name) in action.outputs and self._store.responses.holds(model, artifact.id)
         ]
         if not tables:
             return None, None

@@ -101,26 +101,21 @@ def scores_document(
     return document
 
 
-def finished_action(
-    store: Store, stage: Stage, key: str, *, renew: bool = False, hashes: bool = False
-) -> Action | None:
+def finished_action(store: Store, stage: Stage, key: str) -> Action | None:
     """The finished action of a key whose outputs are those of the stage, all there and whole.
-
-    Args:
-        store: where it would be.
-        stage, key: which.
-        renew: the caller builds on it, so that a collection spares it.
-        hashes: also read every part and compare its hash.
 
     Raises:
         ArtifactDamaged: it is there, and not what was committed.
     """
-    action = store.find_action(stage, key, renew=renew, hashes=hashes)
-    if action is None:
-        return None
-    missing = [name for name in OUTPUTS[stage] if name not in action.outputs]
-    foreign = [name for name, id_ in action.outputs.items() if store.artifact(id_).manifest.table != table_of(name)]
-    return None if missing or foreign else action
+    action = store.find_action(stage, key)
+    return action if action is not None and has_outputs_of(stage, action) else None
+
+
+def has_outputs_of(stage: Stage, action: Action) -> bool:
+    """Whether an action that the store found has the outputs of a stage, each with the table it should hold."""
+    return all(name in action.outputs for name in OUTPUTS[stage]) and all(
+        artifact.manifest.table == table_of(name) for name, artifact in action.artifacts.items()
+    )
 
 
 def table_of(output: str) -> str:

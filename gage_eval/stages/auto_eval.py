@@ -81,7 +81,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
         document = spec.scores_document(metric, run.inputs, samples, named)
         action = store.find_action("scores", digest(document), renew=True)
         if action is not None and not run.refreshing:
-            found[index] = store.artifact(action.outputs["scores"])
+            found[index] = action.artifacts["scores"]
         else:
             asked[index] = _Asked(metric, document, store.writer(SCORES), action)
     try:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from threading import Event, Timer
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
@@ -22,7 +22,7 @@ from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.keys import StageSpec, action_document, finished_action, input_id
+from gage_eval.planning.keys import StageSpec, action_document, has_outputs_of, input_id
 from gage_eval.store import Action, Artifact, ArtifactWriter, Store
 from gage_eval.tables import TableSchema
 
@@ -227,13 +227,15 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
     key = digest(document)
     refreshing = (spec.task_id, info.name) in env.refresh
     while True:
-        if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
-            return hit
+        # Renewed, because this run builds on it: a garbage collection spares it.
+        found = None if refreshing else env.store.find_action(info.name, key, renew=True, hashes=env.verify)
+        if _is_hit(found, info.name):
+            return _hit(env, spec.task_id, found)
         with _locked(env, info.name, spec.task_id, key):
-            if not refreshing and (hit := _hit(env, info.name, spec.task_id, key)):
-                return hit
-            replaced = env.store.find_action(info.name, key)
-            previous = finished_action(env.store, info.name, key) if replaced is not None else None
+            replaced = env.store.find_action(info.name, key, renew=not refreshing, hashes=env.verify and not refreshing)
+            if _is_hit(replaced, info.name) and not refreshing:
+                return _hit(env, spec.task_id, replaced)
+            previous = replaced if replaced is not None and has_outputs_of(info.name, replaced) else None
             run = StageRun(env, info.name, spec.task_id, key, inputs, refreshing=refreshing, previous=previous)
             try:
                 return _compute(info, spec, run, document, replaced)
@@ -277,6 +279,9 @@ def _compute(
         replaces=replaced,
     )
     run.finish()
+    made = {artifact.id: artifact for artifact in run.outputs.values()}
+    # Another run may have committed first: its artifacts stand then.
+    artifacts = {name: made.get(id_) or store.artifact(id_) for name, id_ in action.outputs.items()}
     return StageResult(
         info.name,
         run.task_id,
@@ -284,23 +289,24 @@ def _compute(
         dict(action.outputs),
         cached=False,
         complete=action.complete,
-        counts={**_counts(store, action), **run.counts},
+        counts={**_counts(artifacts), **run.counts},
     )
 
 
-def _hit(env: Env, stage_name: Stage, task_id: str, key: str) -> StageResult | None:
-    action = finished_action(env.store, stage_name, key, renew=True, hashes=env.verify)
-    if action is None or not action.complete:
-        return None
-    env.store.wip(key).clear_leftovers()
-    return StageResult(stage_name, task_id, key, dict(action.outputs), cached=True, counts=_counts(env.store, action))
+def _is_hit(action: Action | None, stage_name: Stage) -> TypeGuard[Action]:
+    return action is not None and action.complete and has_outputs_of(stage_name, action)
 
 
-def _counts(store: Store, action: Action) -> dict[str, int]:
-    """Rows of each output and the counts its manifest holds; the first output's rows are ``rows``."""
+def _hit(env: Env, task_id: str, action: Action) -> StageResult:
+    env.store.wip(action.key).clear_leftovers()
+    counts = _counts(action.artifacts)
+    return StageResult(action.stage, task_id, action.key, dict(action.outputs), cached=True, counts=counts)
+
+
+def _counts(artifacts: Mapping[str, Artifact]) -> dict[str, int]:
+    """Rows of each output and the counts its manifest holds."""
     counts: dict[str, int] = {}
-    for name, artifact_id in action.outputs.items():
-        artifact = store.artifact(artifact_id)
+    for name, artifact in artifacts.items():
         counts[name] = artifact.rows
         counts.update(artifact.counts)
     return counts

@@ -110,10 +110,8 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
     """Responses and telemetry of the action's incomplete result; None where there is none to complete."""
-    ids = {} if run.previous is None or run.refreshing else run.previous.outputs
-    if asks.received not in ids:
-        return None
-    return run.env.store.artifact(ids[asks.received]), run.env.store.artifact(ids[asks.telemetry])
+    kept = {} if run.previous is None or run.refreshing else run.previous.artifacts
+    return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
 
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:

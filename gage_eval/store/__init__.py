@@ -75,7 +75,7 @@ class Store:
         return cls(open_objects(url, read_only=read_only), locks=locks)
 
     def find_action(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
-        """The finished action of a key, None when there is none or one of its artifacts is gone.
+        """The finished action of a key with its artifacts; None when there is none, or an artifact is gone.
 
         Args:
             renew: the caller builds on it, so garbage collection treats its artifacts as new.

@@ -1,12 +1,12 @@
 """Actions: small pointers from a key to the artifacts that a stage produced. The first one committed stands."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import gage_eval
 from gage_eval.canonical import JsonValue, canonical_json, decode
 from gage_eval.errors import ArtifactDamaged, StoreError
-from gage_eval.store.artifacts import is_whole
+from gage_eval.store.artifacts import Artifact, find_whole
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest, safe_name
 
@@ -24,6 +24,7 @@ class Action:
         complete: False when another run should retry error rows.
         document: the content of the key, to name the field that differs.
         created_by: version of the software that committed it.
+        artifacts: by name of the output, where `Actions.find` gave the action: it has looked at them all.
     """
 
     stage: str
@@ -33,6 +34,7 @@ class Action:
     document: JsonValue
     created_by: str
     raw: bytes = field(repr=False, compare=False)
+    artifacts: Mapping[str, Artifact] = field(default_factory=dict, repr=False, compare=False)
 
 
 class Actions:
@@ -42,7 +44,7 @@ class Actions:
         self._objects = objects
 
     def find(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
-        """The action with that key if all its artifacts have all their parts, else None.
+        """The action with that key and its artifacts if these have all their parts, else None.
 
         Args:
             renew: the caller builds on them, so garbage collection treats them as new.
@@ -53,7 +55,7 @@ class Actions:
                 was committed.
         """
         action = self._current(stage, key)
-        return action if action is not None and self._usable(action, renew=renew, hashes=hashes) else None
+        return self._whole(action, renew=renew, hashes=hashes) if action is not None else None
 
     def commit(
         self,
@@ -97,7 +99,7 @@ class Actions:
             current = self._current(stage, key)
             if current is None:
                 expected = None
-            elif current.outputs == ours.outputs or (self._usable(current) and current.complete >= complete):
+            elif current.outputs == ours.outputs or (self._whole(current) is not None and current.complete >= complete):
                 return current
             else:
                 expected = current.raw
@@ -129,12 +131,17 @@ class Actions:
         except FileNotFoundError:
             return None
 
-    def _usable(self, action: Action, *, renew: bool = False, hashes: bool = False) -> bool:
-        return all(
-            (not renew or self._objects.renew(manifest_path(artifact)))
-            and is_whole(self._objects, artifact, hashes=hashes)
-            for artifact in action.outputs.values()
-        )
+    def _whole(self, action: Action, *, renew: bool = False, hashes: bool = False) -> Action | None:
+        """The action with its artifacts; None when one of them is gone or lacks a part."""
+        artifacts = {}
+        for name, id_ in action.outputs.items():
+            if renew and not self._objects.renew(manifest_path(id_)):
+                return None
+            artifact = find_whole(self._objects, id_, hashes=hashes)
+            if artifact is None:
+                return None
+            artifacts[name] = artifact
+        return replace(action, artifacts=artifacts)
 
 
 def action_path(stage: str, key: str) -> str:

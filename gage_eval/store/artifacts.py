@@ -300,8 +300,8 @@ def find_artifact(objects: Objects, id: str) -> Artifact | None:  # noqa: A002
     return Artifact(objects, parse_manifest(data, id))
 
 
-def is_whole(objects: Objects, id: str, *, hashes: bool = False) -> bool:  # noqa: A002
-    """Whether an artifact has every part with its committed size.
+def find_whole(objects: Objects, id: str, *, hashes: bool = False) -> Artifact | None:  # noqa: A002
+    """The artifact, if every part is there with its committed size.
 
     Args:
         objects: of the store.
@@ -313,18 +313,18 @@ def is_whole(objects: Objects, id: str, *, hashes: bool = False) -> bool:  # noq
     """
     artifact = find_artifact(objects, id)
     if artifact is None:
-        return False
+        return None
     sizes = {item.path: item.size for item in objects.list(folder(id))}
     for part in artifact.parts:
         name = part_name(part.index)
         size = sizes.get(f"{folder(id)}/{name}")
         if size is None:
-            return False
+            return None
         if size != part.bytes:
             raise damaged(id, name, f"has {size} bytes instead of {part.bytes}")
         if hashes:
             artifact.check(part)
-    return True
+    return artifact
 
 
 def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
