@@ -101,7 +101,7 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         regressed = one.difference < -rule.tolerance
         return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(one)
-    detectable = _detectable(one, rule)
+    detectable = detectable_loss(one, rule)
     holds = one.low > -rule.tolerance and one.too_skewed != "better"
     verdict: Verdict = "inconclusive"
     if one.difference < -rule.tolerance and p_worse <= rule.alpha and one.too_skewed != "worse":
@@ -135,8 +135,11 @@ def rows_needed(one: Evidence, rule: GateRule) -> int | None:
     return max(2, math.ceil(needed))
 
 
-def _detectable(one: Evidence, rule: GateRule) -> float | None:
-    """A loss δ is found when it is observed as more than the tolerance and as significant: the larger of the two."""
+def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
+    """The smallest true loss that the gate finds with a chance of 80 %; None without a standard error.
+
+    A loss is found when more than the tolerance is observed and when that is significant: the larger of the two.
+    """
     if one.stderr is None:
         return None
     z, power = NormalDist().inv_cdf(1 - rule.alpha), NormalDist().inv_cdf(0.8)

@@ -112,6 +112,7 @@ class RunRecord(_Model):
     config: ConfigRecord
     process: ProcessRecord | None = None
     prefect: FlowRunRecord | None = None
+    packages: dict[str, str] = Field({}, description="Versions of Python and of packages that results may depend on.")
     rescored: RescoredRecord | None = None
     refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")
     stages: dict[str, StageRecord] = Field({}, description="By task/stage, in the order in which they started.")

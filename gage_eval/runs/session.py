@@ -2,9 +2,12 @@
 
 import logging
 import os
+import platform
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -29,6 +32,9 @@ from gage_eval.stages import Env, StageResult
 
 # Tasks side by side: enough that the tail of one overlaps the start of the next, few enough to stay small in memory.
 TASKS_AT_ONCE = 4
+
+_PACKAGES = ("numpy", "pyarrow", "pydantic", "jinja2", "sacrebleu", "pillow", "datasets", "tokenizers", "transformers",
+             "torch", "vllm", "xllamacpp")  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -141,6 +147,7 @@ class RunSession:
             options=options.recorded(),
             config=ConfigRecord(source=self.loaded.source, digest=self.loaded.digest, text=self.loaded.text),
             process=process_record(),
+            packages=package_versions(),
             prefect=flow_run,
         )
         if not options.resume:
@@ -149,7 +156,8 @@ class RunSession:
             raise InputError("resume needs the id of a run.")
         folder = RunFolder.open(locations, options.run_id)
         # A resumed run records these anew: its config may have been edited since.
-        again = {name: getattr(record, name) for name in ("gage_eval", "name", "status", "tasks", "config", "process")}
+        anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages")
+        again = {name: getattr(record, name) for name in anew}
         if flow_run is not None:
             again["prefect"] = flow_run
         folder.update(lambda before: before.with_stopped_stages().model_copy(update={"resumed": now, **again}))
@@ -208,6 +216,21 @@ class RunSession:
                 self.folder.close()
         if ended is not error and ended is not None:
             raise ended from error
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results may depend on, as far as they are installed.
+
+    Read from the names of the packages' metadata folders: `importlib.metadata` would parse each file, for 10 ms.
+    """
+    found = {"python": platform.python_version()}
+    for folder in sys.path:
+        with suppress(OSError):
+            for entry in os.listdir(folder):
+                name, _, rest = entry.partition("-")
+                if name.lower() in _PACKAGES and rest.endswith(".dist-info"):
+                    found.setdefault(name.lower(), rest.removesuffix(".dist-info"))
+    return dict(sorted(found.items()))
 
 
 def process_record() -> ProcessRecord:

@@ -1,0 +1,140 @@
+"""gage compare and gage diff: two runs side by side."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, OutputDir, Store
+
+if TYPE_CHECKING:
+    from gage_eval.regression.compare import Compared
+    from gage_eval.runs.reading import RunReader
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="A B…", help="A run, and those to compare with it.")],
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="Compare by this number; each task's first by default."),
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow-different", metavar="KIND", help="data, prompts or scorer may differ; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most so many samples and slices.")
+    ] = 5,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Compare runs sample by sample: difference, interval, test, and which samples changed."""
+    from gage_eval.cli.output import print_json
+    from gage_eval.errors import InputError
+    from gage_eval.regression.compare import compare as compared
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+
+    if len(runs) < 2:
+        raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
+    locations = Locations.at(store, output_dir)
+    first, *others = [RunReader.open(locations, name) for name in runs]
+    records = []
+    for other in others:
+        found = compared(first, other, task_id=task, metric=metric, allowed=allow or ())
+        if json:
+            records.append(
+                {"baseline": first.run_id, "current": other.run_id, "tasks": [one.as_record() for one in found]}
+            )
+        else:
+            _print(first, other, found, limit)
+    if json:
+        print_json(records)
+
+
+@app.command()
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Show in which values two runs differ: config, data, model, code, engine."""
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.regression.differing import run_differences
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+
+    locations = Locations.at(store, output_dir)
+    one, other = RunReader.open(locations, a), RunReader.open(locations, b)
+    found = run_differences(one, other, task_id=task)
+    if json:
+        print_json([{"task_id": task_id, "kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for task_id, x in found])
+        return
+    if not found:
+        print(f"{one.run_id} and {other.run_id} do not differ in anything that is recorded.")
+        return
+    rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in found]
+    print_table(("task", "what", "value", one.run_id, other.run_id), rows)
+
+
+def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import clean
+
+    print(clean(f"{first.run_id} → {other.run_id}, paired by sample id"))
+    rows = []
+    for one in found:
+        numbers, task = one.evidence, one.task
+        rows.append(
+            (
+                task.task_id,
+                task.measure.name,
+                _number(numbers.baseline),
+                _number(numbers.current),
+                _signed(numbers.difference),
+                "–" if numbers.test == "none" else f"{_signed(numbers.low)} … {_signed(numbers.high)}",
+                "–" if numbers.test == "none" else _p(one.p),
+                f"{numbers.n:,}",
+                f"+{len(task.better):,} −{len(task.worse):,}",
+            )
+        )
+    header = ("task", "metric", first.run_id, other.run_id, "better by", "95 % interval", "p", "n", "changed")
+    print_table(header, rows, right=("n", header[2], header[3], "better by"))
+    for one in found:
+        for sentence in _remarks(one, limit):
+            print(clean(f"{one.task.task_id}: {sentence}" if len(found) > 1 else sentence))
+    if len(found) > 1:
+        print(f"p is adjusted for {len(found)} comparisons (Holm).")
+
+
+def _remarks(one: "Compared", limit: int) -> list[str]:
+    said = [f"NOT THE SAME {kind}, as allowed" for kind in one.allowed]
+    said += one.notes
+    if one.detectable is not None:
+        said.append(f"a loss of {one.detectable:.3f} or more would be found with a chance of 80 %")
+    slices = [f"{x.name} {_signed(x.difference)} (n {x.n:,})" for x in one.task.slices[:limit] if x.difference]
+    if slices:
+        said.append(f"slices that moved most: {', '.join(slices)}")
+    for word, ids in (("better", one.task.better), ("worse", one.task.worse)):
+        if ids and limit:
+            more = f" and {len(ids) - limit:,} more" if len(ids) > limit else ""
+            said.append(f"{word}: {', '.join(ids[:limit])}{more}")
+    return said
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

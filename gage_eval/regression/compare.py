@@ -1,0 +1,301 @@
+"""Two runs on the same samples: what differs between them, and what that did to each task's score."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from gage_eval.errors import InputError, closest
+from gage_eval.metrics.grouping import Grouping, grouping
+from gage_eval.regression.definitions import KINDS, Definition, Difference, changed_samples, definition, differences
+from gage_eval.regression.evidence import Evidence, evidence
+from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
+from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
+from gage_eval.runs.outcomes import Measure
+from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.record import StageRecord
+from gage_eval.stats.multiple import holm
+
+_MIN_SLICE = 5
+
+
+@dataclass(frozen=True)
+class ScoredTask:
+    """A task of a run or of a baseline.
+
+    Attributes:
+        name: of the run.
+        reader: its rows.
+        stages: its stages by name, with their keys.
+    """
+
+    name: str
+    reader: TaskReader
+    stages: Mapping[str, StageRecord]
+
+    @classmethod
+    def of_run(cls, run: RunReader, task_id: str) -> "ScoredTask":
+        """A task of a stored run.
+
+        Raises:
+            InputError: the run has no such task, or has not scored it.
+        """
+        reader = run.task(task_id)
+        stages = {stage: record for (name, stage), record in run.stored.stages.items() if name == task_id}
+        if not reader.metrics:
+            raise run.stored.unfinished(task_id, "auto_eval")
+        return cls(run.run_id, reader, stages)
+
+    def definition(self, metric_id: str) -> Definition:
+        """What determined its score."""
+        return definition(self.reader.store, self.stages, metric_id)
+
+    def aggregation(self, measure: Measure) -> str:
+        """How values of samples became the metric's number."""
+        place = (measure.metric_id, measure.filter, measure.value_key)
+        found: str = next(
+            row["aggregation"]
+            for row in self.reader.metrics
+            if row["slice_field"] is None and (row["metric_id"], row["filter"], row["value_key"]) == place
+        )
+        return found
+
+    def grouping(self, metric_id: str) -> Grouping:
+        """The metric's fields of clusters, weights and slices, as they were."""
+        record = self.stages["auto_eval"]
+        action = None if record.key is None else self.reader.store.find_action("auto_eval", record.key)
+        document: Any = {} if action is None else action.document
+        for metric in document.get("spec") or ():
+            if metric["metric_id"] == metric_id:
+                how = metric["identity"]["aggregation"]
+                return grouping(
+                    metric_id, cluster_field=how["cluster"], weight_field=how["weight"], slices=how["slices"]
+                )
+        return grouping(metric_id)
+
+    def scores(self, measure: Measure) -> RowScores:
+        """One number of every sample."""
+        return row_scores(self.reader, measure, self.aggregation(measure), self.grouping(measure.metric_id))
+
+
+@dataclass(frozen=True)
+class SliceChange:
+    """How a slice moved. Slices are looked at after the fact: they carry no p value."""
+
+    name: str
+    n: int
+    difference: float
+
+
+class TaskComparison:
+    """One number of one task in two runs.
+
+    Args:
+        current: the run that is looked at.
+        baseline: what it is compared with; several repeats of one run are one baseline.
+        metric: name of the number, the task's first by default.
+
+    Attributes:
+        task_id: the task.
+        measure: the number.
+
+    Raises:
+        InputError: the task has no such number, or samples cannot be paired by it.
+    """
+
+    def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
+        self.task_id = current.reader.task_id
+        self.measure = current.reader.measure(metric)
+        self._current, self._baseline = current, baseline
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        """The values, sample by sample."""
+        before = [one.scores(one.reader.measure(self.measure.name)) for one in self._baseline]
+        return pair(self._current.scores(self.measure), before)
+
+    def evidence(self, alpha: float) -> Evidence:
+        """Tests and one-sided bounds at a level."""
+        return evidence(self.pairing.rows, alpha=alpha)
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """What differs between the definitions."""
+        mine = self._current.definition(self.measure.metric_id)
+        return differences(self._baseline[0].definition(self.measure.metric_id), mine)
+
+    def check_comparable(self, allowed: Collection[str] = ()) -> None:
+        """Refuse to compare what is not comparable.
+
+        Args:
+            allowed: of data, prompts and scorer, what may differ.
+
+        Raises:
+            InputError: data, prompts or the scorer differ; the message names the field.
+        """
+        baseline, current = self._baseline[0].name, self._current.name
+        for kind in ("prompts", "scorer"):
+            found = [one for one in self.differences if one.kind == kind]
+            if found and kind not in allowed:
+                more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+                raise InputError(
+                    f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {found[0].text}{more}. "
+                    f"The scores do not compare; to see them side by side all the same: --allow-different {kind}"
+                )
+        if "data" not in allowed:
+            count, first = changed_samples(self._baseline[0].reader, self._current.reader)
+            if count:
+                raise InputError(
+                    f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
+                    f"same id differ, '{first}' among them. The scores do not compare; to see them side by side all "
+                    "the same: --allow-different data"
+                )
+
+    @cached_property
+    def better(self) -> list[str]:
+        """Samples whose value became better, the largest change first."""
+        return self._moved(1)
+
+    @cached_property
+    def worse(self) -> list[str]:
+        """Samples whose value became worse, the largest change first."""
+        return self._moved(-1)
+
+    @cached_property
+    def slices(self) -> list[SliceChange]:
+        """The slices that moved most, those with few rows left out."""
+        changes = [
+            SliceChange(name, len(places), float(self.pairing.of_slice(places).differences.mean()))
+            for name, places in self.pairing.slices.items()
+            if len(places) >= _MIN_SLICE
+        ]
+        return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
+
+    def _moved(self, sign: int) -> list[str]:
+        moved = sign * self.pairing.rows.differences
+        places = [place for place in np.argsort(-moved, kind="stable").tolist() if moved[place] > 0]
+        ids: list[str] = self.pairing.ids.take(pa.array(places, pa.int64())).to_pylist()
+        return ids
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A task's comparison with its numbers.
+
+    Attributes:
+        task: the comparison.
+        evidence: tests; low and high are the ends of the two-sided 95 % interval.
+        p: two-sided, adjusted by Holm over the tasks.
+        detectable: the smallest true loss that a one-sided test finds with a chance of 80 %.
+        allowed: kinds that differ and were allowed to.
+        notes: what a reader must know besides.
+    """
+
+    task: TaskComparison
+    evidence: Evidence
+    p: float
+    detectable: float | None
+    allowed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        one, task = self.evidence, self.task
+        bounded = one.difference is not None and one.test != "none"
+        return {
+            "task_id": task.task_id,
+            "metric": task.measure.name,
+            "n": one.n,
+            "baseline": one.baseline,
+            "current": one.current,
+            "difference": one.difference,
+            "ci_low": one.low if bounded else None,
+            "ci_high": one.high if bounded else None,
+            "test": one.test,
+            "p": one.p if bounded else None,
+            "p_holm": self.p if bounded else None,
+            "detectable_loss": self.detectable,
+            "unpaired": task.pairing.unpaired,
+            "better": task.better,
+            "worse": task.worse,
+            "slices": [{"slice": x.name, "n": x.n, "difference": x.difference} for x in task.slices],
+            "differences": [{"kind": x.kind, "path": x.path, "a": x.a, "b": x.b} for x in task.differences],
+            "allowed_different": list(self.allowed),
+            "notes": list(self.notes),
+        }
+
+
+def compare(
+    baseline: RunReader,
+    current: RunReader,
+    *,
+    task_id: str | None = None,
+    metric: str | None = None,
+    allowed: Collection[str] = (),
+    rule: GateRule | None = None,
+) -> list[Compared]:
+    """Compare two runs, task by task.
+
+    Args:
+        baseline: the run that differences are taken from.
+        current: the other.
+        task_id: only this task.
+        metric: name of the number; the first of each task by default.
+        allowed: of data, prompts and scorer, what may differ.
+        rule: tolerance and level of the detectable loss.
+
+    Raises:
+        InputError: the runs share no task, or are not comparable.
+    """
+    for kind in allowed:
+        if kind not in KINDS:
+            raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
+    tasks = [
+        TaskComparison(ScoredTask.of_run(current, name), [ScoredTask.of_run(baseline, name)], metric)
+        for name in shared_tasks(baseline, current, task_id)
+    ]
+    for task in tasks:
+        task.check_comparable(allowed)
+    found = {task.task_id: task.evidence(0.025) for task in tasks}
+    adjusted = holm({name: one.p for name, one in found.items()})
+    return [
+        Compared(
+            task,
+            found[task.task_id],
+            adjusted[task.task_id],
+            detectable_loss(found[task.task_id], rule or GateRule()),
+            tuple(kind for kind in allowed if kind == "data" or any(one.kind == kind for one in task.differences)),
+            tuple(_notes(task)),
+        )
+        for task in tasks
+    ]
+
+
+def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = None) -> list[str]:
+    """The tasks that both runs have, in the current run's order.
+
+    Raises:
+        InputError: there is none, or one run lacks the named task.
+    """
+    if task_id is not None:
+        return [baseline.task(task_id).task_id and current.task(task_id).task_id]
+    shared = [name for name in current.task_ids if name in baseline.task_ids]
+    if not shared:
+        raise InputError(
+            f"runs {baseline.run_id} and {current.run_id} share no task: {', '.join(baseline.task_ids)} and "
+            f"{', '.join(current.task_ids)}."
+        )
+    return shared
+
+
+def _notes(task: TaskComparison) -> Iterator[str]:
+    pairing = task.pairing
+    if pairing.unpaired:
+        share = f"{pairing.unpaired:,} of {pairing.samples:,} samples are in one run only, or scored in one only"
+        yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_PARTNERLESS else share
+    sampling = [one.text for one in task.differences if one.kind == "sampling"]
+    if sampling:
+        yield f"other sampling: {', '.join(sampling)}"

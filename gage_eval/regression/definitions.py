@@ -1,0 +1,167 @@
+"""What a task was asked to do, as the store recorded it, and how two of them differ."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.record import StageRecord
+from gage_eval.store import Store
+from gage_eval.store.content import content_hash
+
+# What must be the same for two scores to be comparable. Other differences are what a comparison is about.
+KINDS = ("data", "prompts", "scorer")
+_SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What determined a task's score, by kind.
+
+    Attributes:
+        data: where the records come from. The samples themselves are compared row by row.
+        prompts: what turns a sample into a request.
+        sampling: sampling parameters and replicates.
+        model: the model.
+        scorer: the metric, and the judge where there is one.
+    """
+
+    data: JsonValue
+    prompts: JsonValue
+    sampling: JsonValue
+    model: JsonValue
+    scorer: JsonValue
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that differs.
+
+    Attributes:
+        kind: data, prompts, sampling, model, scorer, environment or engine.
+        path: where it stands.
+        a, b: the values as text; None where one has no such value.
+    """
+
+    kind: str
+    path: str
+    a: str | None
+    b: str | None
+
+    @property
+    def shown_a(self) -> str:
+        """The first value, cut short."""
+        return _short(self.a)
+
+    @property
+    def shown_b(self) -> str:
+        """The second value, cut short."""
+        return _short(self.b)
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.path}: {self.shown_a} → {self.shown_b}"
+
+
+def definition(store: Store, stages: Mapping[str, StageRecord], metric_id: str) -> Definition:
+    """The definition of a task, read from the actions of its stages.
+
+    Args:
+        store: where the actions are.
+        stages: the task's stages by name.
+        metric_id: the metric that the scorer is about.
+    """
+    specs = {name: _spec(store, name, record) for name, record in stages.items()}
+    prepared = dict(specs.get("preprocess") or {})
+    infer = dict(specs.get("infer") or {})
+    metrics = specs.get("auto_eval")
+    own = [one["identity"] for one in metrics or [] if one["metric_id"] == metric_id]
+    return Definition(
+        data=specs.get("load"),
+        prompts={
+            "standardize": specs.get("standardize"),
+            "preprocess": {name: value for name, value in prepared.items() if name not in _SCHEDULED},
+            "infer": {name: value for name, value in infer.items() if name not in ("params", "model")},
+            "support": specs.get("support"),
+        },
+        sampling={
+            "params": {**(prepared.get("params") or {}), **(infer.get("params") or {})},
+            "replicates": prepared.get("replicates"),
+        },
+        model=infer.get("model"),
+        scorer={"metric": own[0]["scores"] if own else None, "judge": specs.get("judge")},
+    )
+
+
+def differences(a: Definition, b: Definition) -> list[Difference]:
+    """Every value in which two definitions differ."""
+    return [one for kind in ("data", "prompts", "sampling", "model", "scorer") for one in _of_kind(kind, a, b)]
+
+
+def changed_samples(a: TaskReader, b: TaskReader) -> tuple[int, str | None]:
+    """Samples of the same id whose content differs: how many, and the first one's id."""
+    if a.samples.id == b.samples.id:
+        return 0, None
+    where = _index(b)
+    count, first = 0, None
+    for part in a.samples.parts:
+        mine = a.samples.read(part.index)
+        theirs = _rows_of(b, where, mine["id"])
+        mine = mine.filter(pc.is_in(mine["id"], theirs["id"].combine_chunks()))
+        mine, theirs = (table.sort_by("id").drop_columns(["row_index"]) for table in (mine, theirs))
+        if content_hash(mine) == content_hash(theirs):
+            continue
+        for row in range(mine.num_rows):
+            if content_hash(mine.slice(row, 1)) != content_hash(theirs.slice(row, 1)):
+                count += 1
+                first = first or mine["id"][row].as_py()
+    return count, first
+
+
+def _index(task: TaskReader) -> dict[str, int]:
+    """The part of each sample."""
+    where = {}
+    for part in task.samples.parts:
+        for sample_id in task.samples.read(part.index, columns=["id"])["id"].to_pylist():
+            where[sample_id] = part.index
+    return where
+
+
+def _rows_of(task: TaskReader, where: Mapping[str, int], ids: pa.ChunkedArray) -> pa.Table:
+    parts = sorted({where[sample_id] for sample_id in ids.to_pylist() if sample_id in where})
+    tables = [task.samples.read(part) for part in parts] or [task.samples.read(task.samples.parts[0].index).slice(0, 0)]
+    wanted = ids.combine_chunks()
+    return pa.concat_tables([table.filter(pc.is_in(table["id"], wanted)) for table in tables])
+
+
+def _spec(store: Store, stage: str, record: StageRecord) -> Any:
+    action = None if record.key is None else store.find_action(stage, record.key)
+    return action.document.get("spec") if action is not None and isinstance(action.document, dict) else None
+
+
+def _of_kind(kind: str, a: Definition, b: Definition) -> Iterator[Difference]:
+    mine, other = dict(_leaves(getattr(a, kind))), dict(_leaves(getattr(b, kind)))
+    for path in dict.fromkeys([*mine, *other]):
+        if mine.get(path) != other.get(path):
+            yield Difference(kind, path, mine.get(path), other.get(path))
+
+
+def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}" if path else name)
+    elif value is not None and value not in ({}, []):
+        yield path, canonical_text(value) if not isinstance(value, str) else value
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "(none)"
+    value = " ".join(value.split())
+    return value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…"
