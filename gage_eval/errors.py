@@ -21,6 +21,10 @@ _NO_LETTER = re.compile(r"[\W\d_]+")
 _WORDS = re.compile(r"[^\W_]+")
 
 
+GATE_FAILED = 3
+"""Exit code of a command whose gate found a regression; nothing went wrong."""
+
+
 class GageError(Exception):
     """Base of every error meant for a user's eyes. ``exit_code`` 1: the run failed."""
 

@@ -95,11 +95,11 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
             (
                 task.task_id,
                 task.measure.name,
-                _number(numbers.baseline),
-                _number(numbers.current),
-                _signed(numbers.difference),
-                "–" if numbers.test == "none" else f"{_signed(numbers.low)} … {_signed(numbers.high)}",
-                "–" if numbers.test == "none" else _p(one.p),
+                number_text(numbers.baseline),
+                number_text(numbers.current),
+                signed_text(numbers.difference),
+                "–" if numbers.test == "none" else f"{signed_text(numbers.low)} … {signed_text(numbers.high)}",
+                "–" if numbers.test == "none" else p_text(one.p),
                 f"{numbers.n:,}",
                 f"+{len(task.better):,} −{len(task.worse):,}",
             )
@@ -118,7 +118,7 @@ def _remarks(one: "Compared", limit: int) -> list[str]:
     said += one.notes
     if one.detectable is not None:
         said.append(f"a loss of {one.detectable:.3f} or more would be found with a chance of 80 %")
-    slices = [f"{x.name} {_signed(x.difference)} (n {x.n:,})" for x in one.task.slices[:limit] if x.difference]
+    slices = [f"{x.name} {signed_text(x.difference)} (n {x.n:,})" for x in one.task.slices[:limit] if x.difference]
     if slices:
         said.append(f"slices that moved most: {', '.join(slices)}")
     for word, ids in (("better", one.task.better), ("worse", one.task.worse)):
@@ -128,13 +128,16 @@ def _remarks(one: "Compared", limit: int) -> list[str]:
     return said
 
 
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """A score; a dash for none."""
     return "–" if value is None else f"{value:.3f}"
 
 
-def _signed(value: float | None) -> str:
+def signed_text(value: float | None) -> str:
+    """A difference with its sign; a dash for none."""
     return "–" if value is None else f"{value:+.3f}".replace("-", "−")
 
 
-def _p(value: float) -> str:
+def p_text(value: float) -> str:
+    """A p value."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -115,7 +115,11 @@ class TaskComparison:
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
         before = [one.scores(one.reader.measure(self.measure.name)) for one in self._baseline]
-        return pair(self._current.scores(self.measure), before)
+        return pair(
+            self._current.scores(self.measure),
+            before,
+            higher_is_better=self.measure.scale.higher_is_better is not False,
+        )
 
     def evidence(self, alpha: float) -> Evidence:
         """Tests and one-sided bounds at a level."""

@@ -114,7 +114,8 @@ def changed_samples(a: TaskReader, b: TaskReader) -> tuple[int, str | None]:
         mine = a.samples.read(part.index)
         theirs = _rows_of(b, where, mine["id"])
         mine = mine.filter(pc.is_in(mine["id"], theirs["id"].combine_chunks()))
-        mine, theirs = (table.sort_by("id").drop_columns(["row_index"]) for table in (mine, theirs))
+        theirs = theirs.take(pc.index_in(mine["id"], value_set=theirs["id"].combine_chunks()))
+        mine, theirs = mine.drop_columns(["row_index"]), theirs.drop_columns(["row_index"])
         if content_hash(mine) == content_hash(theirs):
             continue
         for row in range(mine.num_rows):

@@ -21,12 +21,17 @@ _ANIMALS = (
     "snail snipe sparrow stork swallow swan swift tapir tern thrush tiger toad trout turtle viper vole walrus "
     "weasel whale wolf wombat wren yak zebra"
 ).split()
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def new_name() -> str:
     """A fresh name such as ``quiet-otter``; whether it is free is the run folder's to say."""
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_ANIMALS)}"
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can name a run or a baseline: plain, and safe as a folder."""
+    return _NAME.fullmatch(text) is not None
 
 
 def checked(run_id: str) -> str:
@@ -35,7 +40,7 @@ def checked(run_id: str) -> str:
     Raises:
         InputError: it cannot.
     """
-    if not _RUN_ID.fullmatch(run_id):
+    if not is_name(run_id):
         raise InputError(
             f"'{run_id[:100]}' cannot be a run id: use up to 100 letters, digits and . _ -, starting with a letter "
             "or digit."

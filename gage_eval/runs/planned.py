@@ -68,9 +68,15 @@ def planned_before(stored: StoredRun) -> Planned:
     Raises:
         InputError: the config cannot be used any more.
     """
+    options = options_before(stored)
+    return Planned(options, f"the config of run {stored.run_id}", None, read_only=True)
+
+
+def options_before(stored: StoredRun) -> RunOptions:
+    """The options of an earlier run, with the config as the run kept it."""
     options = RunOptions.of(stored.record.options)
     locations = stored.folder.locations
-    options = options.model_copy(
+    return options.model_copy(
         update={
             "config": str(options.base_dir),
             "text": stored.record.config.text,
@@ -78,4 +84,3 @@ def planned_before(stored: StoredRun) -> Planned:
             "output_dir": locations.runs,
         }
     )
-    return Planned(options, f"the config of run {stored.run_id}", None, read_only=True)

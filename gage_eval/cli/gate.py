@@ -1,0 +1,296 @@
+"""gage gate and gage baseline: has a model become worse?"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, OutputDir, Store
+
+if TYPE_CHECKING:
+    from gage_eval.regression.baselines import BaselineEntry, Baselines
+    from gage_eval.regression.gating import Gated, GatedTask
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+
+MIN_REPEATS = 3  # `gage_eval.regression.evidence.MIN_REPEATS`, which numpy comes with
+
+baseline_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Runs that later runs are measured against."
+)
+app.add_typer(baseline_app, name="baseline")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")]
+Suite = Annotated[
+    str | None, typer.Option("--suite", metavar="NAME", help="Of this suite or config; needed where several have one.")
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option("--repeats", metavar="R", min=1, help="Ask everything so many times: three or more show run noise."),
+]
+
+
+@app.command()
+def gate(
+    run_id: Run,
+    baseline: Annotated[str, typer.Option("--baseline", metavar="NAME", help="Measure against this baseline.")],
+    tolerance: Annotated[
+        float | None, typer.Option("--tolerance", metavar="X", help="The loss that is accepted; 0.02 by default.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", metavar="P", help="One-sided level; 0.05 by default.")
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option("--mode", metavar="MODE", help="significance (default), or tolerance: without a test.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="The declared number; each task's first by default.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow-different", metavar="KIND", help="data, prompts or scorer may differ; may be repeated."),
+    ] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Say whether a run is worse than a baseline; exits with 3 when it is."""
+    from pydantic import ValidationError
+
+    from gage_eval.cli.output import print_json
+    from gage_eval.errors import GATE_FAILED, InputError
+    from gage_eval.regression.baselines import Baselines
+    from gage_eval.regression.gate import GateRule
+    from gage_eval.regression.gating import gate as gated
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+
+    given = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
+    try:
+        rule = GateRule.model_validate({name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
+    run = RunReader.open(Locations.at(store, output_dir), run_id)
+    history = Baselines(run.store).history(run.stored.record.name, baseline)
+    found = gated(run, history[-1], rule, metric=metric, allowed=allow or ())
+    anchor = gated(run, history[0], rule, metric=metric, allowed=allow or ()) if len(history) > 1 else None
+    if json:
+        print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})
+    else:
+        _print(found, anchor)
+    if found.verdict == "regressed":
+        raise typer.Exit(GATE_FAILED)
+
+
+@baseline_app.command("set")
+def set_(name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None) -> None:
+    """Make a run a new baseline."""
+    from gage_eval.regression.baselines import Baselines, check_usable
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+    from gage_eval.store import Store as Opened
+
+    locations = Locations.at(store, output_dir)
+    run = RunReader.open(locations, run_id)
+    check_usable(run)
+    baselines = Baselines(Opened.open(locations.store))
+    baselines.check_new(run.stored.record.name, name, run_id)
+    runs = [run, *_again(run, locations, (repeats or 1) - 1)]
+    _tell(baselines.add(name, runs, promote=False))
+
+
+@baseline_app.command()
+def promote(
+    name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None
+) -> None:
+    """Move a baseline to a run: it is asked again first, because a lucky night makes a bad baseline."""
+    from gage_eval.regression.baselines import Baselines, check_usable
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+    from gage_eval.store import Store as Opened
+
+    locations = Locations.at(store, output_dir)
+    run = RunReader.open(locations, run_id)
+    check_usable(run)
+    baselines = Baselines(Opened.open(locations.store))
+    before = baselines.latest(run.stored.record.name, name)
+    _tell(baselines.add(name, _again(run, locations, repeats or len(before.runs)), promote=True))
+
+
+@baseline_app.command("list")
+def list_(store: Store = None, output_dir: OutputDir = None, json: AsJson = False) -> None:
+    """List all baselines."""
+    from gage_eval.cli.output import print_json, print_table
+
+    baselines = _opened(store, output_dir)
+    entries = [baselines.latest(suite, name) for suite, name in baselines.names()]
+    if json:
+        print_json([_record(entry) for entry in entries])
+    elif entries:
+        rows = [
+            (x.suite, x.name, str(x.number), f"{x.created:%Y-%m-%d %H:%M}", x.by, str(len(x.runs)), x.runs[0].run_id)
+            for x in entries
+        ]
+        print_table(("suite", "baseline", "entry", "set", "by", "repeats", "run"), rows, right=("entry", "repeats"))
+    else:
+        print("no baseline yet. To make one: gage baseline set NAME RUN")
+
+
+@baseline_app.command()
+def history(
+    name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
+) -> None:
+    """Show every state that a baseline had; the first one is its anchor."""
+    from gage_eval.cli.output import print_json, print_table
+
+    baselines = _opened(store, output_dir)
+    entries = baselines.history(baselines.suite_of(name, suite), name)
+    if json:
+        print_json([_record(entry) for entry in entries])
+        return
+    rows = [
+        (str(x.number), x.why, f"{x.created:%Y-%m-%d %H:%M}", x.by, ", ".join(run.run_id for run in x.runs))
+        for x in entries
+    ]
+    print_table(("entry", "why", "when", "by", "runs"), rows, right=("entry",))
+
+
+@baseline_app.command("show")
+def show_(
+    name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
+) -> None:
+    """Show what a baseline holds."""
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.report.console import clean
+
+    baselines = _opened(store, output_dir)
+    entry = baselines.latest(baselines.suite_of(name, suite), name)
+    scores = baselines.scores(entry)
+    if json:
+        print_json({**_record(entry), "scores": [one._asdict() for one in scores]})
+        return
+    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}"))
+    rows = [(one.run_id, one.task_id, one.metric, "–" if one.value is None else f"{one.value:.3f}") for one in scores]
+    print_table(("run", "task", "metric", "score"), rows, right=("score",))
+
+
+@baseline_app.command()
+def trend(
+    name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
+) -> None:
+    """Show the scores of all runs of the baseline's suite over time."""
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.regression.trend import trend as nights
+    from gage_eval.runs.options import Locations
+
+    baselines = _opened(store, output_dir)
+    entry = baselines.latest(baselines.suite_of(name, suite), name)
+    points = nights(Locations.at(store, output_dir), entry)
+    if json:
+        print_json([one.as_record() for one in points])
+        return
+    rows = [
+        (
+            f"{one.created:%Y-%m-%d %H:%M}",
+            one.run_id,
+            one.task_id,
+            one.metric,
+            "–" if one.value is None else f"{one.value:.3f}",
+            "–" if one.low is None or one.high is None else f"{one.low:.3f} … {one.high:.3f}",
+            one.bar,
+        )
+        for one in points
+    ]
+    print_table(("when", "run", "task", "metric", "score", "95 % interval", ""), rows, right=("score",))
+
+
+def _opened(store: str | None, output_dir: str | None) -> "Baselines":
+    from gage_eval.regression.baselines import Baselines
+    from gage_eval.runs.options import Locations
+    from gage_eval.store import Store as Opened
+
+    return Baselines(Opened.open(Locations.at(store, output_dir).store, read_only=True))
+
+
+def _again(run: "RunReader", locations: "Locations", times: int) -> "list[RunReader]":
+    """Ask everything of a run anew, several times; each is a run of its own."""
+    from gage_eval.launch import launch_run
+    from gage_eval.runs.planned import options_before
+    from gage_eval.runs.reading import RunReader
+
+    found = []
+    for number in range(1, times + 1):
+        options = options_before(run.stored).model_copy(
+            update={"run_id": None, "refresh": ("support", "infer", "judge"), "resume": False, "only_errors": False}
+        )
+        print(f"repeat {number} of {times} of run {run.run_id}")
+        found.append(RunReader.open(locations, launch_run(options).run_id))
+    return found
+
+
+def _record(entry: "BaselineEntry") -> dict[str, Any]:
+    record = entry.model_dump(mode="json", include={"suite", "name", "number", "created", "by", "why"})
+    return {**record, "runs": [run.run_id for run in entry.runs], "tasks": list(entry.runs[0].tasks)}
+
+
+def _tell(entry: "BaselineEntry") -> None:
+    from gage_eval.report.console import clean, counted
+
+    runs = ", ".join(run.run_id for run in entry.runs)
+    repeats = counted(len(entry.runs), "repeat")
+    print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
+    if len(entry.runs) < MIN_REPEATS:
+        print(f"Fewer than {MIN_REPEATS} repeats do not show the noise between runs: --repeats {MIN_REPEATS} or more.")
+
+
+def _print(found: "Gated", anchor: "Gated | None") -> None:
+    from gage_eval.cli.compare import number_text, p_text, signed_text
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import clean
+
+    entry = found.entry
+    print(clean(f"{found.verdict.upper()}  run {found.run_id} against baseline {entry.name}, entry {entry.number}"))
+    rows = []
+    for one in found.tasks:
+        numbers = one.judged.evidence
+        rows.append(
+            (
+                one.comparison.task_id,
+                one.comparison.measure.name,
+                one.judged.verdict,
+                number_text(numbers.baseline),
+                number_text(numbers.current),
+                signed_text(numbers.difference),
+                "–" if numbers.test == "none" else signed_text(numbers.low),
+                p_text(one.judged.p_worse),
+                f"{numbers.n:,}",
+            )
+        )
+    header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p (worse)", "n")
+    print_table(header, rows, right=header[3:])
+    for one in found.tasks:
+        for note in _notes(one, found.rule.tolerance):
+            print(clean(f"{one.comparison.task_id}: {note}"))
+    if anchor is not None and anchor.verdict != found.verdict:
+        print(clean(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}."))
+
+
+def _notes(one: "GatedTask", tolerance: float) -> Iterator[str]:
+    yield from one.judged.notes
+    needed = one.judged.rows_needed
+    if needed is not None and one.judged.verdict == "inconclusive":
+        here = one.comparison.pairing.samples
+        yield (
+            f"about {needed:,} rows would decide, and there are {here:,}: it cannot be decided with this data set"
+            if needed > here
+            else f"about {needed:,} rows would decide"
+        )
+    if one.judged.detectable is not None:
+        yield f"a loss of {one.judged.detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
+    if one.alarm.rings:
+        yield "the sequential alarm rings: even looking every night of the year, chance does not explain this"
+    if one.judged.verdict == "regressed" and one.comparison.worse:
+        yield f"worse: {', '.join(one.comparison.worse[:5])}"

@@ -1,0 +1,257 @@
+"""Baselines: scored runs that later runs are measured against, kept in the store.
+
+    <store>/baselines/<suite>/<name>/000001.json, 000002.json, …
+
+An entry is never changed. The first is the anchor: promotion adds entries and does not move it, so that many small
+losses are seen. Collection of the store keeps every artifact that an entry names.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from getpass import getuser
+from typing import ClassVar, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from gage_eval.canonical import decode
+from gage_eval.errors import InputError, closest
+from gage_eval.regression.compare import ScoredTask
+from gage_eval.runs.names import is_name
+from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.record import StageRecord, stage_name
+from gage_eval.store import Store
+
+_FOLDER = "baselines"
+_DIGITS = 6
+
+
+class _Model(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="forbid")
+
+
+class BaselineTask(_Model):
+    """A task of one run: its stages with their keys and artifacts, and the scores of its metrics."""
+
+    stages: dict[str, StageRecord]
+    scores: dict[str, str] = Field(description="Scores artifact by metric id; a collection keeps them.")
+
+
+class BaselineRun(_Model):
+    """One repeat."""
+
+    run_id: str
+    created: AwareDatetime
+    config_digest: str
+    tasks: dict[str, BaselineTask]
+
+
+class BaselineScore(NamedTuple):
+    """A task's first number in one repeat."""
+
+    run_id: str
+    task_id: str
+    metric: str
+    value: float | None
+
+
+class BaselineEntry(_Model):
+    """One state of a baseline.
+
+    Attributes:
+        number: 1 for the anchor.
+        why: ``set`` for the first one, ``promoted`` for all later ones.
+        runs: the repeats.
+    """
+
+    schema_version: Literal[1] = 1
+    suite: str
+    name: str
+    number: int
+    created: AwareDatetime
+    by: str
+    why: Literal["set", "promoted"]
+    runs: list[BaselineRun]
+
+    def tasks(self, store: Store, task_id: str) -> list[ScoredTask]:
+        """A task in every repeat.
+
+        Raises:
+            InputError: the baseline has no such task.
+        """
+        found = []
+        for run in self.runs:
+            if task_id not in run.tasks:
+                known = ", ".join(run.tasks)
+                raise InputError(f"baseline '{self.name}' has no task '{task_id}'. Tasks: {known}.")
+            task = run.tasks[task_id]
+            outputs = {stage: record.outputs for stage, record in task.stages.items() if record.outputs}
+            found.append(ScoredTask(run.run_id, TaskReader(store, task_id, outputs), task.stages))
+        return found
+
+
+class Baselines:
+    """The baselines of a store.
+
+    Args:
+        store: the store; it must not be read-only to set one.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def names(self) -> list[tuple[str, str]]:
+        """(suite, name) of every baseline."""
+        places = (item.path.split("/") for item in self._store.objects.list(_FOLDER))
+        return sorted({(_unquoted(place[1]), _unquoted(place[2])) for place in places if len(place) == 4})
+
+    def history(self, suite: str, name: str) -> list[BaselineEntry]:
+        """All entries of a baseline, the anchor first.
+
+        Raises:
+            InputError: there is no such baseline, or an entry is damaged.
+        """
+        items = sorted(item.path for item in self._store.objects.list(f"{_FOLDER}/{_quoted(suite)}/{_quoted(name)}"))
+        if not items:
+            known = [one for of, one in self.names() if of == suite]
+            there = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
+            raise InputError(
+                f"no baseline '{name}'. {there}{closest(name, known)} To make one: gage baseline set {name} RUN"
+            )
+        return [self._read(path) for path in items]
+
+    def suite_of(self, name: str, suite: str | None = None) -> str:
+        """The suite of a baseline; it may be left out when only one suite has a baseline of that name.
+
+        Raises:
+            InputError: no suite has one, or several have.
+        """
+        if suite is not None:
+            return suite
+        found = [of for of, one in self.names() if one == name]
+        if len(found) != 1:
+            known = sorted({one for _, one in self.names()})
+            if found:
+                raise InputError(f"several suites have a baseline '{name}': name one with --suite: {', '.join(found)}.")
+            raise InputError(f"no baseline '{name}'. Baselines: {', '.join(known) or 'none'}.{closest(name, known)}")
+        return found[0]
+
+    def check_new(self, suite: str, name: str, run_id: str) -> None:
+        """Refuse a name that cannot name a new baseline.
+
+        Raises:
+            InputError: it is taken, or is not a plain name.
+        """
+        if not is_name(name):
+            raise InputError(f"'{name}' cannot be the name of a baseline: use letters, digits, '.', '_' and '-'.")
+        if (suite, name) in self.names():
+            raise InputError(
+                f"baseline '{name}' of '{suite}' exists. To move it: gage baseline promote {name} {run_id}"
+            )
+
+    def scores(self, entry: BaselineEntry) -> list["BaselineScore"]:
+        """The first number of each task in each repeat."""
+        found = []
+        for place, run in enumerate(entry.runs):
+            for task_id in run.tasks:
+                task = entry.tasks(self._store, task_id)[place].reader
+                measure = task.measure()
+                row = next(
+                    row
+                    for row in task.metrics
+                    if row["slice_field"] is None
+                    and row["metric_id"] == measure.metric_id
+                    and (row["filter"], row["value_key"]) == (measure.filter, measure.value_key)
+                )
+                found.append(BaselineScore(run.run_id, task_id, measure.name, row["value"]))
+        return found
+
+    def latest(self, suite: str, name: str) -> BaselineEntry:
+        """The entry that counts.
+
+        Raises:
+            InputError: there is no such baseline, or it is damaged.
+        """
+        return self.history(suite, name)[-1]
+
+    def add(self, name: str, runs: Sequence[RunReader], *, promote: bool) -> BaselineEntry:
+        """Add an entry: the first one, or with ``promote`` a later one.
+
+        Args:
+            name: of the baseline.
+            runs: repeats of one run.
+            promote: the baseline exists, and moves on.
+
+        Raises:
+            InputError: a run cannot be a baseline, or the baseline exists already, or does not exist yet.
+        """
+        suite = runs[0].stored.record.name
+        number = 1
+        if promote:
+            number = self.latest(suite, name).number + 1
+        else:
+            self.check_new(suite, name, runs[0].run_id)
+        entry = BaselineEntry(
+            suite=suite,
+            name=name,
+            number=number,
+            created=datetime.now(UTC),
+            by=getuser(),
+            why="promoted" if promote else "set",
+            runs=[_of_run(run) for run in runs],
+        )
+        path = f"{_FOLDER}/{_quoted(suite)}/{_quoted(name)}/{number:0{_DIGITS}}.json"
+        if not self._store.objects.create(path, entry.model_dump_json(indent=1, exclude_none=True).encode()):
+            raise InputError(f"entry {number} of baseline '{name}' has just been set by another process. Try again.")
+        return entry
+
+    def _read(self, path: str) -> BaselineEntry:
+        try:
+            return BaselineEntry.model_validate(decode(self._store.objects.get(path)))
+        except (ValueError, ValidationError) as error:
+            raise InputError(f"{path} in the store is damaged ({str(error).splitlines()[0]}). Restore it.") from error
+
+
+def check_usable(run: RunReader) -> None:
+    """Refuse a run that cannot be a baseline.
+
+    Raises:
+        InputError: it has not finished, or it lacks answers.
+    """
+    if run.stored.status != "completed":
+        raise InputError(f"run {run.run_id} is {run.stored.standing}, so it cannot be a baseline; finish it first.")
+    for (task_id, stage), record in run.stored.stages.items():
+        if not record.complete:
+            raise InputError(
+                f"run {run.run_id} cannot be a baseline: {stage} of task '{task_id}' has rows that ended in error. "
+                f"Ask them again: gage resume {run.run_id} --only-errors"
+            )
+
+
+def _of_run(run: RunReader) -> BaselineRun:
+    check_usable(run)
+    record = run.stored.record
+    tasks = {
+        task_id: BaselineTask(
+            stages=dict(_stages(run, task_id)),
+            scores={metric_id: artifact.id for metric_id, artifact in run.task(task_id).scores.items()},
+        )
+        for task_id in run.task_ids
+    }
+    return BaselineRun(run_id=run.run_id, created=record.created, config_digest=record.config.digest, tasks=tasks)
+
+
+def _stages(run: RunReader, task_id: str) -> Iterator[tuple[str, StageRecord]]:
+    prefix = stage_name(task_id, "")
+    for name, record in run.stored.record.stages.items():
+        if name.startswith(prefix):
+            yield name.removeprefix(prefix), record
+
+
+def _quoted(name: str) -> str:
+    """A name as one folder: nothing of it leads elsewhere."""
+    return quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "=")
+
+
+def _unquoted(folder: str) -> str:
+    return unquote(folder.replace("=", "%"))

@@ -1,0 +1,137 @@
+"""A run against a baseline: the comparison of every task, and the gate's verdict on them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.errors import InputError
+from gage_eval.regression.alarm import Alarm, alarm
+from gage_eval.regression.baselines import BaselineEntry
+from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
+from gage_eval.runs.reading import RunReader
+
+
+@dataclass(frozen=True)
+class GatedTask:
+    """One declared metric.
+
+    Attributes:
+        comparison: the rows.
+        judged: the verdict.
+        alarm: the sequential alarm.
+    """
+
+    comparison: TaskComparison
+    judged: Judged
+    alarm: Alarm
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        one, task = self.judged.evidence, self.comparison
+        known = one.difference is not None and one.test != "none"
+        return {
+            "task_id": task.task_id,
+            "metric": task.measure.name,
+            "verdict": self.judged.verdict,
+            "baseline_score": one.baseline,
+            "current_score": one.current,
+            "delta": one.difference,
+            "regressed": self.judged.verdict == "regressed",
+            "details": {
+                "n": one.n,
+                "test": one.test,
+                "low": one.low if known else None,
+                "high": one.high if known else None,
+                "p_worse": self.judged.p_worse,
+                "p_better": self.judged.p_better,
+                "detectable_loss": self.judged.detectable,
+                "rows_needed": self.judged.rows_needed,
+                "unpaired": task.pairing.unpaired,
+                "worse": task.worse,
+                "better": task.better,
+                "alarm": {"rings": self.alarm.rings, "level": self.alarm.level, "withheld": self.alarm.withheld},
+                "notes": list(self.judged.notes),
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Gated:
+    """The gate's answer on a run.
+
+    Attributes:
+        run_id: the run.
+        entry: the state of the baseline it was measured against.
+        rule: tolerance and level.
+        verdict: on the suite.
+        tasks: on each task's declared metric.
+    """
+
+    run_id: str
+    entry: BaselineEntry
+    rule: GateRule
+    verdict: Verdict
+    tasks: tuple[GatedTask, ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "run": self.run_id,
+            "baseline": self.entry.name,
+            "entry": self.entry.number,
+            "suite": self.entry.suite,
+            "rule": self.rule.model_dump(),
+            "verdict": self.verdict,
+            "regressed": self.verdict == "regressed",
+            "tasks": [task.as_record() for task in self.tasks],
+        }
+
+
+def gate(
+    run: RunReader,
+    entry: BaselineEntry,
+    rule: GateRule | None = None,
+    *,
+    metric: str | None = None,
+    allowed: Collection[str] = (),
+) -> Gated:
+    """Measure a run against a baseline.
+
+    Args:
+        run: a scored run of the baseline's suite.
+        entry: of the baseline.
+        rule: tolerance and level.
+        metric: the declared number; each task's first by default.
+        allowed: of data, prompts and scorer, what may differ.
+
+    Raises:
+        InputError: the run lacks a task of the baseline, or is not comparable with it.
+    """
+    rule = rule or GateRule()
+    comparisons = [
+        TaskComparison(ScoredTask.of_run(run, task_id), entry.tasks(run.store, task_id), metric)
+        for task_id in entry.runs[0].tasks
+    ]
+    for comparison in comparisons:
+        if comparison.measure.scale.higher_is_better is None:
+            raise InputError(
+                f"task '{comparison.task_id}': {comparison.measure.name} has no better end, so nothing can be worse by "
+                "it. Name another metric with --metric."
+            )
+        comparison.check_comparable(allowed)
+    judged = judge(
+        {one.task_id: one.evidence(rule.alpha) for one in comparisons},
+        rule,
+        unpaired={one.task_id: one.pairing.unpaired_share for one in comparisons},
+    )
+    year = run.stored.record.created.year
+    tasks = tuple(
+        GatedTask(
+            one,
+            judged[one.task_id],
+            alarm(judged[one.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
+        )
+        for one in comparisons
+    )
+    return Gated(run.run_id, entry, rule, suite_verdict(judged), tasks)

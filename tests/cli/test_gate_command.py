@@ -1,0 +1,125 @@
+"""Promises of gage compare, gate and baseline on the command line."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.cli.conftest import Gage
+from tests.support.workspace import write_config
+
+COUNT = 400
+
+
+@pytest.fixture
+def runs(workspace: Path, gage: Gage) -> Path:
+    """Runs ``good`` (60 % right) and ``bad`` (45 %) of one config name."""
+    rows = [{"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(COUNT)]
+    write(workspace / "rows.jsonl", rows)
+    for name, right in (("good", 240), ("bad", 180)):
+        write(
+            workspace / f"{name}.jsonl",
+            [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)],
+        )
+        backend = {
+            "backend_id": "model",
+            "type": "replay",
+            "config": {"path": f"{name}.jsonl", "answer_field": "output"},
+        }
+        write_config(workspace, f"{name}.yaml", backends=[backend])
+        assert gage("run", f"{name}.yaml", "--run-id", name).code == 0
+    return workspace
+
+
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def test_a_regression_exits_with_3_and_an_equal_run_with_0(runs: Path, gage: Gage) -> None:
+    assert gage("baseline", "set", "main", "good").code == 0
+    bad = gage("gate", "bad", "--baseline", "main")
+    assert bad.code == 3
+    assert "REGRESSED  run bad against baseline main, entry 1" in bad.out
+    assert "worse: s180" in bad.out
+    good = gage("gate", "good", "--baseline", "main")
+    assert good.code == 0
+    assert "PASSED" in good.out
+    assert "run noise not estimated" in good.out
+    record = gage("gate", "bad", "--baseline", "main", "--json")
+    assert record.code == 3
+    task = record.json["tasks"][0]
+    assert (task["baseline_score"], task["current_score"], task["regressed"]) == (0.6, 0.45, True)
+    assert task["delta"] == pytest.approx(-0.15)
+    assert len(task["details"]["worse"]) == 60
+
+
+def test_the_tolerance_mode_and_a_wide_tolerance_decide_otherwise(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    assert gage("gate", "bad", "--baseline", "main", "--mode", "tolerance", "--tolerance", "0.2").code == 0
+    assert gage("gate", "bad", "--baseline", "main", "--mode", "tolerance", "--tolerance", "0.1").code == 3
+    assert gage("gate", "bad", "--baseline", "main", "--tolerance", "0.2").code == 0
+
+
+def test_repeats_are_runs_of_their_own_and_are_asked_anew(runs: Path, gage: Gage) -> None:
+    assert gage("baseline", "set", "main", "good", "--repeats", "3").code == 0
+    shown = gage("baseline", "show", "main", "--json").json
+    assert len(set(shown["runs"])) == 3
+    for run_id in shown["runs"][1:]:
+        record = json.loads((runs / ".gage" / "runs" / run_id / "run.json").read_text(encoding="utf-8"))
+        assert record["stages"]["sums/infer"]["state"] == "finished"
+    assert "run noise not estimated" not in gage("gate", "good", "--baseline", "main").out
+
+
+def test_promotion_asks_again_and_leaves_the_anchor(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    assert gage("baseline", "promote", "main", "bad").code == 0
+    entries = gage("baseline", "history", "main", "--json").json
+    assert [(one["number"], one["why"]) for one in entries] == [(1, "set"), (2, "promoted")]
+    assert entries[0]["runs"] == ["good"]
+    assert entries[1]["runs"] != ["bad"], "a lucky run must not be its own proof"
+    passed = gage("gate", "bad", "--baseline", "main")
+    assert passed.code == 0
+    assert "Against the anchor (entry 1) the verdict is regressed." in passed.out
+
+
+def test_a_collection_keeps_what_a_baseline_names(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    shutil.rmtree(runs / ".gage" / "runs" / "good")
+    assert gage("cache", "gc", "--min-age", "0s").code == 0
+    assert gage("gate", "bad", "--baseline", "main").code == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (("gate", "bad", "--baseline", "mian"), "no baseline 'mian'. Baselines of 'small': main. Did you mean 'main'?"),
+        (("gate", "bad", "--baseline", "main", "--tolerance", "-1"), "--tolerance: "),
+        (("gate", "bad", "--baseline", "main", "--mode", "hope"), "--mode: "),
+        (("baseline", "set", "main", "bad"), "baseline 'main' of 'small' exists."),
+        (("baseline", "set", "../up", "bad"), "'../up' cannot be the name of a baseline"),
+        (("baseline", "promote", "other", "bad"), "no baseline 'other'."),
+        (("baseline", "show", "nothing"), "no baseline 'nothing'. Baselines: main."),
+        (("compare", "good"), "compare needs two runs or more"),
+        (("compare", "good", "none"), "none"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(runs: Path, gage: Gage, command: tuple[str, ...], sentence: str) -> None:
+    gage("baseline", "set", "main", "good")
+    said = gage(*command)
+    assert said.code == 2
+    assert sentence in said.err
+    assert "Traceback" not in said.err
+
+
+def test_compare_and_trend_show_both_runs(runs: Path, gage: Gage) -> None:
+    said = gage("compare", "good", "bad")
+    assert said.code == 0
+    assert "−0.150" in said.out
+    assert "+0 −60" in said.out
+    assert "model" in gage("diff", "good", "bad").out
+    gage("baseline", "set", "main", "good")
+    points = gage("baseline", "trend", "main", "--json").json
+    assert [(one["run_id"], one["value"]) for one in points] == [("good", 0.6), ("bad", 0.45)]

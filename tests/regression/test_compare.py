@@ -1,0 +1,183 @@
+"""Promises of comparisons: samples are paired by id, and what is not comparable is refused by name."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gage_eval.errors import InputError
+from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.differing import run_differences
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from tests.support.workspace import write_config
+
+TOPICS = ("even", "odd")
+
+
+def write_questions(folder: Path, count: int, *, name: str = "rows.jsonl", **more: Any) -> None:
+    rows = [
+        {"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1), "data_tag": {"topic": TOPICS[n % 2]}, **more}
+        for n in range(count)
+    ]
+    (folder / name).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def run(folder: Path, run_id: str, right: set[int], count: int = 40, **changes: Any) -> RunReader:
+    """A run whose model answers these questions right, by number, and all others wrong."""
+    answers = [{"id": f"s{n}", "output": str(n + 1) if n in right else "no"} for n in range(count)]
+    (folder / f"{run_id}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in answers))
+    backend = {
+        "backend_id": "model",
+        "type": "replay",
+        "config": {"path": f"{run_id}.jsonl", "answer_field": "output"},
+    }
+    metrics = [{"metric_id": "exact_match", "slices": ["data_tag.topic"]}]
+    file = write_config(folder, f"{run_id}.yaml", **{"backends": [backend], "metrics": metrics, **changes})
+    run_inline(RunOptions(config=str(file), run_id=run_id, store=str(folder / "store")))
+    return RunReader.open(Locations.at(str(folder / "store")), run_id)
+
+
+def only(found: list[Compared]) -> Compared:
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_difference_is_that_of_pairs_and_names_what_changed(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    b = run(tmp_path, "b", set(range(2, 30)))
+    one = only(compare(a, b))
+    assert (one.evidence.n, one.evidence.baseline, one.evidence.current) == (40, 0.5, 0.7)
+    assert one.evidence.difference == pytest.approx(0.2)
+    assert one.evidence.test == "mcnemar"
+    assert one.evidence.low < 0.2 < one.evidence.high
+    # 2 became wrong, 10 right: McNemar's exact p
+    assert one.p == pytest.approx(158 / 4096)
+    assert sorted(one.task.worse) == ["s0", "s1"]
+    assert sorted(one.task.better, key=lambda name: int(name[1:])) == [f"s{n}" for n in range(20, 30)]
+    assert {(x.name, x.n, round(x.difference, 6)) for x in one.task.slices} == {
+        ("data_tag.topic = even", 20, 0.2),
+        ("data_tag.topic = odd", 20, 0.2),
+    }
+    record = one.as_record()
+    assert record["p_holm"] == one.p
+    assert [x["kind"] for x in record["differences"]] == ["model"]
+
+
+def test_a_run_compared_with_itself_differs_in_nothing_and_is_not_certain(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    one = only(compare(a, a))
+    assert one.evidence.difference == 0
+    assert one.evidence.low < -0.05
+    assert (one.task.better, one.task.worse, one.task.differences) == ([], [], [])
+    assert run_differences(a, a) == []
+
+
+def test_samples_in_one_run_only_are_counted(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    write_questions(tmp_path, 30)
+    b = run(tmp_path, "b", set(range(20)))
+    for one in (only(compare(a, b)), only(compare(b, a))):
+        assert one.evidence.n == 30
+        assert one.task.pairing.unpaired == 10
+        assert one.task.pairing.samples == 40
+        assert "10 of 40 samples are in one run only" in one.notes[0]
+
+
+def test_samples_that_only_one_run_has_scored_are_counted(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    b = run(
+        tmp_path,
+        "b",
+        set(range(20)),
+        count=38,
+        tasks=[{"task_id": "sums", "dataset_id": "sums", "max_error_share": 1.0}],
+    )
+    one = only(compare(a, b))
+    assert (one.evidence.n, one.task.pairing.unpaired) == (38, 2)
+
+
+def test_other_prompts_are_refused_by_name_and_allowed_on_request(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    params = {"path": "rows.jsonl", "preprocess_kwargs": {"system_prompt": "Be brief."}}
+    b = run(tmp_path, "b", set(range(20)), datasets=[{"dataset_id": "sums", "params": params}])
+    with pytest.raises(InputError, match=r"task 'sums' has other prompts in b than in a: .*system_prompt.*Be brief\."):
+        compare(a, b)
+    with pytest.raises(InputError, match=r"--allow-different 'prompt' is unknown.*Did you mean 'prompts'"):
+        compare(a, b, allowed=["prompt"])
+    with pytest.raises(InputError, match="has other data in b than in a: 40 samples of the same id differ"):
+        compare(a, b, allowed=["prompts"])
+    assert set(only(compare(a, b, allowed=["prompts", "data"])).allowed) == {"prompts", "data"}
+
+
+def test_another_scorer_is_refused_by_name(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    other = [{"metric_id": "exact_match", "implementation": "contains"}]
+    b = run(tmp_path, "b", set(range(20)), metrics=other)
+    with pytest.raises(InputError, match=r"other scorer in b than in a: .*exact_match → contains"):
+        compare(a, b)
+
+
+def test_changed_samples_are_refused_and_more_samples_are_not(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    text = (tmp_path / "rows.jsonl").read_text(encoding="utf-8").replace("7 + 1 = ?", "7 + 1 = how many?")
+    (tmp_path / "rows.jsonl").write_text(text, encoding="utf-8")
+    b = run(tmp_path, "b", set(range(20)))
+    with pytest.raises(InputError, match=r"4 samples of the same id differ, 's7' among them"):
+        compare(a, b)
+    assert only(compare(a, b, allowed=["data"])).allowed == ("data",)
+
+
+def test_replicates_are_averaged_first(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    tasks = [{"task_id": "sums", "dataset_id": "sums", "replicates": 2}]
+    a = run(tmp_path, "a", set(range(20)), tasks=tasks)
+    b = run(tmp_path, "b", set(range(10)), tasks=tasks)
+    one = only(compare(a, b))
+    assert (one.evidence.n, one.evidence.test) == (40, "t")
+    assert one.evidence.difference == pytest.approx(-0.25)
+
+
+def test_several_tasks_share_one_level(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    tasks = [{"task_id": name, "dataset_id": "sums"} for name in ("first", "second")]
+    a = run(tmp_path, "a", set(range(20)), tasks=tasks)
+    b = run(tmp_path, "b", set(range(2, 30)), tasks=tasks)
+    found = compare(a, b)
+    assert [one.p for one in found] == [pytest.approx(2 * 158 / 4096)] * 2
+    assert len(compare(a, b, task_id="second")) == 1
+
+
+def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set())
+    b = run(tmp_path, "b", set(), tasks=[{"task_id": "others", "dataset_id": "sums"}])
+    with pytest.raises(InputError, match="runs a and b share no task: sums and others"):
+        compare(a, b)
+
+
+def test_a_number_that_is_no_mean_is_refused(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    metrics = [{"metric_id": "exact_match", "aggregation": "median"}]
+    a = run(tmp_path, "a", set(range(20)), metrics=metrics)
+    with pytest.raises(InputError, match="aggregated as median, not a mean over samples"):
+        compare(a, a)
+
+
+def test_diff_names_config_model_and_versions(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    a = run(tmp_path, "a", set(range(20)))
+    b = run(tmp_path, "b", set(range(10)), tasks=[{"task_id": "sums", "dataset_id": "sums", "replicates": 2}])
+    found = {(task_id, one.kind, one.path) for task_id, one in run_differences(a, b)}
+    assert {("sums", "sampling", "replicates")} <= found
+    assert any(kind == "model" for _, kind, _ in found)
+    assert not any(kind == "data" for _, kind, _ in found)
