@@ -31,7 +31,7 @@ def compare(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Compare runs sample by sample: difference, interval, test, and which samples changed."""
+    """Compare runs sample by sample: what changed, and is it chance?"""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
     from gage_eval.regression.compare import compare as compared
@@ -64,7 +64,7 @@ def diff(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Show in which values two runs differ: config, data, model, code, engine."""
+    """Show in which recorded values two runs differ."""
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.differing import run_differences
     from gage_eval.runs.options import Locations

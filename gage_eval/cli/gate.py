@@ -56,7 +56,7 @@ def gate(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Say whether a run is worse than a baseline; exits with 3 when it is."""
+    """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
     from gage_eval.cli.output import print_json

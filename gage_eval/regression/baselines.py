@@ -219,7 +219,7 @@ def check_usable(run: RunReader) -> None:
         InputError: it has not finished, or it lacks answers.
     """
     if run.stored.status != "completed":
-        raise InputError(f"run {run.run_id} is {run.stored.standing}, so it cannot be a baseline; finish it first.")
+        raise InputError(f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline; finish it first.")
     for (task_id, stage), record in run.stored.stages.items():
         if not record.complete:
             raise InputError(
