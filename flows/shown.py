@@ -23,12 +23,21 @@ from flows.secrets import block_secret
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
-from gage_eval.observability.events import Event, RunStarted, RunWarning, StageFailed, StageFinished, StageStarted
+from gage_eval.observability.events import (
+    Event,
+    FetchStarted,
+    RunStarted,
+    RunWarning,
+    StageFailed,
+    StageFinished,
+    StageStarted,
+)
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import TaskPlan
 from gage_eval.report.console import artifact_rows
 from gage_eval.runs import RunOptions, RunOutcome, RunSession
+from gage_eval.runs.fetching import fetch_line
 from gage_eval.runs.inline import carry_out
 from gage_eval.runs.names import slug
 from gage_eval.runs.record import FlowRunRecord, reported
@@ -137,6 +146,8 @@ class ShownRun:
                 self._stage_ended((task_id, stage), Cancelled(message=error or None), "stopped")
             case StageFailed(task_id, stage, error):
                 self._stage_ended((task_id, stage), Failed(message=error), error, logging.ERROR)
+            case FetchStarted():
+                self._reporter.log(self._line(fetch_line(event), logging.INFO))
             case RunWarning(message):
                 self._reporter.log(self._line(message, logging.WARNING))
 

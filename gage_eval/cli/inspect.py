@@ -121,8 +121,10 @@ def preview(
     from gage_eval.cli.requests import print_request
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.preview import preview_requests
+    from gage_eval.runs.progress import ConsoleObserver
 
-    shown = preview_requests(RunOptions.of(given), n, task)
+    with ConsoleObserver(quiet=json) as console:
+        shown = preview_requests(RunOptions.of(given), n, task, console)
     if json:
         print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
         return

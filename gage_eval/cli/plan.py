@@ -19,11 +19,15 @@ def plan(given: Given, json: AsJson = False) -> None:
     from gage_eval.planning import forecast
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
+    from gage_eval.runs.progress import ConsoleObserver
     from gage_eval.runs.stored import uses_of
     from gage_eval.settings import load_settings
 
     options = RunOptions.of(given)
     asked = planned(options)
+    # What is cached depends on what the data are.
+    with ConsoleObserver(quiet=json) as console:
+        asked.fetch_data(console)
     found = forecast(
         asked.store,
         asked.plan,

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -16,9 +17,11 @@ from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given
 from gage_eval.config.load import origins_of, read_document, resolve_document
 from gage_eval.config.located import NamedCode, code_of
+from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.models import DatasetConfig, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
+from gage_eval.datasets.origins import load_origin
 from gage_eval.errors import InputError, Problem
 from gage_eval.files import local_path
 from gage_eval.foreign import is_path, nothing_imported
@@ -79,6 +82,7 @@ def examine(
     env: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
     model_path: str | None = None,
+    models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
 ) -> Examined:
     """Check a config without importing or starting anything that it names, and without a network.
@@ -90,6 +94,7 @@ def examine(
         env: what placeholders are filled from; the process's environment unless given.
         overrides: ``a.b=c`` each.
         model_path: the model of the backend under test.
+        models: the models that the command line chooses.
         settings: what the environment sets where the config does not.
 
     Raises:
@@ -97,7 +102,7 @@ def examine(
     """
     with nothing_imported():
         document, config = read_document(
-            text, source, folder, env=env, overrides=overrides, model_path=model_path, settings=settings
+            text, source, folder, env=env, overrides=overrides, model_path=model_path, models=models, settings=settings
         )
         here, named = code_of(config, folder)
         resolve_document(document, here, replace(BackendContext(), base_dir=folder, built={}))
@@ -150,6 +155,9 @@ class _Lister:
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         params = dataset.params
         params_loc: Loc = (*loc, "params")
+        if params.origin is not None:
+            self.origin(params.origin, (*params_loc, "origin"))
+            return
         for name, path in (("path", params.path), *(params.model_extra or {}).items()):
             if isinstance(path, str) and (name == "path" or name.endswith("_path")) and name != "records_path":
                 self.file(path, (*params_loc, name))
@@ -164,6 +172,13 @@ class _Lister:
             self.file(params.content_root, (*params_loc, "content_root"), "media that its records name")
         if params.allow_outside:
             self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
+
+    def origin(self, name: str, loc: Loc) -> None:
+        """The files of a pinned origin; that there is none is among the problems."""
+        with suppress(InputError):
+            origin = load_origin(name, self.folder)
+            note = f"commit {origin.commit[:12]}, each file by its sha256, unless they are here already"
+            self.add("fetch", f"data of {origin.repository}", loc, note)
 
     def backend(self, loc: Loc, backend: InlineBackend) -> None:
         if registry.backends.origin(backend.type) != "builtin":

@@ -13,7 +13,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gage_eval.errors import InputError, closest
 from gage_eval.packaged import configs_dir
@@ -44,6 +44,15 @@ class DataOrigin(BaseModel):
     licence: str = Field(min_length=1)
     non_commercial: bool = False
     files: dict[str, OriginFile]
+
+    @field_validator("files")
+    @classmethod
+    def _stay_inside(cls, files: dict[str, OriginFile]) -> dict[str, OriginFile]:
+        """Files are written into the cache under their paths, so no path may lead out of it."""
+        for path in files:
+            if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/"):
+                raise ValueError(f"'{path[:80]}' is not a path inside a repository")
+        return files
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DataOrigin) and (self.name, self.commit) == (other.name, other.commit)

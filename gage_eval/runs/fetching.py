@@ -9,6 +9,7 @@ from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
+from gage_eval.report.console import counted, size_text
 from gage_eval.settings import load_settings
 
 
@@ -44,14 +45,23 @@ def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer)
         data.take(missing)
         observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.given)))
         return
-    for event in started(missing):
+    for event in _started(missing):
         observer.tell(event)
     counter = _Counter(observer, size)
     data.fetch(missing, counter.add)
     observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
 
 
-def started(missing: Sequence[OriginPath]) -> list[FetchStarted]:
+def fetch_line(event: FetchStarted) -> str:
+    """What is fetched, from where and under which licence; a licence that forbids commercial use says so."""
+    licence = f"licence {event.licence}"
+    if event.non_commercial:
+        licence = f"{licence}: not for commercial use"
+    what = f"{counted(event.files, 'file')}, {size_text(event.size)}"
+    return f"fetching {what} of {event.origin} from {event.repository} ({licence})"
+
+
+def _started(missing: Sequence[OriginPath]) -> list[FetchStarted]:
     """What is to be fetched, by origin."""
     by_origin: dict[str, list[OriginPath]] = {}
     for one in missing:

@@ -5,9 +5,10 @@ from functools import cached_property
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.config.load import LoadedConfig
+from gage_eval.observability.observer import Observer
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
-from gage_eval.runs.fetching import data_cache
+from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, load
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
@@ -39,6 +40,14 @@ class Planned:
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
         self.plan: Plan = make_plan(self.loaded, options.sample_ids, self.data)
+
+    def fetch_data(self, observer: Observer) -> None:
+        """Bring the data files that are missing into the data cache.
+
+        Raises:
+            InputError: a file cannot be fetched, or is not the pinned one.
+        """
+        fetch_data(self.plan.origin_files, self.data, observer)
 
     @cached_property
     def store(self) -> Store:

@@ -9,7 +9,7 @@ from gage_eval import stages
 from gage_eval.client.types import Request
 from gage_eval.errors import InputError, closest
 from gage_eval.marks import STAGES, Stage
-from gage_eval.observability.observer import Observers
+from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.source import RoleSource
 from gage_eval.runs.options import RunOptions
@@ -54,10 +54,17 @@ class Preview:
     notes: list[str]
 
 
-def preview_requests(options: RunOptions, count: int, task_id: str | None) -> Preview:
+def preview_requests(options: RunOptions, count: int, task_id: str | None, observer: Observer | None = None) -> Preview:
     """The requests of the first ``count`` samples of each task, or of one.
 
-    Computes load, standardize and preprocess unless they are stored. Sends nothing and starts no engine.
+    Fetches missing data files, and computes load, standardize and preprocess unless they are stored. Sends nothing and
+    starts no engine.
+
+    Args:
+        options: the config.
+        count: samples of each task.
+        task_id: of this task only.
+        observer: told what is fetched.
 
     Raises:
         InputError: the config cannot be used, or has no such task.
@@ -66,6 +73,7 @@ def preview_requests(options: RunOptions, count: int, task_id: str | None) -> Pr
     names = [task.task_id for task in asked.plan.tasks]
     if task_id is not None and task_id not in names:
         raise InputError(f"no task '{task_id}'. Tasks: {', '.join(names)}.{closest(task_id, names)}")
+    asked.fetch_data(observer or Observers())
     env = stages.Env(asked.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
     for task in asked.plan.tasks:

@@ -20,6 +20,7 @@ from gage_eval.observability.events import (
     StageProgress,
 )
 from gage_eval.report.console import clean, counted, padded, size_text
+from gage_eval.runs.fetching import fetch_line
 from gage_eval.runs.figures import of_task, progress_text, result_text
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ConsoleObserver:
                 self._drop_bar(task_id, stage)
                 self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
             case FetchStarted():
-                self._say(clean(_fetch_line(event)))
+                self._say(clean(f"  {fetch_line(event)}"))
             case FetchProgress(done, total):
                 self._move_fetch(done, total)
             case FetchFinished(files, size, seconds, source):
@@ -161,15 +162,6 @@ class ConsoleObserver:
             except OSError:
                 # The reader went away, or a log's disk is full. The run goes on: its answers are worth more than lines.
                 self._quiet = True
-
-
-def _fetch_line(event: FetchStarted) -> str:
-    """What is fetched, from where and under which licence; a licence that forbids commercial use says so."""
-    licence = f"licence {event.licence}"
-    if event.non_commercial:
-        licence = f"{licence}: not for commercial use"
-    what = f"{counted(event.files, 'file')}, {size_text(event.size)}"
-    return f"  fetching {what} of {event.origin} from {event.repository} ({licence})"
 
 
 class _Lines(logging.Handler):

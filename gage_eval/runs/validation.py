@@ -1,6 +1,6 @@
 """Whether a config can be run: all its mistakes at once, and what to know about it before it runs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from gage_eval.config.load import read_config
 from gage_eval.config.templates import suite_path
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.plan import model_name
-from gage_eval.planning.specs import Plan
+from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields
 from gage_eval.runs.options import SUITE_PREFIX, RunOptions, suite_of
 from gage_eval.runs.planned import planned
@@ -49,16 +49,21 @@ def validated(options: RunOptions) -> Validation:
     """
     asked = planned(options)
     loaded, plan = asked.loaded, asked.plan
-    if problems := _not_there(plan) or [one for task in plan.tasks for one in lacking_fields(task)]:
+    # Data of a pinned origin may still have to be fetched: its own sha256 says what they will be.
+    later = [task for task in plan.tasks if asked.data.missing(task.load.origin_files)]
+    problems = _not_there(plan, later)
+    problems = problems or [one for task in plan.tasks if task not in later for one in lacking_fields(task)]
+    if problems:
         raise ConfigError(loaded.source, problems)
+    notes = [f"the data of '{name}' are not here yet; a run fetches them." for name in _datasets(later)]
     names: dict[str, list[str]] = {
         "tasks": [task.task_id for task in plan.tasks],
-        "datasets": sorted({task.load.dataset_id for task in plan.tasks}),
+        "datasets": _datasets(plan.tasks),
         "models": sorted({model_name(task.infer) for task in plan.tasks}),
         "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
         "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
     }
-    return Validation(plan.name, loaded.source, loaded.digest, list(loaded.warnings), names, loaded.origins)
+    return Validation(plan.name, loaded.source, loaded.digest, [*loaded.warnings, *notes], names, loaded.origins)
 
 
 def examined(options: RunOptions) -> Examined:
@@ -77,25 +82,28 @@ def examined(options: RunOptions) -> Examined:
         file.parent,
         overrides=options.overrides,
         model_path=options.model_path,
+        models=options.choice,
         settings=load_settings().given(),
     )
 
 
-def _not_there(plan: Plan) -> list[Problem]:
-    """What a plan names and is not there: files of data, and backends that cannot be built."""
+def _datasets(tasks: Iterable[TaskPlan]) -> list[str]:
+    return sorted({task.load.dataset_id for task in tasks})
+
+
+def _not_there(plan: Plan, later: Collection[TaskPlan]) -> list[Problem]:
+    """What a plan names and is not there: files of data, and backends that cannot be built.
+
+    The data of the tasks of ``later`` are not looked at.
+    """
     problems = []
     for task in plan.tasks:
         roles = [spec for spec in (task.infer, *task.judge.judges, task.support) if spec is not None]
         checks: list[tuple[str, Callable[[], Any]]] = [
-            # Files of an origin are fetched when the config runs.
-            *(
-                [(f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source"))]
-                if not task.load.origin_files
-                else []
-            ),
+            (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
             *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
         ]
-        for location, check in checks:
+        for location, check in checks[1:] if task in later else checks:
             try:
                 check()
             except InputError as error:

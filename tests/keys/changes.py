@@ -289,6 +289,9 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
 
 SETTINGS: dict[str, list[Change]] = {
     "save_dir": [Change(base="plain", env={"GAGE_EVAL_SAVE_DIR": "{folder}/elsewhere"})],
+    "data_cache": [Change(base="plain", env={"GAGE_EVAL_DATA_CACHE": "{folder}/cache"})],
+    "data_dir": [Change(base="plain", env={"GAGE_EVAL_DATA_DIR": "{folder}"})],
+    "data_url": [Change(base="plain", env={"GAGE_EVAL_DATA_URL": "http://127.0.0.1:9"})],
     "threads": [Change(base="plain", env={"GAGE_EVAL_THREADS": "3"})],
     "max_inflight": [Change(base="plain", env={"GAGE_EVAL_MAX_INFLIGHT": "3"})],
     "sequential": [Change(base="plain", env={"GAGE_EVAL_SEQUENTIAL": "1"})],
@@ -309,6 +312,7 @@ OPTIONS: dict[str, list[Change]] = {
     "concurrency": [Change(options={"concurrency": 2})],
     "max_samples": [Change(options={"max_samples": 2})],
     "sample_ids": [Change(options={"sample_ids": ["r1"]})],
+    "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
     "only_errors": [Change(options={"only_errors": True})],
     "verify": [Change(options={"verify": True})],

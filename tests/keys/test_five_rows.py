@@ -15,13 +15,14 @@ from gage_eval.errors import InputError
 from gage_eval.marks import STAGES, mark_of
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions
-from gage_eval.runs.options import load
+from gage_eval.runs.options import ModelOptions, load
 from gage_eval.settings import Settings
 from tests.support.marked_fields import walk_fields
 
 # What makes no stage's key, so it has tests of its own below.
 _APART = {
-    RunOptions: {"config", "text", "store", "refresh", "resume", "model_path"},
+    # What the options of models make of a config: tests/config/test_model_choice.py.
+    RunOptions: {"config", "text", "store", "refresh", "resume", "model_path", *ModelOptions.model_fields},
     Settings: {"store", "vllm_native_model_path"},
 }
 
