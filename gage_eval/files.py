@@ -15,3 +15,19 @@ def local_path(path: str, base_dir: Path) -> Path:
         return base_dir / Path(path).expanduser()
     except RuntimeError:
         raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
+
+
+def write_new(file: Path, text: str) -> None:
+    """Write a file that is not there yet, and the folders it needs.
+
+    Raises:
+        InputError: it is there already, or cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError as error:
+        raise InputError(f"'{file}' is there already; choose another name, or remove it.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}.") from error

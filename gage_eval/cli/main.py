@@ -39,7 +39,20 @@ app = typer.Typer(
 )
 
 # Modules that add commands to `app`; each imports what it needs when a command is called.
-_COMMANDS = ("runs", "score", "inspect", "plan", "show", "compare", "gate", "export", "cache", "doctor", "servers")
+_COMMANDS = (
+    "runs",
+    "score",
+    "inspect",
+    "plan",
+    "templates",
+    "show",
+    "compare",
+    "gate",
+    "export",
+    "cache",
+    "doctor",
+    "servers",
+)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,6 +1,6 @@
 """A config while it is read: plain values, where each of them came from, and what is wrong with them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -35,16 +35,10 @@ class Origin:
         location = self.source if self.line is None else f"{self.source}:{self.line}"
         return f"{location} with {', '.join(self.variables)}" if self.variables else location
 
-    @property
-    def in_file(self) -> bool:
-        """Whether an error can name a line for it."""
-        return self.kind in ("file", "template")
-
-    @property
-    def remark(self) -> str:
-        """What an error adds about a value that stands on no line of the file; empty for one that does."""
-        if self.in_file:
-            return ""
+    def remark(self, file: str) -> str:
+        """What an error of a file adds about a value that stands on no line of it; empty for one that does."""
+        if self.kind in ("file", "template"):
+            return "" if self.source == file else f" (in {self})"
         return f" (implied: {self.source})" if self.kind == "rule" else f" (given by {self.source})"
 
 
@@ -64,9 +58,10 @@ class Document:
         problems: what is wrong, in the order it was found.
         warnings: what works but is rarely meant, one sentence each.
         card: the facts of the suite; None for a config that is no suite.
+        text: the whole config as a run keeps it, placeholders as written.
     """
 
-    def __init__(self, filled: Filled, source: str, kind: Kind = "file") -> None:
+    def __init__(self, filled: Filled, source: str, templates: Collection[str] = ()) -> None:
         self.source = self.title = source
         self.whole = filled.value
         self.data: Any = filled.value
@@ -76,18 +71,24 @@ class Document:
         self.problems: list[Problem] = []
         self.warnings: list[str] = []
         self.card: SuiteCard | None = None
+        self.text = ""
         self._origins = {
-            loc: Origin(kind, source, line, tuple(filled.variables.get(loc, ()))) for loc, line in filled.lines.items()
+            loc: Origin(
+                "template" if (file := filled.sources.get(loc, source)) in templates else "file",
+                file,
+                line,
+                tuple(filled.variables.get(loc, ())),
+            )
+            for loc, line in filled.lines.items()
         }
         self._problem_locs: list[Loc] = []
         # The first error of a plug-in's code.
         self._cause: BaseException | None = None
         self.add(filled.found)
 
-    def enter(self, key: str, kind: Kind) -> None:
+    def enter(self, key: str) -> None:
         """The pipeline is what stands under a key of the file."""
         self.data, self.prefix = self.whole[key], (key,)
-        self._origins = {loc: Origin(kind, one.source, one.line, one.variables) for loc, one in self._origins.items()}
 
     def put(self, loc: Loc, value: Any, origin: Origin) -> None:
         """Set a value; mappings on the way to it that are not there are made."""
@@ -167,8 +168,9 @@ class Document:
             self._problem_locs.append(full)
             self._cause = self._cause or item.cause
             origin = self._of_problem(full)
-            line = origin.line if origin is not None and origin.in_file else None
-            problem = Problem(path_text(full), item.message + (origin.remark if origin is not None else ""), line)
+            remark = origin.remark(self.source) if origin is not None else ""
+            line = origin.line if origin is not None and not remark else None
+            problem = Problem(path_text(full), item.message + remark, line)
             if problem not in self.problems:
                 self.problems.append(problem)
 

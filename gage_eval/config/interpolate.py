@@ -25,12 +25,14 @@ class Filled:
     Attributes:
         value: dicts, lists and scalars.
         lines: line of every place.
+        sources: the file of every place.
         variables: names of the variables that went into each place.
         found: variables that are not set, placeholders that cannot be read.
     """
 
     value: Any = None
     lines: dict[Loc, int] = field(default_factory=dict)
+    sources: dict[Loc, str] = field(default_factory=dict)
     variables: dict[Loc, list[str]] = field(default_factory=dict)
     found: list[ConfigProblem] = field(default_factory=list)
 
@@ -42,20 +44,24 @@ class Filled:
         return None
 
 
-def fill(node: yaml_lines.Node, env: Mapping[str, str]) -> Filled:
-    """The values of a tree with placeholders replaced from ``env``; problems are collected, never raised."""
+def fill(node: yaml_lines.Node, env: Mapping[str, str] | None) -> Filled:
+    """The values of a tree with placeholders replaced from ``env``; problems are collected, never raised.
+
+    Without ``env`` placeholders stay as they are written.
+    """
     out = Filled()
     out.value = _fill(node, (), node.line, env, out)
     return out
 
 
-def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str], out: Filled) -> Any:
+def _fill(node: yaml_lines.Node, loc: Loc, line: int, env: Mapping[str, str] | None, out: Filled) -> Any:
     out.lines[loc] = line
+    out.sources[loc] = node.source
     if isinstance(node, yaml_lines.Mapping):
         return {key: _fill(item, (*loc, key), node.lines[key], env, out) for key, item in node.items.items()}
     if isinstance(node, yaml_lines.Listing):
         return [_fill(item, (*loc, index), item.line, env, out) for index, item in enumerate(node.items)]
-    if "${" not in node.text:
+    if env is None or "${" not in node.text:
         return yaml_lines.value_of(node.text) if node.plain else node.text
     return _fill_text(node, loc, env, out)
 

@@ -11,13 +11,14 @@ from typing import Any
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
-from gage_eval.config import yaml_lines
+from gage_eval.config.compose import compose
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given, set_from_environment
+from gage_eval.config.files import read_config
 from gage_eval.config.fit import check_fit
 from gage_eval.config.interpolate import fill
 from gage_eval.config.located import located
-from gage_eval.config.merge import merge_template
+from gage_eval.config.merge import merge_template, read_card
 from gage_eval.config.metrics import BoundMetrics, bind_metrics
 from gage_eval.config.model_choice import ModelChoice, choose_models
 from gage_eval.config.models import PipelineConfig
@@ -28,11 +29,9 @@ from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_implied_tasks
 from gage_eval.config.validate import validate
-from gage_eval.errors import InputError, closest
+from gage_eval.config.yaml_text import yaml_text
 from gage_eval.foreign import forget_failures
 from gage_eval.metrics import BoundMetric
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,8 @@ class LoadedConfig:
         tasks: its tasks with all they refer to.
         metrics: the metrics of each task, bound, by the task's id.
         context: what the backends may ask of their surroundings; it holds those that were built.
-        text: the file as it stands, placeholders as written: this is what a run keeps.
+        text: the config with its placeholders as written, which is what a run keeps: the file as it stands, or one
+            file made of it and of those that it includes or runs.
         source: the file, as it was named.
         digest: sha256 of the canonical form of ``config``.
         origins: where each value came from, by path, as ``tasks[0].max_samples``; a value that is not there is the
@@ -143,7 +143,7 @@ def parse_config(
         tasks=tuple(resolved.tasks.values()),
         metrics=metrics.by_task,
         context=surroundings,
-        text=text,
+        text=document.text,
         source=source,
         digest=digest(config.model_dump(mode="json")),
         origins=origins_of(config, document),
@@ -170,8 +170,13 @@ def read_document(
         ConfigError: so much is wrong that what would be said further might not be true.
     """
     forget_failures()
-    document = Document(fill(yaml_lines.parse(text, source), os.environ if env is None else env), source)
+    composed = compose(text, source, folder)
+    document = Document(fill(composed.node, os.environ if env is None else env), source, composed.templates)
+    document.text = text if composed.alone else yaml_text(composed.node)
+    document.problems += composed.problems
+    document.warnings += composed.warnings
     merge_template(document)
+    read_card(document, composed.card)
     name_implied_tasks(document)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
     apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
@@ -224,32 +229,3 @@ def _leaves(value: Any, loc: Loc) -> Iterator[Loc]:
         yield loc
     for key, item in items:
         yield from _leaves(item, (*loc, key))
-
-
-def read_config(file: Path) -> str:
-    """The text of a config file.
-
-    Raises:
-        InputError: it cannot be read, or is too large for a config.
-    """
-    try:
-        if file.is_dir():
-            raise InputError(f"'{file}' is a folder; name a config file in it.")
-        if file.stat().st_size > yaml_lines.MAX_BYTES:
-            raise InputError(f"'{file}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is not a config.")
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise InputError(f"no config file '{file}'.{_closest_file(file)}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"'{file}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
-    except OSError as error:
-        raise InputError(f"cannot read config file '{file}': {error.strerror}.") from error
-    except ValueError as error:
-        raise InputError(f"{str(file)!r} is not a file name: {error}.") from error
-
-
-def _closest_file(file: Path) -> str:
-    if not file.parent.is_dir():
-        return f" There is no folder '{file.parent}' either."
-    names = sorted(other.name for other in file.parent.iterdir() if other.suffix in _SUFFIXES)
-    return closest(file.name, names)

@@ -1,4 +1,4 @@
-"""The pass that makes one pipeline of what a file brings together: today the definition of a suite's template."""
+"""The pass that finds the pipeline in a file: the file itself, or the definition of a template."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ def merge_template(document: Document) -> None:
         raise document.error()
     if data.get("kind") != "BuiltinTemplate":
         return
-    _read_card(document, data.get("suite"))
+    read_card(document, data.get("suite"))
     definition, metadata = data.get("definition"), data.get("metadata")
     if not isinstance(definition, dict):
         message = "a BuiltinTemplate needs a 'definition', the mapping of a pipeline."
@@ -36,7 +36,7 @@ def merge_template(document: Document) -> None:
     if isinstance(metadata, dict) and Path(document.source).is_relative_to(configs_dir()):
         document.title = f"suite {metadata.get('name')} {metadata.get('version')}"
     origins = {key: document.nearest(("metadata", key)) for key in _SHARED}
-    document.enter("definition", "template")
+    document.enter("definition")
     if isinstance(metadata, dict) and "metadata" not in definition:
         definition["metadata"] = {}
         for key, origin in origins.items():
@@ -44,7 +44,8 @@ def merge_template(document: Document) -> None:
                 document.put(("metadata", key), metadata[key], replace(origin, kind="template"))
 
 
-def _read_card(document: Document, card: Any) -> None:
+def read_card(document: Document, card: Any) -> None:
+    """Note the card of the suite that a config runs; None for a config that runs none."""
     if card is None:
         return
     try:

@@ -1,6 +1,5 @@
-"""Built-in suites: templates under ``configs/builtin_templates/<suite>/v<N>.yaml``."""
+"""Suites by name: templates ``<suite>/v<N>.yaml`` of the package and of the folders in ``GAGE_EVAL_SUITES``."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,13 @@ from gage_eval.config.card import SuiteCard
 from gage_eval.config.environment import Given
 from gage_eval.config.load import LoadedConfig, load_config
 from gage_eval.config.model_choice import ModelChoice
-from gage_eval.errors import InputError, closest
-from gage_eval.packaged import configs_dir
-
-_VERSION = re.compile(r"v(\d+)\Z")
+from gage_eval.config.template_places import suite_file, suite_folders, versions_in
+from gage_eval.errors import InputError
 
 
 @dataclass(frozen=True)
 class SuiteInfo:
-    """A built-in suite.
+    """A suite.
 
     Attributes:
         name: as in ``gage suite NAME``.
@@ -38,40 +35,13 @@ class SuiteInfo:
 
 
 def list_suites(root: Path | None = None) -> list[SuiteInfo]:
-    """All built-in suites by name; ``root`` stands in for `configs_dir` in tests."""
-    folder = (root or configs_dir()) / "builtin_templates"
-    if not folder.is_dir():
-        return []
+    """All suites by name; ``root`` stands in for `configs_dir` in tests."""
     suites = []
-    for entry in sorted(folder.iterdir()):
-        versions = _versions(entry)
-        if versions:
-            path = entry / f"{versions[-1]}.yaml"
-            suites.append(SuiteInfo(entry.name, tuple(versions), *_facts(path)))
+    for name, folder in sorted(suite_folders(root).items()):
+        versions = versions_in(folder)
+        path = folder / f"{versions[-1]}.yaml"
+        suites.append(SuiteInfo(name, tuple(versions), *_facts(path)))
     return suites
-
-
-def suite_path(name: str, version: str | None = None, *, root: Path | None = None) -> Path:
-    """The template file of a suite.
-
-    Args:
-        name: a name that `list_suites` has.
-        version: ``v2`` or ``2``; the newest unless given.
-
-    Raises:
-        InputError: no such suite or version; the message lists what there is.
-    """
-    folder = (root or configs_dir()) / "builtin_templates"
-    # Names are compared with what is there and never joined to a path unseen.
-    names = {entry.name: entry for entry in folder.iterdir() if _versions(entry)} if folder.is_dir() else {}
-    if name not in names:
-        known = ", ".join(sorted(names)) or "none"
-        raise InputError(f"no suite '{name}'. Suites: {known}.{closest(name, names)}")
-    versions = _versions(names[name])
-    wanted = versions[-1] if version is None else "v" + version.removeprefix("v")
-    if wanted not in versions:
-        raise InputError(f"suite '{name}' has no version '{version}'. Versions: {', '.join(versions)}.")
-    return names[name] / f"{wanted}.yaml"
 
 
 def load_suite(
@@ -87,14 +57,14 @@ def load_suite(
     context: BackendContext | None = None,
     root: Path | None = None,
 ) -> LoadedConfig:
-    """`load_config` of a built-in suite.
+    """`load_config` of a suite.
 
     Raises:
         InputError: no such suite or version, or an override without a place.
         ConfigError: the template cannot be used as it is filled in.
     """
     return load_config(
-        suite_path(name, version, root=root),
+        suite_file(name, version, root=root),
         env=env,
         overrides=overrides,
         max_samples=max_samples,
@@ -103,13 +73,6 @@ def load_suite(
         settings=settings,
         context=context,
     )
-
-
-def _versions(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    numbers = [int(match[1]) for file in folder.glob("v*.yaml") if (match := _VERSION.match(file.stem))]
-    return [f"v{number}" for number in sorted(numbers)]
 
 
 def _facts(path: Path) -> tuple[str, Path, SuiteCard | None]:

@@ -57,6 +57,7 @@ class Scalar:
     text: str
     plain: bool
     line: int
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,17 @@ class Listing:
 
     items: list["Node"]
     line: int
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A mapping. ``lines``: the line of each key."""
+    """A mapping. ``lines``: the line of each key. ``source``, here as everywhere: the file, as errors call it."""
 
     items: dict[str, "Node"]
     lines: dict[str, int]
     line: int
+    source: str = ""
 
 
 Node: TypeAlias = Scalar | Listing | Mapping
@@ -90,7 +93,7 @@ def parse(text: str, source: str) -> Node:
         ConfigError: not YAML, or YAML beyond what a config may use; line and remedy in the message.
     """
     try:
-        return _Builder(text).document()
+        return _Builder(text, source).document()
     except yaml.MarkedYAMLError as error:
         raise ConfigError(source, [_problem(error)]) from error
     except yaml.reader.ReaderError as error:
@@ -151,7 +154,8 @@ class _Refused(Exception):
 class _Builder:
     """Consumes the parser's events; counts every node, each time an alias repeats it too."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
         self.events: Iterator[Any] = yaml.parse(text, Loader=yaml.SafeLoader)
         self.anchors: dict[str, tuple[Node, int]] = {}
         self.nodes = 0
@@ -160,7 +164,7 @@ class _Builder:
         next(self.events)
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            return Mapping({}, {}, 1)
+            return Mapping({}, {}, 1, self.source)
         root = self.node(next(self.events), 0)
         next(self.events)
         event = next(self.events)
@@ -201,7 +205,7 @@ class _Builder:
             items = []
             while not isinstance(inner := next(self.events), yaml.SequenceEndEvent):
                 items.append(self.node(inner, depth + 1))
-            return Listing(items, line)
+            return Listing(items, line, self.source)
         _check_tag(event.tag, "map", line)
         return self.mapping(depth, line)
 
@@ -209,12 +213,12 @@ class _Builder:
         if not is_unicode(event.value):
             raise _Refused("half a surrogate pair, which is not a character; write the character itself.", line)
         if event.tag in (None, "!"):
-            return Scalar(event.value, event.implicit[0], line)
+            return Scalar(event.value, event.implicit[0], line, self.source)
         _check_tag(event.tag, "str", line)
-        return Scalar(event.value, False, line)  # noqa: FBT003
+        return Scalar(event.value, False, line, self.source)  # noqa: FBT003
 
     def mapping(self, depth: int, line: int) -> Mapping:
-        out = Mapping({}, {}, line)
+        out = Mapping({}, {}, line, self.source)
         merged: list[Node] = []
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key_line = _line(event)

@@ -139,9 +139,9 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
         if self.config.startswith(SUITE_PREFIX):
             # A resumed run keeps its version, whatever versions have come since.
-            from gage_eval.config.templates import suite_path
+            from gage_eval.config.template_places import suite_file
 
-            file = suite_path(*suite_of(self.config))
+            file = suite_file(*suite_of(self.config))
             kept["config"] = f"{SUITE_PREFIX}{file.parent.name}@{file.stem}"
         else:
             kept["config"] = str(Path(self.config).resolve())
@@ -163,9 +163,9 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
         if self.text is not None:
             return Path(self.config)
         if self.config.startswith(SUITE_PREFIX):
-            from gage_eval.config.templates import suite_path
+            from gage_eval.config.template_places import suite_file
 
-            return suite_path(*suite_of(self.config)).parent
+            return suite_file(*suite_of(self.config)).parent
         return Path(self.config).parent
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from gage_eval.config.consent import Examined, examine
 from gage_eval.config.document import Origin
-from gage_eval.config.load import read_config
-from gage_eval.config.templates import suite_path
+from gage_eval.config.files import read_config
+from gage_eval.config.template_places import suite_file
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan, TaskPlan
@@ -75,7 +75,7 @@ def examined(options: RunOptions) -> Examined:
     """
     file = Path(options.config)
     if options.config.startswith(SUITE_PREFIX):
-        file = suite_path(*suite_of(options.config))
+        file = suite_file(*suite_of(options.config))
     return examine(
         read_config(file),
         str(file),

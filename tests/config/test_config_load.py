@@ -217,9 +217,10 @@ def test_an_unset_variable_is_one_problem_with_its_line() -> None:
             "definition: a BuiltinTemplate needs a 'definition', the mapping of a pipeline.",
         ),
         (
-            "kind: RunConfig\n",
-            "kind: must be PipelineConfig, not 'RunConfig'.",
+            "kind: Pipeline\n",
+            "kind: must be PipelineConfig, not 'Pipeline'.",
         ),
+        ("kind: RunConfig\n", "'base_task' is missing."),
     ],
 )
 def test_what_is_no_pipeline_is_refused(refusal: Refusal, text: str, line: str) -> None:

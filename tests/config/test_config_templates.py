@@ -6,7 +6,7 @@ import pytest
 
 from gage_eval.config import list_suites, load_suite
 from gage_eval.config.model_choice import NO_SANDBOX, ModelChoice
-from gage_eval.config.templates import suite_path
+from gage_eval.config.template_places import suite_file
 from gage_eval.errors import ConfigError, InputError
 
 TEMPLATE = """\
@@ -58,14 +58,14 @@ def test_paths_of_a_suite_count_from_its_file(root: Path) -> None:
 )
 def test_a_name_that_is_not_there_is_refused(root: Path, name: str, version: str | None, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        suite_path(name, version, root=root)
+        suite_file(name, version, root=root)
     assert message in str(caught.value)
 
 
 def test_without_templates_there_are_no_suites(tmp_path: Path) -> None:
     assert list_suites(tmp_path) == []
     with pytest.raises(InputError, match=r"no suite 'demo'\. Suites: none\."):
-        suite_path("demo", root=tmp_path)
+        suite_file("demo", root=tmp_path)
 
 
 def test_every_suite_of_the_checkout_loads() -> None:

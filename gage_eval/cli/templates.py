@@ -1,0 +1,56 @@
+"""gage distill, init."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import Config
+
+Modes = Literal["run-config", "pipeline-config"]
+
+
+@app.command()
+def distill(
+    config: Config,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the suite.")],
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="vN", help="Its version; the next free one by default.")
+    ] = None,
+    force_merge: Annotated[
+        bool, typer.Option("--force-merge", help="Make one template of a config with several tasks.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of suites; 'suites' by default.")
+    ] = None,
+) -> None:
+    """Make a suite of a config, pinned by a digest."""
+    from gage_eval.config.distill import distilled
+    from gage_eval.files import write_new
+
+    made = distilled(Path(config), name, version=version, force_merge=force_merge, folder=out)
+    write_new(made.file, made.text)
+    kind = "one template of all" if len(made.tasks) > 1 else "one task"
+    print(f"{made.file}: {name} {made.version}, {kind} ({', '.join(made.tasks)}), digest {made.digest[:12]}.")
+    print(f"Run it: gage run {made.file}    Make a RunConfig of it: gage init {made.file}")
+
+
+@app.command()
+def init(
+    template: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A suite, or the file of a template.")],
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
+    ] = None,
+    mode: Annotated[
+        Modes, typer.Option("--mode", help="A RunConfig that is pinned to the template, or a config of your own.")
+    ] = "run-config",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")] = None,
+) -> None:
+    """Start from a suite: write a RunConfig for it, or its config."""
+    from gage_eval.config.init import initialised
+    from gage_eval.files import write_new
+
+    made = initialised(template, version=version, mode=mode, out=out)
+    write_new(made.file, made.text)
+    print(f"{made.file} is written. Fill it in, then: gage run {made.file}")

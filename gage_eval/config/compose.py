@@ -1,0 +1,80 @@
+"""The pass that puts the tree of one pipeline together out of a file and those that it brings: includes, or a template.
+
+It works on trees before placeholders are filled in, so that each value keeps its file and line and the run's record can
+keep the whole config with its placeholders.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gage_eval.config import yaml_lines
+from gage_eval.config.include import with_includes
+from gage_eval.config.nodes import child, node_of, scalars, text_of, with_items
+from gage_eval.config.run_config import compiled
+from gage_eval.config.template_file import parse_template
+from gage_eval.config.template_values import Filler
+from gage_eval.config.yaml_lines import Mapping, Node
+from gage_eval.errors import ConfigError, Problem
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A config as one tree.
+
+    Attributes:
+        node: the tree of a PipelineConfig, or of a BuiltinTemplate.
+        templates: the files of templates that took part, as errors call them.
+        alone: whether it is the file itself, with nothing brought into it.
+        warnings: what works but is rarely meant.
+        problems: what is wrong with a template beside its definition.
+        card: the facts of the suite that a RunConfig runs.
+    """
+
+    node: Node
+    templates: frozenset[str] = frozenset()
+    alone: bool = True
+    warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    card: dict[str, Any] | None = None
+
+
+def compose(text: str, source: str, folder: Path) -> Composed:
+    """Put a config together.
+
+    Args:
+        text: the file.
+        source: how errors call it.
+        folder: the folder that its relative paths start from.
+
+    Raises:
+        ConfigError: it is not YAML, or what it brings in cannot be used.
+    """
+    node = yaml_lines.parse(text, source)
+    kind = text_of(child(node, "kind"))
+    if kind == "RunConfig" and isinstance(node, Mapping):
+        pipeline, template, warnings = compiled(node, source, folder)
+        head = {"api_version": node_of("gage/v1alpha1", source), "kind": node_of("PipelineConfig", source)}
+        whole = replace(pipeline, items={**head, **pipeline.items}, lines={**dict.fromkeys(head, 1), **pipeline.lines})
+        return Composed(
+            whole, frozenset({template.source}), alone=False, warnings=tuple(warnings), card=template.model.suite
+        )
+    if kind == "BuiltinTemplate" and isinstance(node, Mapping):
+        return _template(node, source)
+    whole_config = with_includes(node, source, folder)
+    return Composed(whole_config, alone=whole_config is node)
+
+
+def _template(node: Mapping, source: str) -> Composed:
+    """A template that is run itself, its parameters' defaults put in."""
+    if not isinstance(child(node, "definition"), Mapping):
+        return Composed(node, frozenset({source}))
+    try:
+        template = parse_template(node, source)
+    except ConfigError as error:
+        if any("${runtime." in scalar.text for _, scalar in scalars(node)):
+            raise
+        # Its pipeline is checked too: all mistakes are said at once.
+        return Composed(node, frozenset({source}), problems=error.problems)
+    filled = Filler(template.definition, template.model.parameters, source).filled(None)
+    return Composed(with_items(node, {"definition": filled}), frozenset({source}))

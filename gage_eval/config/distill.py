@@ -1,0 +1,195 @@
+"""``gage distill``: a config made into a template, its evaluation pinned by a digest.
+
+The definition is the config as it is after includes, defaults and rules: everything that determines results and that a
+later default could change is written out. Placeholders of the environment stay as they are written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gage_eval.config.compose import compose
+from gage_eval.config.digest import definition_digest
+from gage_eval.config.document import Document
+from gage_eval.config.files import read_config
+from gage_eval.config.load import read_document
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.nodes import child, node_of, text_of, with_items, with_scalars
+from gage_eval.config.plain_words import as_written as written_place
+from gage_eval.config.problems import Loc
+from gage_eval.config.rebase import rebased
+from gage_eval.config.template_places import versions_in
+from gage_eval.config.yaml_lines import Mapping, Node, Scalar, as_written
+from gage_eval.config.yaml_text import yaml_text
+from gage_eval.errors import InputError
+from gage_eval.marks import mark_of
+
+_NOT_LOGIC = ("api_version", "kind", "metadata", "models", "parameters")
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """A template that was made.
+
+    Attributes:
+        text: the template as YAML.
+        file: where it belongs.
+        version: its version.
+        digest: of its definition.
+        tasks: its tasks.
+    """
+
+    text: str
+    file: Path
+    version: str
+    digest: str
+    tasks: Sequence[str]
+
+
+def distilled(
+    config: Path,
+    name: str,
+    *,
+    version: str | None = None,
+    force_merge: bool = False,
+    folder: Path | None = None,
+) -> Distilled:
+    """Make a template of a config; nothing is written.
+
+    Args:
+        config: the config's file.
+        name: the suite's name.
+        version: ``v2`` or ``2``; the one after the newest in the folder unless given.
+        force_merge: make one template of several tasks.
+        folder: the folder of suites; ``suites`` in the working folder unless given.
+
+    Raises:
+        InputError: the config has several tasks, or the version is there already.
+        ConfigError: the config is wrong.
+    """
+    source = str(config)
+    text = read_config(config)
+    composed = compose(text, source, config.parent)
+    if text_of(child(composed.node, "kind")) == "BuiltinTemplate":
+        raise InputError(f"'{config}' is a template already; distill makes one of a config.")
+    place = (folder or Path("suites")) / name
+    version = _version(place, version)
+    document, pipeline = read_document(text, source, config.parent)
+    if document.problems:
+        raise document.error()
+    tasks = [task.task_id for task in pipeline.tasks]
+    if len(tasks) > 1 and not force_merge:
+        raise InputError(
+            f"'{config}' has {len(tasks)} tasks ({', '.join(tasks[:5])}{', …' if len(tasks) > 5 else ''}); a template "
+            "holds one. Distill one config for each, or pass --force-merge for one template of all."
+        )
+    tree = with_placeholders(node_of(expanded(pipeline), source), composed.node, document)
+    tree = rebased(tree, source, config.parent, place)
+    definition = as_written(tree)
+    digest = definition_digest(definition)
+    about = {
+        "name": name,
+        "version": version,
+        "description": pipeline.metadata.description,
+        "digest": digest,
+        "source_tasks": tasks,
+        "monolithic": len(tasks) > 1,
+    }
+    template = {
+        "api_version": "gage/v1alpha1",
+        "kind": "BuiltinTemplate",
+        "metadata": {key: value for key, value in about.items() if value is not None},
+        "parameters": inferred_parameters(definition),
+    }
+    whole = node_of(template, source)
+    assert isinstance(whole, Mapping)
+    head = (
+        f"# {name} {version}, made from {config.name} by gage distill. The digest pins the definition: make a new\n"
+        "# version instead of editing it.\n"
+    )
+    whole = with_items(whole, {"definition": tree})
+    return Distilled(yaml_text(whole, head=head), place / f"{version}.yaml", version, digest, tasks)
+
+
+def with_placeholders(tree: Node, file: Node, document: Document) -> Node:
+    """The tree of a validated config with the placeholders of its file where their values stand."""
+
+    def change(loc: Loc, scalar: Scalar) -> Node:
+        node: Node | None = file
+        for part in written_place(loc, document.data):
+            node = child(node, part)
+        return node if isinstance(node, Scalar) and "${" in node.text else scalar
+
+    return with_scalars(tree, change)
+
+
+def expanded(config: PipelineConfig) -> dict[str, Any]:
+    """The sections of a config that determine results, every such value written out, defaults too.
+
+    Values that say where and how fast stand there only where somebody gave them.
+    """
+    whole = config.model_dump(mode="json")
+    given = config.model_dump(mode="json", exclude_unset=True)
+    out = {}
+    for section in PipelineConfig.model_fields:
+        value = _expanded(getattr(config, section), whole[section], given.get(section))
+        if section not in _NOT_LOGIC and value not in (None, [], {}):
+            out[section] = value
+    return out
+
+
+def _expanded(model: Any, whole: Any, given: Any) -> Any:
+    """The dump of a value, less what nobody gave and what is null, empty or only scheduling."""
+    from pydantic import BaseModel
+
+    if isinstance(model, list):
+        said = given if isinstance(given, list) else [None] * len(model)
+        return [_expanded(one, dump, at) for one, dump, at in zip(model, whole, said, strict=True)]
+    if not isinstance(model, BaseModel):
+        return whole
+    out = {}
+    for key, value in whole.items():
+        own = given.get(key) if isinstance(given, dict) else None
+        is_given = isinstance(given, dict) and key in given
+        if key in type(model).model_fields:
+            mark, _ = mark_of(type(model), key)
+            inner = _expanded(getattr(model, key), value, own)
+            if inner in (None, [], {}) or (mark == "scheduling" and not is_given):
+                continue
+            out[key] = inner
+        else:
+            out[key] = value
+    return out
+
+
+def inferred_parameters(definition: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of a definition: its datasets, its backends, each task's limit, and the file that events go to."""
+    out: list[dict[str, Any]] = []
+
+    def add(path: str, type_: str, default: Any, description: str) -> None:
+        out.append({"id": f"runtime.{path}", "type": type_, "default": default, "description": description})
+
+    for section, field, words in (("datasets", "dataset_id", "dataset"), ("backends", "backend_id", "backend")):
+        for item in definition.get(section, ()):
+            block = {key: value for key, value in item.items() if key != field}
+            add(f"{section}.{item[field]}", "obj", block, f"the {words} '{item[field]}'")
+    for task in definition.get("tasks", ()):
+        limit = task.get("max_samples")
+        add(f"tasks.{task['task_id']}.max_samples", "int", limit, f"at most so many samples of '{task['task_id']}'")
+    sinks = definition.get("observability", {}).get("sinks", ())
+    for path in [sink.get("output_path") for sink in sinks if sink.get("type") == "file"][:1]:
+        add("global.output_path", "str", path, "the file that events are written to")
+    return out
+
+
+def _version(place: Path, version: str | None) -> str:
+    there = versions_in(place)
+    if version is None:
+        return f"v{int(there[-1][1:]) + 1}" if there else "v1"
+    wanted = "v" + version.removeprefix("v")
+    if not wanted[1:].isdecimal():
+        raise InputError(f"--version {version}: write v1, v2 and so on.")
+    if wanted in there:
+        raise InputError(f"{place} has a version {wanted} already, and versions do not change; choose another one.")
+    return wanted

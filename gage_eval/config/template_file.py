@@ -1,0 +1,85 @@
+"""A template's file, read and checked: its definition, its parameters and its digest."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gage_eval.config import yaml_lines
+from gage_eval.config.digest import definition_digest
+from gage_eval.config.document import Document
+from gage_eval.config.files import read_config
+from gage_eval.config.interpolate import fill
+from gage_eval.config.kinds import BuiltinTemplate
+from gage_eval.config.nodes import child
+from gage_eval.config.plain_words import plain_words
+from gage_eval.config.problems import ConfigProblem
+from gage_eval.config.template_values import Filler
+from gage_eval.config.yaml_lines import Mapping, Node, as_written
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template as its file has it.
+
+    Attributes:
+        source: how errors call the file.
+        path: the file; None for a text.
+        model: what it says.
+        definition: the tree of its definition, placeholders as written.
+        digest: digest of the definition with the parameters' defaults put in.
+    """
+
+    source: str
+    path: Path | None
+    model: BuiltinTemplate
+    definition: Mapping
+    digest: str
+
+    @property
+    def name(self) -> str:
+        """Its name, or that of its file."""
+        return self.model.metadata.name or (self.path.stem if self.path is not None else "template")
+
+
+def read_template(file: Path, shown: str | None = None) -> Template:
+    """A template's file.
+
+    Raises:
+        InputError: it cannot be read.
+        ConfigError: it is not a template, or its digest is not that of its definition.
+    """
+    source = shown or str(file)
+    return parse_template(yaml_lines.parse(read_config(file, source), source), source, file)
+
+
+def parse_template(node: Node, source: str, path: Path | None = None) -> Template:
+    """`read_template` for a tree."""
+    document = Document(fill(node, None), source)
+    data = document.whole
+    if not isinstance(data, dict) or data.get("kind") != "BuiltinTemplate":
+        document.add([ConfigProblem(("kind",), "this is not a BuiltinTemplate.")])
+        raise document.error()
+    try:
+        model = BuiltinTemplate.model_validate(data)
+    except ValidationError as error:
+        document.add(plain_words(error, data, BuiltinTemplate))
+        raise document.error() from None
+    definition = child(node, "definition")
+    assert isinstance(definition, Mapping)
+    filler = Filler(definition, model.parameters, source)
+    expanded = filler.filled(None)
+    document.add(filler.found)
+    digest = definition_digest(as_written(expanded))
+    stated = model.metadata.digest
+    if stated is not None and stated.removeprefix("sha256:") != digest:
+        document.add([ConfigProblem(("metadata", "digest"), _EDITED.format(stated, digest))])
+    if document.problems:
+        raise document.error()
+    return Template(source, path, model, definition, digest)
+
+
+_EDITED = (
+    "the definition was edited after its digest {} was taken; it is {} now. Undo the edit, or make a new version with "
+    "gage distill."
+)
