@@ -37,6 +37,7 @@ class Settings(BaseSettings):
         None, description="folder that holds the data of suites in any layout; nothing is fetched then"
     )
     data_url: str = scheduling(GITHUB, description="where the data of suites are fetched from, or a mirror of it")
+    suites: str | None = scheduling(None, description="folders of your own suites, separated as in `PATH`")
     threads: int | None = scheduling(
         None,
         ge=1,
