@@ -21,7 +21,7 @@ import pyarrow as pa
 from gage_eval.backends.guarded import check_response
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import visible
+from gage_eval.errors import GageError, visible
 from gage_eval.foreign import PluginError, load_object, plugin_errors, version_of, without_folders
 from gage_eval.statuses import ANSWERED
 from gage_eval.tables import RESPONSES
@@ -98,23 +98,30 @@ class RoleHooks:
             draw=request.draw,
         )
 
-    def parse(self, table: pa.Table) -> pa.Table:
+    def parse(self, table: pa.Table) -> tuple[pa.Table, list[str]]:
         """`tables.RESPONSES` rows as metrics and judges read them; rows without an answer stay as they are.
 
-        Raises:
-            PluginError: the hook failed, or gave no response of a known status.
+        Returns:
+            The rows, and a sentence for each row on which the hook failed: such rows are in error.
         """
-        rows = table.to_pylist()
+        rows, failures = table.to_pylist(), []
         for row in rows:
             if row["status"] not in ANSWERED:
                 continue
-            received = Response(**{name: row[name] for name in _PARSED})
-            what = f"{self.name}.parse(), for sample '{row['sample_id']}',"
-            with plugin_errors(what):
-                made = self._loaded[0].parse(received)
-            check_response(what, made)
+            try:
+                made = self._parsed(Response(**{name: row[name] for name in _PARSED}), row["sample_id"])
+            except GageError as error:
+                failures.append(str(error))
+                made = Response("error", error_kind="hook_failed")
             row.update({name: getattr(made, name) for name in _PARSED})
-        return pa.Table.from_pylist(rows, schema=RESPONSES.arrow)
+        return pa.Table.from_pylist(rows, schema=RESPONSES.arrow), failures
+
+    def _parsed(self, received: Response, sample_id: str) -> Response:
+        what = f"{self.name}.parse(), for sample '{sample_id}',"
+        with plugin_errors(what):
+            made = self._loaded[0].parse(received)
+        check_response(what, made)
+        return made  # type: ignore[no-any-return]  # checked
 
 
 def _check_request(what: str, made: Request) -> None:

@@ -12,6 +12,19 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
+class Unasked:
+    """Why a request cannot be made: its prompt or a plug-in failed on its sample.
+
+    Attributes:
+        kind: the error kind of its row: ``prompt_failed``, ``hook_failed`` or ``plugin``.
+        message: what failed, one sentence.
+    """
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One call of a model, with all parameters merged.
 
@@ -34,6 +47,7 @@ class Request:
         choices: continuations of the prompt whose likelihood is asked for, delimiter included.
         unconditioned: the text whose likelihood is compared with the one after the prompt; None where it is not used.
         embed: send media as data, also to a backend that could read files.
+        unasked: why it cannot be sent; its row is then an error.
     """
 
     kind: str
@@ -52,6 +66,7 @@ class Request:
     choices: list[str] | None = None
     unconditioned: str | None = None
     embed: bool = False
+    unasked: Unasked | None = None
 
 
 @dataclass(slots=True)

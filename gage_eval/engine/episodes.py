@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from gage_eval.canonical import decode, digest
-from gage_eval.client.types import Request, Response
+from gage_eval.canonical import JsonValue, decode, digest
+from gage_eval.client.types import Request, Response, Unasked
+from gage_eval.foreign import PluginError
 from gage_eval.statuses import UNANSWERED
 
 N = TypeVar("N", int, float)
@@ -155,8 +156,28 @@ def as_call(request: Request) -> Request:
     return replace(request, kind="chat") if request.kind in EPISODES else request
 
 
+def with_body(
+    body: Callable[[Request], dict[str, JsonValue]], request: Request
+) -> tuple[Request, dict[str, JsonValue]]:
+    """A request with its body. Where a plug-in's backend fails on it, it is `Request.unasked`.
+
+    Args:
+        body: makes the body of a call.
+        request: the request.
+    """
+    try:
+        return request, body(as_call(request))
+    except PluginError as error:
+        return replace(request, unasked=Unasked("plugin", str(error))), {}
+
+
 def episode_name(request: Request) -> str:
-    """Distinguishes an episode from a single call with the same body; empty for a single call."""
+    """Distinguishes an episode from a single call with the same body; empty for a single call.
+
+    A request that cannot be sent has a name of its own: no answer is found for it.
+    """
+    if request.unasked is not None:
+        return f"unasked {request.sample_id}"
     if request.kind == "tools":
         return f"tools {request.tool_rounds} {digest(request.tool_outputs)}"
     return request.kind if request.kind in EPISODES else ""

@@ -3,12 +3,14 @@
 import asyncio
 
 from gage_eval.canonical import encode
+from gage_eval.client.types import Response, Unasked
 from gage_eval.engine.assembly import Assembly
-from gage_eval.engine.episodes import Outcome, as_call, episode_name, response_key
+from gage_eval.engine.episodes import Outcome, episode_name, response_key, with_body
 from gage_eval.engine.job import Chunk, Item, Job, PartSource, Tally, WorkGone, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
+from gage_eval.errors import InputError
 
 # How often a chunk that another process works on is checked.
 POLL_S = 0.2
@@ -32,6 +34,7 @@ class Feeder:
         self._queue = queue
         self._assembly = assembly
         self._tally = tally
+        self._any_made = False
 
     async def run(self) -> None:
         """Feed every chunk that no other process works on. Then wait for the others and take over what they abandon.
@@ -76,7 +79,7 @@ class Feeder:
                 source, finished = await asyncio.to_thread(self._open, opened)
             items = await asyncio.to_thread(self._prepare, chunk, source, finished)
             self._tally.count_known(chunk.outcomes)
-            if any(outcome is not None for outcome in chunk.outcomes):
+            if any(outcome is not None and outcome.response.status != "error" for outcome in chunk.outcomes):
                 self._refusals.answered()
             if items:
                 self._queue.put_chunk(items)
@@ -102,13 +105,32 @@ class Feeder:
     def _prepare(self, chunk: Chunk, source: PartSource, finished: dict[str, Outcome]) -> list[Item]:
         """Render a chunk and fill in known answers. Returns the items that must be asked."""
         job = self._job
-        chunk.requests = source.render(chunk.start, chunk.stop)
-        bodies = [encode(job.backend.body(as_call(request))) for request in chunk.requests]
+        made = [with_body(job.backend.body, request) for request in source.render(chunk.start, chunk.stop)]
+        chunk.requests, bodies = [request for request, _ in made], [encode(body) for _, body in made]
+        self._check_asked(chunk)
         chunk.keys = [
             response_key(job.model_identity, body, request.draw, episode_name(request))
             for request, body in zip(chunk.requests, bodies, strict=True)
         ]
         ended = job.answers.run.steps_ended
-        chunk.outcomes = self._known.find(chunk.keys, finished)
+        chunk.outcomes = [
+            known if request.unasked is None else _unasked(request.unasked)
+            for request, known in zip(chunk.requests, self._known.find(chunk.keys, finished), strict=True)
+        ]
         firsts = chunk.find_repeats()
         return [Item(chunk, i, chunk.requests[i], bodies[i], key, ended) for key, i in firsts.items()]
+
+    def _check_asked(self, chunk: Chunk) -> None:
+        """Let a failed prompt or plug-in cost its row only where it works on other rows.
+
+        Raises:
+            InputError: it failed on every row so far.
+        """
+        failed = [request.unasked for request in chunk.requests if request.unasked is not None]
+        self._any_made = self._any_made or len(failed) < len(chunk.requests)
+        if failed and not self._any_made:
+            raise InputError(failed[0].message)
+
+
+def _unasked(why: Unasked) -> Outcome:
+    return Outcome(Response("error", error_kind=why.kind, errors=[why.message]))

@@ -187,7 +187,9 @@ class Tally:
         for outcome in outcomes:
             if outcome is not None:
                 self.done += 1
-                if outcome.source == "log":
+                if outcome.response.status == "error":
+                    self.errors += 1
+                elif outcome.source == "log":
                     self.replayed += 1
                 else:
                     self.reused += 1

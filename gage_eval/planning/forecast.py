@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 from gage_eval.backends.base import is_empty
 from gage_eval.canonical import JsonValue, digest, encode, normalise
 from gage_eval.client.types import Request
-from gage_eval.engine.episodes import as_call, episode_name, response_key
+from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
 from gage_eval.planning.asks import Asks, telemetry_of
@@ -106,9 +106,9 @@ def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[Rendered]:
     """Requests to a model as they are sent."""
     out = []
     for request in requests:
-        body = spec.model.body(as_call(request))
-        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(request))
-        out.append(Rendered(request, body, key))
+        asked, body = with_body(spec.model.body, request)
+        key = response_key(spec.model_identity, encode(body), request.draw, episode_name(asked))
+        out.append(Rendered(asked, body, key))
     return out
 
 

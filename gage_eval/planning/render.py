@@ -5,18 +5,18 @@ body and so of its response key; nothing here asks a model.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gage_eval.canonical import decode
-from gage_eval.client.types import Request
+from gage_eval.client.types import Request, Unasked
 from gage_eval.engine.episodes import EPISODES
-from gage_eval.errors import InputError
+from gage_eval.errors import GageError, InputError
 from gage_eval.field_paths import resolve
 from gage_eval.foreign import without_folders
 from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.tool_outputs import tool_outputs
-from gage_eval.prompts import PromptRenderer
+from gage_eval.prompts import PromptError, PromptRenderer
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
 # The same request of a backend, after a text and after a chat.
@@ -77,11 +77,10 @@ class RequestRenderer:
         self._answerable: set[tuple[str, bool]] = set()
 
     def render(self, row: PreparedRow, context: RowContext, asks: Sequence[tuple[int, int]]) -> list[Request]:
-        """The requests of a row's asks, each a replicate and a draw.
+        """The requests of a row's asks, each a replicate and a draw; `unasked` where the template or a hook fails.
 
         Raises:
             InputError: the backend cannot answer the row's kind.
-            PromptError: the template needs what the sample does not have.
         """
         kind = self._kind(row.kind)
         self._check(kind, row)
@@ -106,10 +105,15 @@ class RequestRenderer:
             shared.update(kind="likelihood", choices=row.choices, unconditioned=row.unconditioned_input)
         requests = []
         for replicate, draw in asks:
-            messages = self._messages(row, context, replicate)
+            given = shared if not draw else _seeded(shared, draw)
+            try:
+                messages = self._messages(row, context, replicate)
+            except PromptError as error:
+                failed = Unasked("prompt_failed", str(error))
+                requests.append(Request(**given, messages=[], replicate=replicate, draw=draw, unasked=failed))
+                continue
             if kind != "chat" and row.prompt is not None and self._template is not None:
                 shared["prompt"] = "\n\n".join(message["content"] for message in messages)
-            given = shared if not draw else _seeded(shared, draw)
             request = Request(**given, messages=messages, replicate=replicate, draw=draw)
             requests.append(self._hooked(request, context))
         return requests
@@ -119,7 +123,10 @@ class RequestRenderer:
         hooks = self._spec.hooks
         if hooks is None or not hooks.prepares:
             return request
-        return hooks.prepare(request, context.payload(request.replicate))
+        try:
+            return hooks.prepare(request, context.payload(request.replicate))
+        except GageError as error:
+            return replace(request, unasked=Unasked("hook_failed", str(error)))
 
     def _kind(self, prepared: str) -> str:
         """The kind of a row's requests: the row's for the model under test, chat for prompts that ask something else.

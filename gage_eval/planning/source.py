@@ -103,7 +103,6 @@ class RolePart:
 
         Raises:
             InputError: a row has no messages and its binding no prompt, or the backend cannot answer its kind.
-            PromptError: a template needs what a sample does not have.
         """
         asks = list(self._asks.between(start, stop))
         if not asks:

@@ -102,9 +102,10 @@ def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
         for asks in asks_of(env.store, stage, task, inputs):
             source = RoleSource.of(asks, env.store, inputs)
             for _, requests in islice(groupby(_requests(source), lambda request: request.row_index), count):
-                preview.requests += [
-                    PreviewedRequest(task.task_id, stage, one) for one in rendered(asks.spec, requests)
-                ]
+                for one in rendered(asks.spec, requests):
+                    if one.request.unasked is not None:
+                        raise InputError(one.request.unasked.message)
+                    preview.requests.append(PreviewedRequest(task.task_id, stage, one))
             preview.total += sum(number for _, number in source.parts)
         outputs[stage] = stored_outputs(env.store, stage, task, inputs) or {}
 

@@ -8,12 +8,14 @@ from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.engine.rows import index_answers
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
+from gage_eval.foreign import PluginError
+from gage_eval.observability.events import RunWarning
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.source import RoleSource
 from gage_eval.stages.base import Env, StageRun
-from gage_eval.statuses import RESPONSE_STATUSES
+from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.store import Artifact
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
@@ -91,15 +93,27 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
-    """The responses as the adapter's own class reads them."""
+    """The responses as the adapter's own class reads them; those on which it fails are in error.
+
+    Raises:
+        PluginError: it failed on every one.
+    """
     hooks = asks.spec.hooks
     assert hooks is not None
     writer = run.writer(RESPONSES)
     counts: Counter[str] = Counter()
+    failures = 0
+    first: str | None = None
     for part in responses.parts:
-        table = hooks.parse(responses.read(part.index))
+        table, failed = hooks.parse(responses.read(part.index))
         counts.update(table["status"].to_pylist())
         writer.write(part.index, table)
+        failures, first = failures + len(failed), first or next(iter(failed), None)
+    if first is not None:
+        if not any(counts[status] for status in ANSWERED):
+            raise PluginError(first)
+        rows = "This row is" if failures == 1 else f"{failures:,} rows like this are"
+        run.env.observer.tell(RunWarning(f"{run.stage}: {first} {rows} in error.", run.task_id))
     return run.commit(
         RESPONSES,
         name=asks.output,

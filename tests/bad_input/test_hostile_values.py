@@ -75,6 +75,25 @@ VERDICTS = {
 }
 
 
+BACKEND = """
+from gage_eval.backends.base import BackendConfig, BaseBackend
+from gage_eval.client.types import Response
+
+
+class Own(BaseBackend[BackendConfig]):
+    type = "own"
+    capabilities = frozenset({"chat"})
+
+    def body(self, request):
+        text = request.messages[-1]["content"]
+        return CASES["bad"]() if text == "<body>" else {"text": text}
+
+    async def call(self, request, body):
+        text = request.messages[-1]["content"]
+        return CASES["bad"]() if text == "<call>" else Response("ok", answer=text.strip("<>"))
+"""
+
+
 def write(folder: Path, names: list[str], code: str = "", **changes: Any) -> None:
     """A config of one question for each name, and one more whose name is ``good``."""
     rows = [{"id": name, "question": f"<{name}>", "answer": name} for name in [*names, "good"]]
@@ -171,7 +190,9 @@ def test_what_a_preprocessor_gives_or_raises_costs_its_record(tmp_path: Path, ga
 
 @pytest.mark.parametrize("value", RAISED)
 @pytest.mark.parametrize("method", ["prepare", "parse"])
-def test_what_a_hook_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Command, method: str, value: str) -> None:
+def test_what_a_hook_does_wrong_on_every_row_is_one_sentence(
+    tmp_path: Path, gage: Command, method: str, value: str
+) -> None:
     code = f"class Own:\n    def {method}(self, *_):\n        return {RAISED[value]}\n"
     role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
     write(tmp_path, [], code, role_adapters=[role])
@@ -179,6 +200,61 @@ def test_what_a_hook_gives_or_raises_is_one_sentence(tmp_path: Path, gage: Comma
     assert ended.code == 2
     assert ended.sentence.startswith(f"own.py:Own.{method}()")
     assert len(ended.sentence.splitlines()) == 1
+
+
+@pytest.mark.parametrize("method", ["prepare", "parse"])
+def test_what_a_hook_gives_or_raises_on_one_row_costs_its_row(tmp_path: Path, gage: Command, method: str) -> None:
+    text = "given.messages[-1]['content']" if method == "prepare" else "given.answer"
+    code = cases(RAISED) + (
+        f"class Own:\n    def {method}(self, given, *_):\n"
+        f"        return CASES.get({text}.strip('<>'), lambda: given)()\n"
+    )
+    role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
+    write(tmp_path, list(RAISED), code, role_adapters=[role])
+    run(gage)
+    found = {row["sample_id"]: (row["status"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert found.pop("good") == ("ok", None)
+    assert found == dict.fromkeys(RAISED, ("error", "hook_failed"))
+    assert {row["reason"] for name, row in scores(tmp_path).items() if name != "good"} == {"unanswered"}
+    # They are tried again, and nothing else is.
+    again = gage("resume", "first", "--only-errors")
+    assert again.code == 0, again.err
+    shown = gage("show", "first", "--error").out
+    assert "hook_failed" in shown
+    if method == "prepare":
+        assert (
+            "hook_failed: own.py:Own.prepare(), for sample 'system exit', raised SystemExit: 0 (own.py, line" in shown
+        )
+    else:
+        assert "infer: own.py:Own.parse(), for sample 'system exit', raised SystemExit: 0 (own.py, line" in again.out
+        assert f"{len(RAISED)} rows like this are in error." in again.out
+
+
+def test_a_prompt_that_fails_on_one_row_costs_its_row(tmp_path: Path, gage: Command) -> None:
+    prompt = {"prompt_id": "own", "template": "{{ 6 // (sample.label | int) }}"}
+    role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "prompt_id": "own"}
+    write(tmp_path, [], role_adapters=[role], prompts=[prompt])
+    rows = [{"id": f"s{answer}", "question": "?", "answer": str(answer)} for answer in (0, 1, 2)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run(gage)
+    found = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert found == {"s0": (None, "prompt_failed"), "s1": ("6", None), "s2": ("3", None)}
+    sentence = "prompt 'own', sample 's0': the template fails on this data"
+    assert f"prompt_failed: {sentence}" in gage("show", "first", "--error").out
+    (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    ended = gage("run", "all.yaml")
+    assert ended.code == 2
+    assert ended.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize("value", RAISED)
+def test_what_a_backend_does_wrong_costs_its_row(tmp_path: Path, gage: Command, value: str) -> None:
+    """Both where it makes the request's body and where it answers."""
+    code = cases({"bad": RAISED[value]}) + BACKEND
+    write(tmp_path, ["body", "call"], code, backends=[{"backend_id": "model", "type": "own.py:Own", "config": {}}])
+    run(gage)
+    found = {row["sample_id"]: (row["answer"], row["error_kind"]) for row in table(tmp_path, "infer", "responses")}
+    assert found == {"body": (None, "plugin"), "call": (None, "plugin"), "good": ("good", None)}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from gage_eval.errors import InputError
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.source import RoleSource
-from gage_eval.prompts.render import PromptError
 from gage_eval.stages import StageResult
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(3)]
@@ -43,8 +42,10 @@ def test_a_prompt_sees_the_sample_but_never_its_raw_assets(bench: Bench) -> None
     (request,) = requests(bench, spec, prepared, samples=(samples, "samples"))
     assert said(request) == [("system", "be brief"), ("user", "sums: A0")]
     for template in ("{{ sample.raw_assets }}", "{{ payload.sample.raw_assets }}"):
-        with pytest.raises(PromptError, match="sample 's0'"):
-            requests(bench, bench.model(prompt=template), prepared, samples=(samples, "samples"))
+        (refused,) = requests(bench, bench.model(prompt=template), prepared, samples=(samples, "samples"))
+        assert refused.unasked is not None
+        assert refused.unasked.kind == "prompt_failed"
+        assert "sample 's0'" in refused.unasked.message
 
 
 def test_a_likelihood_after_a_chat_is_asked_of_backends_that_have_the_models_template(bench: Bench) -> None:
