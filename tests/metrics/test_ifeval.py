@@ -133,6 +133,36 @@ def test_sentences_are_counted_by_their_ends(text: str, count: int) -> None:
     assert sentence_count(text) == count
 
 
+# Recorded with nltk 3.10 and its English model.
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The last letter is in o. Let's count them.", 2),
+        ("The word ends in x. Then we stop.", 2),
+        ("He scored B. The others got C. Everyone passed.", 2),
+        ("It was Plan B. Nobody knew. Plan A. Nobody cared.", 4),
+        ("Take vitamin C. Remember it.", 1),
+        ("J. Smith came. K. went.", 2),
+        ("See e.g. The house. It is red.", 3),
+        ("no. it is not.", 2),
+        ("Ends in etc. Then more. vol. 3 is out. No. 5 is here. no. it is not.", 8),
+        ("We met Mr. Tan. Mr. Tan left at 5 p.m. He was late.", 3),
+        ("It's Jan. 5. On Dec. Monday came. at 3 a.m. we left. St. Peter. vs. them Inc. The firm.", 6),
+        ("He lives in the U.S. The U.S. economy grew.", 2),
+        ("It costs 3. Buy it. 4. sell", 3),
+        ("1. First\n2. Second\n3. Third", 4),
+        ("She asked: “Why?” He left. “Go!” he said.", 4),
+        ("end.) Next one.' Third.", 3),
+        ("Visit www.x.com. Now. version 2.0. Done.", 4),
+        ("Wait... what? Yes... The end.", 3),
+        ("Hello!!! Really?! Yes.", 3),
+        ("Is it a?b!c", 1),
+    ],
+)
+def test_a_text_has_as_many_sentences_as_for_punkt(text: str, count: int) -> None:
+    assert sentence_count(text) == count
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
