@@ -17,8 +17,8 @@ MODULE = Path(__file__).resolve().parents[1] / "gage_eval" / "metrics" / "ifeval
 
 _HEAD = '''"""Common English words by the case in which they are written, for `gage_eval.metrics.ifeval.sentences`.
 
-Made by `python -m tools.sentence_words`: words that at least two of GSM8K (MIT), PIQA (AFL-3.0), MMLU (MIT) and TruthfulQA
-(Apache-2.0) write in lower case, at least three times altogether.
+Made by `python -m tools.sentence_words`: words that at least two of GSM8K (MIT), PIQA (AFL-3.0), MMLU (MIT) and
+TruthfulQA (Apache-2.0) write in lower case, at least three times altogether.
 """
 '''
 _WORD = re.compile(r"\b[a-z][a-z']*")

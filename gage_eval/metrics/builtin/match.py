@@ -1,6 +1,5 @@
 """Match texts and numbers as the scorers of Inspect AI do (their vectors are tests)."""
 
-import math
 import re
 import string
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,19 +8,15 @@ from typing import Literal
 from gage_eval.extract import patterns
 from gage_eval.extract.patterns import PatternText
 from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.written_numbers import written_number
 
 _EDGES = string.whitespace + string.punctuation
-_DECORATION = re.compile(r"[$,£€*_]|\.(?!\d)")
-_BRACKETS = "!?:;()[]{}'\"`"
-_FRACTIONS = {
-    "½": 1 / 2, "⅓": 1 / 3, "⅔": 2 / 3, "¼": 1 / 4, "¾": 3 / 4, "⅕": 1 / 5, "⅖": 2 / 5, "⅗": 3 / 5, "⅘": 4 / 5,
-    "⅙": 1 / 6, "⅚": 5 / 6, "⅐": 1 / 7, "⅛": 1 / 8, "⅜": 3 / 8, "⅝": 5 / 8, "⅞": 7 / 8, "⅑": 1 / 9, "⅒": 1 / 10,
-}  # fmt: skip
-_MIXED = re.compile(rf"([-+]?)(\d{{0,15}}(?:\.\d{{1,15}})?)([{''.join(_FRACTIONS)}]?)([⁰¹²³⁴⁵⁶⁷⁸⁹]{{0,2}})")
-_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
+_DECORATION = re.compile(r"\\?[$,£€*_]")
+_POINT = re.compile(r"\.(?!\d)")
+_AROUND_NUMBERS = "!?:;()[]{}'\"`"
 
 
-@metric("match", value="score", aggregate="mean", binary=True, version=1)
+@metric("match", value="score", aggregate="mean", binary=True, version=2)
 def match(
     prediction: str,
     answers: Sequence[str],
@@ -34,8 +29,9 @@ def match(
 
     White space and punctuation at both ends do not count. ``numbers: five_digits`` is Inspect's ``numeric=True``, kept
     for comparison with its results: where the reference is a number, the first (``begin``), last (``end``) or any
-    number that stands between spaces is compared to five significant digits, so that 180001 passes for 180000.
-    `numeric_match` is exact.
+    number that stands between spaces is compared to five significant digits, so that 180001 passes for 180000. With
+    ``exact`` the whole answer must be that number, without brackets. Numbers are read by
+    `gage_eval.metrics.written_numbers.written_number`. `numeric_match` is exact.
     """
     extracted: str | None = None
     for target in answers:
@@ -76,10 +72,9 @@ def _matches(text: str, target: str, location: str, ignore_case: bool, numeric: 
     if ignore_case:
         value, wanted = value.casefold(), wanted.casefold()
     if numeric:
-        number = _number(_DECORATION.sub("", wanted))
-        if number is not None:
-            return _matches_number(answer, _DECORATION.sub("", value), f"{number:.5g}", location)
-        wanted = _DECORATION.sub("", wanted)
+        wanted = _undecorated(wanted)
+        if (number := _number(wanted)) is not None:
+            return _matches_number(answer, _undecorated(value), number, location)
     value, wanted = value.strip(_EDGES), wanted.strip(_EDGES)
     if location == "begin":
         return answer, value.startswith(wanted)
@@ -90,7 +85,8 @@ def _matches(text: str, target: str, location: str, ignore_case: bool, numeric: 
 
 def _matches_number(answer: str, value: str, wanted: str, location: str) -> tuple[str, bool]:
     if location == "exact":
-        found = next(_numbers([value]), value)
+        whole = written_number(value)
+        found = value if whole is None else _five_digits(whole)
         return found, found == wanted
     words = value.split()
     if location == "any":
@@ -99,26 +95,18 @@ def _matches_number(answer: str, value: str, wanted: str, location: str) -> tupl
     return found, found == wanted
 
 
+def _undecorated(text: str) -> str:
+    return _POINT.sub("", _DECORATION.sub("", text))
+
+
 def _numbers(words: Iterable[str]) -> Iterator[str]:
-    for word in words:
-        number = _number(word)
-        if number is None:
-            number = _number(word.strip(_BRACKETS))
-        if number is not None:
-            yield f"{number:.5g}"
+    return (number for word in words if (number := _number(word)) is not None)
 
 
-def _number(word: str) -> float | None:
-    """A word as a finite number: in Python's float syntax, with ``−``, or as in 2½ and 5²."""
-    if not word or len(word) > 400:
-        return None
-    word = word.replace("−", "-")
-    try:
-        value = float(word)
-    except ValueError:
-        mixed = _MIXED.fullmatch(word)
-        if mixed is None or not (mixed[2] or mixed[3]):
-            return None
-        value = (float(mixed[2] or 0) + _FRACTIONS.get(mixed[3], 0.0)) ** int(mixed[4].translate(_RAISED) or 1)
-        value = -value if mixed[1] == "-" else value
-    return value if math.isfinite(value) else None
+def _number(word: str) -> str | None:
+    value = written_number(word.strip(_AROUND_NUMBERS))
+    return None if value is None else _five_digits(value)
+
+
+def _five_digits(value: float) -> str:
+    return f"{value:.5g}"

@@ -12,6 +12,8 @@ from gage_eval.metrics.text_utils import as_text
 
 _ANSWER = re.compile(r"ANSWER\s*:\s*", re.IGNORECASE)
 _LETTER = re.compile(r"[A-Za-z](?!\w)")
+_WORD = re.compile(r"\S+")
+_END_MARKS = ".,;:!?"
 _LAST_DOLLARS = re.compile(r"\$(.*)\$")
 _NUMBER = re.compile(r"\$?\d+(?:\.\d+)?(?!\w)")
 
@@ -44,26 +46,44 @@ def rating(text: str) -> str | None:
     return double_bracketed(text) or single_bracketed(text)
 
 
-@text_filter("answer", version=1)
+@text_filter("answer", version=2)
 def answer(text: str, *, kind: Literal["letter", "word", "line"] = "line") -> str | None:
-    """The text after ``ANSWER:``, as Inspect AI's prompts ask for it.
+    """The text after ``ANSWER:``, as Inspect AI's prompts ask for it; case does not count.
 
-    A ``letter`` is the first single letter there. A ``line`` is the rest of the text if it is one line. A
-    ``word`` is that line without a full stop, if it holds no white space.
+    A ``letter`` or ``word`` follows the last ``ANSWER:``. The letter stands alone; the word, without one sign of
+    ``. , ; : ! ?`` at its end, is the last of its line, and more lines may follow. A ``line`` is the rest of the text,
+    if it is one line.
     """
+    if kind == "line":
+        return _last_line(text)
+    found = None
+    for found in _ANSWER.finditer(text):  # noqa: B007  # the last one stays
+        pass
+    if found is None:
+        return None
+    if kind == "letter":
+        letter = _LETTER.match(text, found.end())
+        return None if letter is None else letter[0]
+    return _word_at_line_end(text, found.end())
+
+
+def _last_line(text: str) -> str | None:
     end = len(text.rstrip())
     last_line = text.rfind("\n", 0, end)
-    for found in _ANSWER.finditer(text):
-        if kind == "letter":
-            letter = _LETTER.match(text, found.end())
-            if letter is not None:
-                return letter[0]
-        elif last_line < found.end() < end:
-            line = text[found.end() : end]
-            if kind == "line":
-                return line
-            return None if len(line.split()) > 1 else line.removesuffix(".")
-    return None
+    marker = next((found for found in _ANSWER.finditer(text) if last_line < found.end() < end), None)
+    return None if marker is None else text[marker.end() : end]
+
+
+def _word_at_line_end(text: str, start: int) -> str | None:
+    word = _WORD.match(text, start)
+    if word is None:
+        return None
+    behind = text[word.end() :]
+    gap = behind[: len(behind) - len(behind.lstrip())]
+    if behind.strip() and "\n" not in gap:
+        return None
+    found = word[0]
+    return found[:-1] if len(found) > 1 and found[-1] in _END_MARKS else found
 
 
 @text_filter("letters", version=1)

@@ -1,10 +1,10 @@
 """Split English text into sentences and words as nltk does, without nltk's data.
 
 The algorithm is Punkt (Kiss and Strunk 2006, "Unsupervised multilingual sentence boundary detection"), as nltk has it.
-nltk's English model for it has no licence that lets us pass it on, so the parameters here are our own: abbreviations and
-words that begin sentences, written by hand and checked against the model's results, and common words with their case.
-They differ from the model's for rare abbreviations (initials of two letters, ticker symbols) and rare capital words after an
-initial.
+nltk's English model for it has no licence that lets us pass it on, so the parameters here are our own: abbreviations
+and words that begin sentences, written by hand and checked against the model's results, and common words with their
+case. They differ from the model's for rare abbreviations (initials of two letters, ticker symbols) and for rare words
+in capitals after an initial.
 """
 
 from functools import cache
@@ -26,9 +26,9 @@ _STARTERS = """
 the a an this that these those there here it he she they we you i his her its their our my your
 and but or nor so yet for if when while although though because since as after before until unless whether where
 in on at by with from to of under over during among despite without within between through about
-however moreover therefore thus hence then also still instead indeed meanwhile nevertheless nonetheless otherwise finally
-first next now later according similarly both each even every many most some such all any no not only one other several
-nobody none nothing everyone everybody everything someone somebody something anyone please note yes
+however moreover therefore thus hence then also still instead indeed meanwhile nevertheless nonetheless otherwise
+finally first next now later according similarly both each even every many most some such all any no not only one other
+several nobody none nothing everyone everybody everything someone somebody something anyone please note yes
 what which who why how let can could did do does is are was were will would should may might must
 """
 _SEEN_INSIDE = {"lower": 1 << 5, "upper": 1 << 2}
