@@ -235,3 +235,36 @@ def test_choice_set_wants_all_right_options_and_no_other() -> None:
 def test_match_compares_five_digits_only_when_asked() -> None:
     assert values("match", [("180001", "180000")]) == [("scored", {"score": 0.0})]
     assert values("match", [("180001", "180000")], numbers="five_digits") == [("scored", {"score": 1.0})]
+
+
+@pytest.mark.parametrize(
+    ("location", "answer", "reference", "right"),
+    [
+        ("exact", "(42)", "42", False),
+        ("exact", "42!", "42", False),
+        ("exact", "10 000", "10000", True),
+        ("exact", "四十二", "42", True),
+        ("exact", "三千零四十二点五", "3042.5", True),
+        ("exact", "１２", "12", True),
+        ("exact", "−7", "-7", True),
+        ("exact", "2½", "2.5", True),
+        ("exact", "-2²", "4", True),
+        ("exact", "42 apples", "42", False),
+        ("exact", r"\$42", "42", True),
+        ("exact", "42", "(42)", True),
+        ("end", "It is (42).", "42", True),
+        ("end", r"It costs \$20", "20", True),
+        ("end", "It is 十二", "12", True),
+        ("end", "about 10 000", "10000", False),
+        ("end", ">=42", "42", False),
+        ("begin", "[7] of 9", "7", True),
+        ("any", "between ٣ and 5", "3", True),
+        ("end", "60%", "60", False),
+        ("end", "Infinity", "inf", False),
+    ],
+)
+def test_numbers_in_match_are_read_as_inspect_reads_them(
+    location: str, answer: str, reference: str, right: bool
+) -> None:
+    scored = values("match", [(answer, reference)], numbers="five_digits", location=location)
+    assert scored == [("scored", {"score": float(right)})]
