@@ -242,7 +242,7 @@ SCORES = TableSchema(
 # the artifact id the row was computed from.
 METRICS = TableSchema(
     "metrics",
-    5,
+    6,
     pa.schema(
         [
             ("metric_id", pa.string()),
@@ -276,6 +276,7 @@ METRICS = TableSchema(
             ("n", pa.int64()),
             ("rows", pa.int64()),
             ("unparsed", pa.int64()),
+            ("unparsed_credited", pa.int64()),  # of these, those with a value above 0
             ("unscored", pa.int64()),
             ("overridden", pa.int64()),
             ("truncated", pa.int64()),

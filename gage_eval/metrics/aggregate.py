@@ -233,6 +233,7 @@ class _Series:
         unparsed, unscored = (int(np.count_nonzero(status == code)) for code in (_UNPARSED, _UNSCORED))
         for key in keys:
             rows = self._counted(key, inside)
+            credited = self._credited(key, inside)
             samples = len(rows.values) if one_each(rows.row_index) else len(np.unique(rows.row_index))
             scale = self._wanted.how.scale(key)
             for how in self._wanted.how.of(key):
@@ -250,6 +251,7 @@ class _Series:
                         "n": samples if number.samples is None else number.samples,
                         "rows": len(rows.values),
                         "unparsed": unparsed,
+                        "unparsed_credited": credited,
                         "unscored": unscored,
                         "overridden": int(np.count_nonzero(overridden)),
                         **statuses,
@@ -278,6 +280,12 @@ class _Series:
             membership.add(table.column(slice_column(number)), self._rows, grouping.metric_id)
         if self._wanted.categories:
             self._categories.add(table.column("extracted"))
+
+    def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
+        """Unparsed rows whose value is above 0, a drawn option that was right for example."""
+        places = self._places.get(key, _Growing(np.int64)).all
+        credited = (self._values.get(key, _Growing(np.float64)).all > 0) & (self._status.all[places] == _UNPARSED)
+        return int(np.count_nonzero(credited if inside is None else credited & inside[places]))
 
     def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
         positions = self._positions.get(key, _Growing(np.int64)).all

@@ -71,6 +71,12 @@ class BoundMetric:
         return frozenset({"responses", *(path.input.name for path in self.field_paths)})
 
     @cached_property
+    def _of_judge(self) -> bool:
+        """Whether the text that it reads is a judge's: what cannot be read there is not the model's fault."""
+        position = self.definition.filtered_field
+        return position is not None and self.field_paths[position].input.name == "judgments"
+
+    @cached_property
     def function(self) -> Callable[..., Any]:
         """The metric's function, preceded by the normalisation of its texts."""
         function, normalization = self.definition.function, self.normalization
@@ -227,7 +233,9 @@ class BoundMetric:
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
-                        out.add(row, pipeline.name, Score.unparsed("the filter found nothing", reason="no_match"), None)
+                        nothing = "the filter found nothing"
+                        found_none = Score.unparsed(nothing, reason="no_match")
+                        out.add(row, pipeline.name, _no_verdict(nothing) if self._of_judge else found_none, None)
                         continue
                     result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
                 else:
@@ -236,6 +244,8 @@ class BoundMetric:
                 raise
             except Exception as error:  # noqa: BLE001  # a row that breaks a plug-in must not end the run
                 result = self._broken(error)
+            if self._of_judge and isinstance(result, Score) and result.status == "unparsed":
+                result = _no_verdict(result.explanation)
             if isinstance(result, float | int):
                 out.add_number(row, pipeline.name, result, extracted)
             else:
@@ -436,6 +446,10 @@ def _field_paths(definition: Definition, given: dict[str, JsonValue], schema: Pa
     for path in compiled:
         check_path(path, name, () if schema is None else schema.names)
     return compiled
+
+
+def _no_verdict(explanation: str | None) -> Score:
+    return Score.unscored(f"the judge gave no verdict: {explanation}", reason="no_verdict")
 
 
 def _unanswered(status: str, error_kind: str | None = None) -> Score:

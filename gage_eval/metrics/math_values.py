@@ -14,8 +14,12 @@ at random complex points are the same expression.
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
+
+from gage_eval.metrics import math_decimals
+from gage_eval.metrics.math_decimals import NotTerms, Terms
 
 _LONGEST = 2000
 _DEEPEST = 50
@@ -35,7 +39,7 @@ class _NoExpression(Exception):
 
 
 def equal_values(left: str, right: str) -> bool:
-    """Whether two expressions are equal wherever they are defined.
+    """Whether two expressions are equal wherever they are defined, decimals computed as floats (`math_decimals`).
 
     False also for text that is not an expression, has more than two letters without a meaning, or has a power that
     this project's rule (prm800k's) refuses to compute: a bracket, a tower, or two digits. Also for an exponent or
@@ -50,7 +54,18 @@ def equal_values(left: str, right: str) -> bool:
         agreed = [_agree(first, second, sorted(letters), point) for point in _POINTS]
     except _NoExpression:
         return False
-    return True in agreed and False not in agreed
+    return True in agreed and False not in agreed and not _differ_by_rounding(first, second)
+
+
+def _differ_by_rounding(left: list[str], right: list[str]) -> bool:
+    """Whether floats make a difference where exact decimals make none."""
+    if not any("." in token for token in (*left, *right)):
+        return False
+    try:
+        difference: Terms = _Reader(left, _Floats()).value() - _Reader(right, _Floats()).value()
+        return difference.is_residue()
+    except (NotTerms, ZeroDivisionError, OverflowError):
+        return False
 
 
 def _agree(left: list[str], right: list[str], letters: list[str], point: tuple[str, str]) -> bool | None:
@@ -58,7 +73,7 @@ def _agree(left: list[str], right: list[str], letters: list[str], point: tuple[s
     mp = _numbers()
     at = {letter: mp.mpmathify(number) for letter, number in zip(letters, point, strict=False)}
     try:
-        first, second = _Reader(left, at).value(), _Reader(right, at).value()
+        first, second = _Reader(left, _Point(at)).value(), _Reader(right, _Point(at)).value()
         if not (mp.isfinite(first) and mp.isfinite(second)):
             return None
         return bool(abs(first - second) <= mp.mpf(10) ** (-_DIGITS // 2) * max(1, abs(first), abs(second)))
@@ -77,12 +92,72 @@ def _tokens(text: str) -> list[str]:
     return tokens
 
 
+class _Values(Protocol):
+    """What the reader computes with; sums and products are Python's operators."""
+
+    def number(self, word: str) -> Any:
+        """A number as written."""
+
+    def letter(self, word: str) -> Any:
+        """A letter, or ``pi``."""
+
+    def call(self, name: str, value: Any) -> Any:
+        """``sqrt`` or ``ln`` of a value."""
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """A value to a power."""
+
+    def factorial(self, value: Any) -> Any:
+        """The factorial of a value."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Numbers of 60 digits, with a value for each letter."""
+
+    letters: Mapping[str, Any]
+
+    def number(self, word: str) -> Any:
+        return _numbers().mpf(word)
+
+    def letter(self, word: str) -> Any:
+        return +_numbers().pi if word == "pi" else self.letters[word]
+
+    def call(self, name: str, value: Any) -> Any:
+        return getattr(_numbers(), name)(value)
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        return _power(base, exponent)
+
+    def factorial(self, value: Any) -> Any:
+        return _factorial(value)
+
+
+class _Floats:
+    """Sums of products of symbols, with exact numbers and floats as coefficients."""
+
+    def number(self, word: str) -> Terms:
+        return math_decimals.number(word)
+
+    def letter(self, word: str) -> Terms:
+        return math_decimals.symbol(word)
+
+    def call(self, name: str, value: Terms) -> Terms:
+        return math_decimals.symbol(f"{name}({sorted(value.coefficients.items())})")
+
+    def power(self, base: Terms, exponent: Terms) -> Terms:
+        return base.power(exponent.number())
+
+    def factorial(self, value: Terms) -> Terms:
+        return math_decimals.symbol(f"{value.number()}!")
+
+
 class _Reader:
     """Reads tokens by the grammar and computes the value at the same time."""
 
-    def __init__(self, tokens: list[str], letters: Mapping[str, Any]) -> None:
+    def __init__(self, tokens: list[str], values: _Values) -> None:
         self._tokens = tokens
-        self._letters = letters
+        self._values = values
         self._position = 0
         self._depth = 0
 
@@ -131,28 +206,25 @@ class _Reader:
     def _power(self) -> Any:
         base = self._atom()
         while self._take("!"):
-            base = _factorial(base)
+            base = self._values.factorial(base)
         if self._take("^", "**"):
             self._deeper()
-            base = _power(base, self._signed())
+            base = self._values.power(base, self._signed())
             self._depth -= 1
         return base
 
     def _atom(self) -> Any:
-        mp = _numbers()
         word = self._next()
         self._position += 1
         if word == "(":
             return self._rest_of_bracket()
         if word in ("sqrt", "ln"):
             self._position += 1
-            return getattr(mp, word)(self._rest_of_bracket())
-        if word == "pi":
-            return +mp.pi
-        if word in self._letters:
-            return self._letters[word]
+            return self._values.call(word, self._rest_of_bracket())
+        if word.isalpha():
+            return self._values.letter(word)
         if word[:1].isdigit() or word[:1] == ".":
-            return mp.mpf(word)
+            return self._values.number(word)
         raise _NoExpression
 
     def _rest_of_bracket(self) -> Any:

@@ -59,11 +59,11 @@ def _unicode_number(text: str) -> float | None:
     value = _with_fraction(base if base else text)
     if value is None:
         return None
-    value = -value if negative else value
+    signed = -value if negative else value
     if raised is None or not base:
-        return value
+        return signed
     try:
-        return float(value ** int(raised[0].translate(_RAISED)))
+        return float(signed ** int(raised[0].translate(_RAISED)))
     except (OverflowError, ZeroDivisionError):
         return None
 
@@ -76,8 +76,8 @@ def _with_fraction(text: str) -> float | None:
     if len(fractions) > 1 or any(not (sign.isspace() or sign in _SEPARATORS) for sign in text[place + 1 :]):
         return None
     whole = text[:place].strip()
-    value = _plain(whole) if whole else 0.0
-    return None if value is None else value + part
+    before = _plain(whole) if whole else 0.0
+    return None if before is None else before + part
 
 
 def _plain(text: str) -> float | None:
@@ -90,7 +90,8 @@ def _plain(text: str) -> float | None:
 
 
 def _symbol(text: str) -> float | None:
-    return unicodedata.numeric(text, None) if len(text) == 1 else None
+    found: float | None = unicodedata.numeric(text, None) if len(text) == 1 else None
+    return found
 
 
 def _digit(sign: str) -> int | None:
@@ -141,7 +142,7 @@ def _chinese(text: str) -> float | None:
     rest = _row_of_digits(behind)
     if count is None or rest is None:
         return None
-    return count + rest / 10 ** sum(not sign.isspace() for sign in behind)
+    return float(count + rest / 10 ** sum(not sign.isspace() for sign in behind))
 
 
 def _row_of_digits(text: str) -> int | None:

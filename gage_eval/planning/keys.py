@@ -20,11 +20,11 @@ VERSIONS: Mapping[Stage, int] = {
     "support": 3,
     "infer": 2,
     "judge": 2,
-    "auto_eval": 5,
-    "report": 4,
+    "auto_eval": 6,
+    "report": 5,
 }
 # Of steps within stages: a metric's scores, the rendering of a role's requests.
-SCORES_VERSION = 3
+SCORES_VERSION = 4
 RENDER_VERSION = 1
 
 # What each stage writes at least. Other outputs are those of further judges, and of adapters that parse answers.

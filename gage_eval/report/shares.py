@@ -62,8 +62,8 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
 def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) -> Iterator[str]:
     if _above(metric.unparsed, metric.all_rows, limits.unparsed):
         yield (
-            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; they "
-            "count as wrong."
+            f"{task.task_id}: {metric.name} could not read {_of(metric.unparsed, metric.all_rows)} answers; "
+            f"{_fate(metric.unparsed, metric.unparsed_credited)}."
         )
     if metric.overridden:
         yield (
@@ -75,6 +75,16 @@ def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) ->
             f"{task.task_id}: {metric.name} has no score for {_of(metric.unscored, metric.all_rows)} rows; they are "
             "left out."
         )
+
+
+def _fate(unparsed: int, credited: int) -> str:
+    """What unparsed answers count as."""
+    if not credited:
+        return "they count as wrong"
+    return (
+        f"{credited:,} of them got a value above 0 all the same, for example by a random option, and the other "
+        f"{unparsed - credited:,} count as wrong"
+    )
 
 
 def _above(count: int, total: int, limit: float) -> bool:

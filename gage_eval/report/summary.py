@@ -49,7 +49,10 @@ class MetricSummary(_Model):
     interval: str | None = Field(description="Which interval: wilson, t, order, bootstrap, or null for none.")
     n: int = Field(description="Samples the number is made of; replicates of a sample count once.")
     rows: int = Field(description="Score rows that count: scored and unparsed ones, each replicate one.")
-    unparsed: int = Field(description="Rows whose answer could not be read: counted as 0, in rows and n.")
+    unparsed: int = Field(description="Rows whose answer could not be read; in rows and n, mostly as 0.")
+    unparsed_credited: int = Field(
+        default=0, description="Unparsed rows with a value above 0, such as a drawn option that is right."
+    )
     unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): not in rows.")
     overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
     truncated: int = Field(description="Responses that ended at the token limit; scored as they stand.")

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from score_tables import judgments, responses, sample, samples
 from vector_differences import MT_BENCH
-from vectors import vector_rows
+from vectors import references, vector_rows
 
 from gage_eval.metrics import bind
 from gage_eval.metrics.filters.extract import rating
-from gage_eval.metrics.filters.verdict import pairwise_verdict
+from gage_eval.metrics.filters.verdict import pairwise_verdict, two_ratings
+from gage_eval.metrics.verdicts import Verdict, read_parser
 
 
 def _judged(
@@ -67,6 +68,56 @@ def test_a_score_may_be_text_or_a_flag(parsed: str, value: float) -> None:
 @pytest.mark.parametrize("parsed", [None, "{}", '{"s": "8/10"}', '{"s": "NaN"}', '{"s": [1]}', '{"s": ""}'])
 def test_no_verdict_is_unscored_not_a_failure_of_the_model(parsed: str | None) -> None:
     assert _judged("judge_threshold", {"parsed": parsed}, {"judge_field": "judge_output.s"}) == ("unscored", {})
+
+
+@pytest.mark.parametrize(
+    ("metric", "filters", "judgment"),
+    [
+        ("exact_match", ["pairwise_verdict"], "Both are fine."),
+        ("exact_match", ["two_ratings"], "8 and 9"),
+        ("multi_choice_accuracy", [], "I cannot decide."),
+        ("ranking", [], "  "),
+    ],
+)
+def test_a_judge_that_decides_nothing_leaves_the_row_unscored(metric: str, filters: list[str], judgment: str) -> None:
+    bound = bind(metric, {"prediction_field": "judge_output.text"}, filters=filters)
+    table = bound.score_table(
+        {
+            "samples": samples([sample(0, "A", references=references("A"))]),
+            "responses": responses([{"answer": "x"}]),
+            "judgments": judgments([{"text": judgment}]),
+        }
+    )
+    (row,) = table.to_pylist()
+    assert (row["status"], row["reason"], row["values"]) == ("unscored", "no_verdict", [])
+    (number, *_) = bound.aggregate([table], {"ok": 1})
+    assert number["n"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "ratings"),
+    [
+        ("8 9", "B", (8.0, 9.0)),
+        ("8, 9\nAssistant 1 is short.", "B", (8.0, 9.0)),
+        ("9.5,7", "A", (9.5, 7.0)),
+        (" 7 7 \nEqual.", "tie", (7.0, 7.0)),
+        ("8 9 10", None, None),
+        ("8", None, None),
+        ("Ratings: 8 9", None, None),
+        ("\n8 9", None, None),
+        ("8/9", None, None),
+        ("nan 9", None, None),
+    ],
+)
+def test_two_ratings_on_the_first_line_choose_an_answer(
+    text: str, answer: str | None, ratings: tuple[float, float] | None
+) -> None:
+    assert two_ratings(text) == answer
+    verdict = read_parser("two_ratings").read(text)
+    if ratings is None:
+        assert verdict is None
+    else:
+        assert verdict == Verdict(answer, fields={"rating_a": ratings[0], "rating_b": ratings[1]})
 
 
 @pytest.mark.parametrize("text", ["[[" + "1" * 1_000_000, "[[1." * 250_000, "[" * 1_000_000])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from score_tables import responses, sample, samples
+from score_tables import answers, responses, sample, samples
 
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.stats import t_interval, wilson_interval
@@ -114,3 +114,13 @@ def test_standard_error_is_that_of_the_sample() -> None:
     row = _one(bound, [_table(bound, [(i, 0, "x" * length) for i, length in enumerate(lengths)])])
     spread = math.sqrt(sum((x - 4) ** 2 for x in lengths) / 3)
     assert row["stderr"] == pytest.approx(spread / 2, rel=1e-15)
+
+
+def test_unparsed_rows_with_a_value_are_counted_beside_the_unparsed_ones() -> None:
+    metric = bind("mmmu_accuracy", {"on_unparsed": "random"}, on_missing_field="ignore")
+    rows = [sample(i, "B", options=[{"id": "A", "content": "x"}, {"id": "B", "content": "y"}]) for i in range(20)]
+    table = metric.score_table({"samples": samples(rows), "responses": answers(["no idea"] * 19 + ["(B)"])})
+    right = sum(dict(row["values"])["acc"] for row in table.to_pylist()[:19])
+    (number,) = metric.aggregate([table], {"ok": 20})
+    assert 0 < right < 19
+    assert (number["unparsed"], number["unparsed_credited"]) == (19, int(right))

@@ -145,6 +145,28 @@ def test_math_equivalence_is_both_published_checkers(shared: Path, rule: str) ->
             assert same[rule](row["prediction"], row["target"]) == row["expected"][official], row["id"]
 
 
+@pytest.mark.parametrize(
+    ("prediction", "target", "equal"),
+    [
+        ("0.1+0.2", "0.3", False),
+        ("1.1*1.1", "1.21", False),
+        ("0.3-0.1", "0.2", False),
+        ("0.1x+0.2x", "0.3x", False),
+        ("0.1\\pi+0.2\\pi", "0.3\\pi", False),
+        ("(x+0.1)^2", "x^2+0.2x+0.01", False),
+        ("0.6/0.2+0.5", "3.5", False),
+        ("0.5+0.25", "0.75", True),
+        ("2.4/1.2+0.5", "2.5", True),
+        ("2.5x", "5x/2", True),
+        ("0.5\\sqrt{2}", "\\frac{\\sqrt{2}}{2}", True),
+        ("1.5\\pi", "\\frac{3\\pi}{2}", True),
+        ("3.14", "314/100", True),
+    ],
+)
+def test_prm800k_computes_decimals_as_floats(prediction: str, target: str, equal: bool) -> None:
+    assert prm800k_equal(prediction, target) == equal
+
+
 def test_the_last_box_is_the_published_one(shared: Path) -> None:
     for row in vector_rows(shared, "math_equivalence"):
         if "text" in row:

@@ -41,7 +41,7 @@ def test_filters_give_the_answer_and_the_score(filters: Any, text: str, found: A
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("lines", "no verdict parser 'lines'. Known: default, filters."),
+        ("lines", "no verdict parser 'lines'. Known: default, filters, two_ratings."),
         ("filters", "verdict parser filters needs 'answer' or 'score'."),
         ({"filters": {"score": []}}, "name at least one filter"),
         ({"filters": {"score": "ratings"}}, "no filter 'ratings'.*Did you mean 'rating'"),
