@@ -283,9 +283,9 @@ class _Series:
 
     def _credited(self, key: str, inside: npt.NDArray[np.bool_] | None) -> int:
         """Unparsed rows whose value is above 0, a drawn option that was right for example."""
-        places = self._places.get(key, _Growing(np.int64)).all
-        credited = (self._values.get(key, _Growing(np.float64)).all > 0) & (self._status.all[places] == _UNPARSED)
-        return int(np.count_nonzero(credited if inside is None else credited & inside[places]))
+        positions = self._positions.get(key, _Growing(np.int64)).all
+        credited = (self._values.get(key, _Growing(np.float64)).all > 0) & (self._status.all[positions] == _UNPARSED)
+        return int(np.count_nonzero(credited if inside is None else credited & inside[positions]))
 
     def _counted(self, key: str, inside: npt.NDArray[np.bool_] | None) -> Counted:
         positions = self._positions.get(key, _Growing(np.int64)).all

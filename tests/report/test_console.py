@@ -125,8 +125,8 @@ def test_a_share_above_its_limit_is_said_in_words() -> None:
 def test_a_remark_on_drawn_options_says_how_many_got_credit() -> None:
     run = summary([metric_row(unparsed=300, unparsed_credited=70, n=1319, rows=1319)])
     assert remarks(run) == [
-        "gsm8k: exact_match,strict-match could not read 300 of 1,319 (22.7 %) answers; 70 of them got a value above 0 all "
-        "the same, for example by a random option, and the other 230 count as wrong."
+        "gsm8k: exact_match,strict-match could not read 300 of 1,319 (22.7 %) answers; 70 of them got a value above 0 "
+        "all the same, for example by a random option, and the other 230 count as wrong."
     ]
 
 
