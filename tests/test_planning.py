@@ -9,9 +9,9 @@ import yaml
 from gage_eval.client.types import Response
 from gage_eval.config.load import parse_config
 from gage_eval.engine.wal import LogWriter
-from gage_eval.planning import Forecast, forecast, rendered
+from gage_eval.planning import Forecast, forecast, outputs, rendered
 from gage_eval.planning.asks import Asks
-from gage_eval.planning.differences import differing
+from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.source import RoleSource
 from gage_eval.runs import RunOptions, run_inline
@@ -216,3 +216,21 @@ def test_options_are_listed_only_where_no_prompt_shows_them_and_no_likelihood_co
     }
     compares = {"task_id": "t", "dataset_id": "sums", "mode": "likelihood"}
     assert not lists_options(backends=[scores], tasks=[compares], metrics=["acc"])
+
+
+def test_what_a_stage_found_in_its_inputs_is_told_as_what_it_is() -> None:
+    task = make_plan(parse_config(yaml.safe_dump(config()))).tasks[0]
+    assert in_config_words("judge", ("asks",), task) == "what samples set for the judge"
+    assert (
+        in_config_words("auto_eval", ("unknown_metrics", "0"), task) == "metrics that samples name and the config lacks"
+    )
+    assert in_config_words("preprocess", ("files", "samples", "files"), task) == "the media files"
+
+
+def test_responses_and_their_telemetry_are_found_by_their_names() -> None:
+    other = outputs.of_other_judge("careful")
+    received = outputs.received(other)
+    stored = {"judgments": "1", received: "2", other: "3", outputs.telemetry_of(received): "4", "judge_responses": "5"}
+    assert list(outputs.with_telemetry(stored)) == [("3", "4")]
+    assert {outputs.table_of(name) for name in (received, other)} == {"responses"}
+    assert outputs.table_of(outputs.telemetry_of(other)) == "response_telemetry"

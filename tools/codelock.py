@@ -37,10 +37,10 @@ SEMANTIC = frozenset(
         *("canonical", "field_paths", "inputs", "sample", "statuses", "tables", "extract", "datasets", "standardize"),
         *("prepare", "prompts", "metrics", "stats", "backends", "scorecards", "report.summary", "client.types"),
         *("engine.asking", "engine.assembly", "engine.episodes", "engine.feeding", "engine.generate", "engine.known"),
-        *("engine.rows", "planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.render"),
-        *("planning.source", "planning.tool_outputs", "stages.auto_eval", "stages.generation", "stages.infer"),
-        *("stages.judge", "stages.load", "stages.preprocess", "stages.rejects", "stages.report", "stages.sample_ids"),
-        *("stages.score_parts", "stages.standardize"),
+        *("engine.rows", "planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.outputs"),
+        *("planning.render", "planning.source", "planning.tool_outputs", "stages.auto_eval", "stages.generation"),
+        *("stages.infer", "stages.judge", "stages.load", "stages.preprocess", "stages.rejects", "stages.report"),
+        *("stages.sample_ids", "stages.score_parts", "stages.standardize"),
     }
 )
 # Code that semantic code uses and that determines none: it moves results, keeps them and tells of them, or makes the

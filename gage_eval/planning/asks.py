@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import digest
 from gage_eval.planning.generate_spec import Binding, GenerateSpec
+from gage_eval.planning.outputs import received, telemetry_of
 from gage_eval.store import Artifact, ArtifactWriter
-
-_RECEIVED = "received_"
 
 # (position of the prepared row, binding, [(replicate, draw), …]) of neighbouring asks about one row.
 RowAsks: TypeAlias = tuple[int, Binding, Sequence[tuple[int, int]]]
@@ -76,7 +75,7 @@ class Asks:
     def received(self) -> str:
         """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
         hooks = self.spec.hooks
-        return f"{_RECEIVED}{self.output}" if hooks is not None and hooks.parses else self.output
+        return received(self.output) if hooks is not None and hooks.parses else self.output
 
     @property
     def telemetry(self) -> str:
@@ -109,11 +108,6 @@ class Asks:
         assert self.table is not None
         table = self.table.read(part)
         return table.filter(pc.is_in(table["binding"], pa.array(sorted(self.bindings))))
-
-
-def telemetry_of(output: str) -> str:
-    """Name of the output that holds the telemetry of some responses."""
-    return f"{output.removeprefix(_RECEIVED).removesuffix('s')}_telemetry"
 
 
 def _replicates(prepared: Artifact) -> int:

@@ -23,6 +23,11 @@ _INPUTS: Mapping[str, str] = {
     "prepare_rejects": "the samples that could not be prepared",
     "few_shot": "the few-shot examples",
 }
+# Sections of a document that specs find in their inputs (`keys.ReadsInputs`).
+_OF_INPUTS: Mapping[str, str] = {
+    "asks": "what samples set for the judge",
+    "unknown_metrics": "metrics that samples name and the config lacks",
+}
 # Beginnings of paths below `spec`, and what people call them; a trailing `.` keeps the rest of the path.
 _OF_STAGE: Mapping[str, tuple[tuple[Path, str], ...]] = {
     "load": (
@@ -79,8 +84,8 @@ def in_config_words(stage: Stage, path: Path, task: TaskPlan) -> str:
         return _INPUTS.get(rest[0], rest[0])
     if section == "version":
         return f"the version of {stage}"
-    if section == "files" and stage == "judge":
-        return "what samples set for the judge"
+    if section in _OF_INPUTS:
+        return _OF_INPUTS[section]
     if section == "files":
         return "the version of Pillow" if path[-1] == "pillow" else "the media files"
     if section != "spec":

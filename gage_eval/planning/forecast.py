@@ -15,11 +15,12 @@ from gage_eval.client.types import Request
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
-from gage_eval.planning.asks import Asks, telemetry_of
+from gage_eval.planning.asks import Asks
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.keys import action_document, finished_action, input_id
+from gage_eval.planning.outputs import telemetry_of
 from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store

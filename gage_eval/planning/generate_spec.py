@@ -11,8 +11,7 @@ from gage_eval.backends.build import build_backend
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.planning.keys import RENDER_VERSION
-
-_OUTPUTS = {"support": "support_responses", "dut_model": "responses", "judge_model": "judge_responses"}
+from gage_eval.planning.outputs import responses_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class GenerateSpec:
     @property
     def output(self) -> str:
         """Name of the output that holds the responses."""
-        return _OUTPUTS[self.role]
+        return responses_of(self.role)
 
     @cached_property
     def model_material(self) -> JsonValue:

@@ -14,6 +14,7 @@ from gage_eval.metrics.verdicts import VerdictParser, read_parser
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import JudgeOverride, judge_override
+from gage_eval.planning.outputs import of_other_judge
 from gage_eval.store import Artifact, Store
 from gage_eval.store.content import content_hash
 from gage_eval.tables import ASKS
@@ -68,7 +69,7 @@ class JudgeSpec:
         for digest_, binding in explicit.bindings.items():
             by_judge[binding.spec.adapter_id][digest_] = binding
         return [
-            Asks(judge, bindings, judge.output if judge is self.generate else _output(judge), explicit)
+            Asks(judge, bindings, self._output(judge), explicit)
             for judge in self.judges
             if (bindings := by_judge[judge.adapter_id])
         ]
@@ -78,10 +79,10 @@ class JudgeSpec:
             return None
         return {"generate": self.generate.material(), "parser": self.parser_of(self.generate).identity()}
 
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """The content of explicit asks; None for implicit ones."""
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The content of explicit asks; nothing for implicit ones."""
         explicit = self.explicit_asks(store, inputs)
-        return None if explicit is None else {"asks": explicit.identity()}
+        return {} if explicit is None else {"asks": explicit.identity()}
 
     def explicit_asks(self, store: Store, inputs: Mapping[str, str]) -> "JudgeAsks | None":
         """The explicit asks; None without a judge, and where no sample sets anything for it.
@@ -107,6 +108,9 @@ class JudgeSpec:
         known = [judge.adapter_id for judge in self.judges]
         prompts = {prompt_id for named in self.prompts.values() for prompt_id in named}
         return judge_override(decode(text), sorted(prompts), known)
+
+    def _output(self, judge: GenerateSpec) -> str:
+        return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
 
     def _bind(self, override: JudgeOverride) -> Binding | str:
         """The binding that an ``eval_config`` sets, or why it cannot be used."""
@@ -189,8 +193,3 @@ class JudgeAsks:
             },
             schema=ASKS.arrow,
         )
-
-
-def _output(judge: GenerateSpec) -> str:
-    """Name of the output that holds the responses of a judge that only samples name."""
-    return f"judge_{judge.adapter_id}_responses"

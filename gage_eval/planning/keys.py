@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from gage_eval.canonical import JsonValue
 from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
+from gage_eval.planning.outputs import OUTPUTS, table_of
 from gage_eval.store import Action, Store
 
 # Raise a stage's version whenever the same inputs give another output.
@@ -27,18 +28,6 @@ VERSIONS: Mapping[Stage, int] = {
 SCORES_VERSION = 4
 RENDER_VERSION = 1
 
-# What each stage writes at least. Other outputs are those of further judges, and of adapters that parse answers.
-OUTPUTS: Mapping[Stage, tuple[str, ...]] = {
-    "load": ("raw",),
-    "standardize": ("samples", "rejects"),
-    "preprocess": ("prepared", "prepare_rejects"),
-    "support": ("support_responses", "support_response_telemetry"),
-    "infer": ("responses", "response_telemetry"),
-    "judge": ("judgments",),
-    "auto_eval": ("metrics",),
-    "report": ("report",),
-}
-
 # Inputs that are named for their use. All others carry the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}
 
@@ -54,11 +43,11 @@ class StageSpec(Protocol):
 
 
 @runtime_checkable
-class NamesFiles(Protocol):
-    """A spec of a stage that reads files which its inputs name."""
+class ReadsInputs(Protocol):
+    """A spec whose stage depends on more than the spec, and that more is found in its inputs: files they name, say."""
 
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """What those files hold; None for none. It goes into the key beside the spec."""
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """Further sections of the key's document, by name; empty where the inputs ask for nothing."""
 
 
 def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], store: Store) -> dict[str, JsonValue]:
@@ -70,10 +59,8 @@ def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], st
         inputs: artifact ids by input.
         store: holds the inputs.
     """
-    document = {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs)}
-    if isinstance(spec, NamesFiles) and (files := spec.files(store, inputs)) is not None:
-        document["files"] = files
-    return document
+    found = spec.input_material(store, inputs) if isinstance(spec, ReadsInputs) else {}
+    return {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs), **found}
 
 
 def scores_document(
@@ -116,14 +103,6 @@ def has_outputs_of(stage: Stage, action: Action) -> bool:
     return all(name in action.outputs for name in OUTPUTS[stage]) and all(
         artifact.manifest.table == table_of(name) for name, artifact in action.artifacts.items()
     )
-
-
-def table_of(output: str) -> str:
-    """The table of an output: responses and their telemetry are named for the role they belong to."""
-    for table in ("response_telemetry", "responses", "rejects"):
-        if output.endswith(table):
-            return table
-    return output
 
 
 def input_id(name: str, outputs: Mapping[str, str]) -> str:

@@ -156,14 +156,14 @@ class PreprocessSpec:
             "lists_options": self.lists_options,
         }
 
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """What the files hold that the samples and the examples name; None where they name none."""
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The content of the files that samples and examples name; nothing where they name none."""
         found = {
             name: files_identity(media_in(store.artifact(inputs[name])), rules)
             for name, rules in (("samples", self.media), ("few_shot", self.pool_media))
             if name in inputs
         }
-        return found if any(found.values()) else None
+        return {"files": found} if any(found.values()) else {}
 
 
 @dataclass(frozen=True)
@@ -218,9 +218,10 @@ class ScoreSpec:
         """Of the names in the samples' ``eval_config`` those that change its scores: its own, and no metric's."""
         return named & {metric.metric_id, metric.implementation} | unknown_metrics(named, self.nameable)
 
-    def files(self, store: Store, inputs: Mapping[str, str]) -> JsonValue:
-        """The names in the samples' ``eval_config`` that no metric has; None without any."""
-        return sorted(unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)) or None
+    def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
+        """The names in the samples' ``eval_config`` that no metric has; nothing without any."""
+        unknown = unknown_metrics(self.named(store.artifact(inputs["samples"])), self.nameable)
+        return {"unknown_metrics": sorted(unknown)} if unknown else {}
 
 
 @dataclass(frozen=True)

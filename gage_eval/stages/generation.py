@@ -13,6 +13,7 @@ from gage_eval.observability.events import RunWarning
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.outputs import with_telemetry
 from gage_eval.planning.source import RoleSource
 from gage_eval.stages.base import Env, StageRun
 from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
@@ -169,11 +170,8 @@ def _causes(env: Env, result: StageResult) -> str:
     """The most frequent kinds of error of a stage, each with what one of its rows was told last."""
     counted: Counter[str] = Counter()
     messages_by_kind: dict[str, str] = {}
-    for name in result.outputs:
-        if not name.endswith("_telemetry"):
-            continue
-        telemetry = env.store.artifact(result.outputs[name])
-        responses = env.store.artifact(result.outputs[f"{name.removesuffix('_telemetry')}s"])
+    for ids in with_telemetry(result.outputs):
+        responses, telemetry = map(env.store.artifact, ids)
         for part in responses.parts:
             kinds = responses.read(part.index, columns=["status", "error_kind"]).to_pylist()
             errors = telemetry.read(part.index, columns=["errors"])["errors"].to_pylist()

@@ -94,7 +94,7 @@ def test_an_ordinary_judge_stage_has_no_table_of_asks_and_no_key_of_one(bench: B
     spec = judge(bench)
     ids = {name: result.outputs[name] for name, result in given_.items()}
     assert spec.explicit_asks(bench.store, ids) is None
-    assert spec.files(bench.store, ids) is None
+    assert spec.input_material(bench.store, ids) == {}
     assert "asks" not in stages.judge(bench.env, spec, **given_).outputs
 
 
