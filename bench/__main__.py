@@ -26,10 +26,10 @@ def main() -> int:
         prog="python -m bench", description="Measure speed and memory against the targets."
     )
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="only the short cases, and record nothing")
-    size.add_argument("--full", action="store_true", help="the cases of a million rows as well")
-    parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only this one")
-    parser.add_argument("--repeats", type=int, help="of every case")
+    size.add_argument("--quick", action="store_true", help="only the short cases; record nothing")
+    size.add_argument("--full", action="store_true", help="also the cases with a million rows")
+    parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="only this case")
+    parser.add_argument("--repeats", type=int, help="repetitions of every case")
     options = parser.parse_args()
     sizes = {"quick"} if options.quick else {"quick", "standard"} | ({"full"} if options.full else set())
     chosen = [case for case in CASES if (case.name in options.case if options.case else case.size in sizes)]
@@ -49,10 +49,10 @@ def main() -> int:
 
 
 def record(measured: list[dict[str, Any]]) -> None:
-    """Write results.json and the page: a record for each machine, the one that was measured last first.
+    """Write results.json and the page: one record per machine, the last measured machine first.
 
-    Cases that were not measured stay. Those of this machine under other software give way to a run of at least all
-    cases that are not of a million rows; fewer are not recorded then.
+    Cases that were not measured stay. If the software of this machine has changed, its record is replaced, and only by
+    a run of at least all cases with less than a million rows.
     """
     here = machine()
     machines = orjson.loads(RESULTS.read_bytes())["machines"] if RESULTS.exists() else []

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The floor: the same requests as a run sends, with nothing around them but a count of right answers.
+"""The bare loop: sends the same requests as a run and only counts right answers.
 
 bare_client.py DATA.jsonl http://127.0.0.1:PORT/v1 --concurrency 64
 """

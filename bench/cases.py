@@ -1,4 +1,4 @@
-"""The cases: each returns its figures. The bare loop and ours take turns, so that a busy machine slows both."""
+"""The cases: each returns its figures. The bare loop and our runs alternate, so that a busy machine slows both."""
 
 import os
 import shutil
@@ -25,9 +25,9 @@ class Case:
     Attributes:
         name: as ``--case`` takes it.
         title: what is measured.
-        measure: the folder to work in and the repetitions → figures.
+        measure: function of a work folder and a number of repetitions; returns the figures.
         repeats: repetitions.
-        size: ``quick`` (in every run), ``standard``, or ``full`` (asked for).
+        size: ``quick`` (always measured), ``standard``, or ``full`` (only with ``--full``).
     """
 
     name: str
@@ -40,7 +40,7 @@ class Case:
 def config(
     folder: Path, rows: int, url: str, metrics: tuple[str, ...] = ("numeric_match",), **backend: int | bool
 ) -> str:
-    """A config for so many rows, one task, against an endpoint; ``backend`` are other fields of the backend."""
+    """Write a config with one task of that many rows against an endpoint. ``backend``: more fields of the backend."""
     content = {
         "datasets": [{"dataset_id": "bench", "params": {"path": str(dataset(folder, rows))}}],
         "backends": [
@@ -65,7 +65,7 @@ def config(
 
 
 def start(folder: Path, repeats: int) -> list[Figure]:
-    """From the command to the score table of one row."""
+    """Time from the start of the command to the score table, for one row."""
     helped, inline, served = [], [], []
     with mock("--latency-ms", "50") as endpoint:
         path = config(folder, 1, endpoint.url)
@@ -98,7 +98,7 @@ def rows_1319(folder: Path, repeats: int) -> list[Figure]:
 
 
 def rows_10k(folder: Path, repeats: int) -> list[Figure]:
-    """The client's own cost: what a run adds to a loop that only sends."""
+    """Cost of the client: what a run adds to a loop that only sends."""
     bare, ours = _in_turns(folder, 10_000, 50, repeats)
     return [
         Figure("bare loop", "s", [taken.wall_s for taken in bare]),
@@ -110,7 +110,7 @@ def rows_10k(folder: Path, repeats: int) -> list[Figure]:
 
 
 def rows_100k(folder: Path, repeats: int) -> list[Figure]:
-    """Throughput and memory of a fast endpoint."""
+    """Throughput and memory with a fast endpoint."""
     bare, ours = _in_turns(folder, 100_000, 2, repeats)
     return [
         Figure("bare loop", "s", [taken.wall_s for taken in bare]),
@@ -121,7 +121,7 @@ def rows_100k(folder: Path, repeats: int) -> list[Figure]:
 
 
 def new_metric(folder: Path, repeats: int) -> list[Figure]:
-    """Three metrics of text on 10,000 stored responses."""
+    """Three text metrics on 10,000 stored responses."""
     walls, sent = [], []
     with mock("--latency-ms", "2", *_MOCK) as endpoint:
         first = config(folder, 10_000, endpoint.url)
@@ -139,7 +139,7 @@ def new_metric(folder: Path, repeats: int) -> list[Figure]:
 
 
 def adaptive(folder: Path, repeats: int) -> list[Figure]:
-    """An endpoint that refuses more than 16 at a time, for a second each, met with 256."""
+    """Start with 256 in flight against an endpoint that refuses more than 16, each time for a second."""
     best, ours = [], []
     with mock("--latency-ms", "50", "--max-concurrency", "16", *_MOCK) as endpoint:
         fixed = config(folder, 2000, endpoint.url, max_concurrency=16, adaptive=False)
@@ -157,7 +157,7 @@ def adaptive(folder: Path, repeats: int) -> list[Figure]:
 
 
 def front(folder: Path, repeats: int) -> list[Figure]:
-    """load + standardize + preprocess of text."""
+    """load + standardize + preprocess of text samples."""
     return _front(folder, 100_000, repeats)
 
 
@@ -168,7 +168,7 @@ def front_1m(folder: Path, repeats: int) -> list[Figure]:
 
 
 def rows_1m(folder: Path, repeats: int) -> list[Figure]:
-    """Memory does not grow with the rows: a million, one in 2,000 answered with 32,000 words."""
+    """Memory does not grow with the rows: a million rows, every 2,000th answered with 32,000 words."""
     taken = []
     with mock(*_MOCK, "--answer-words", "32000", "--long-share", "0.0005") as endpoint:
         path = config(folder, 1_000_000, endpoint.url)
@@ -181,7 +181,7 @@ def rows_1m(folder: Path, repeats: int) -> list[Figure]:
 
 
 def score_1m(folder: Path, repeats: int) -> list[Figure]:
-    """Scoring takes little more memory for ten times the rows; a plain metric and a corpus number."""
+    """Scoring ten times the rows takes little more memory; for a per-sample metric and a corpus metric."""
     counts = (100_000, 1_000_000)
     for rows in counts:
         run([str(HERE / "score.py"), "make", str(folder / f"scored-{rows}"), "--rows", str(rows)], folder)
@@ -190,7 +190,7 @@ def score_1m(folder: Path, repeats: int) -> list[Figure]:
         few, many = ([scored(folder / f"scored-{rows}", metric) for _ in range(repeats)] for rows in counts)
         speeds = [counts[1] / orjson.loads(one.output)["cpu_s"] for one in many]
         figures += [
-            Figure(f"{metric}, 1,000,000 rows, CPU", "rows/s a core", speeds, least, "≥"),
+            Figure(f"{metric}, 1,000,000 rows, CPU", "rows/s per core", speeds, least, "≥"),
             Figure(f"{metric}, 100,000 rows, peak memory", "MiB", [one.peak_mib for one in few]),
             Figure(f"{metric}, 1,000,000 rows, peak memory", "MiB", [one.peak_mib for one in many], 300.0),
         ]
@@ -212,7 +212,7 @@ CASES = (
 
 
 def _in_turns(folder: Path, rows: int, latency_ms: float, repeats: int) -> tuple[list[Taken], list[Taken]]:
-    """The bare loop and a whole run, one after the other, so many times."""
+    """Alternate the bare loop and a whole run, ``repeats`` times."""
     bare, ours = [], []
     with mock("--latency-ms", str(latency_ms), *_MOCK) as endpoint:
         path, data = config(folder, rows, endpoint.url), dataset(folder, rows)
@@ -229,7 +229,7 @@ def _bare(folder: Path, data: Path, endpoint: Mock) -> Taken:
 
 
 def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = None) -> Taken:
-    """A whole run into an empty store."""
+    """A whole run with an empty store."""
     return _gage(folder, path, _fresh(folder), *(options or ("--inline",)), env=env)
 
 
@@ -247,20 +247,20 @@ def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None)
     if any(one["rows"] != rows for one in results):
         raise BenchFailed(f"the stages made {results[0]['rows']} rows of {rows}")
     return [
-        Figure("CPU", "rows/s a core", [rows / one["cpu_s"] for one in results], 15_000.0, "≥"),
+        Figure("CPU", "rows/s per core", [rows / one["cpu_s"] for one in results], 15_000.0, "≥"),
         Figure("three stages", "s", [one["wall_s"] for one in results]),
         Figure("peak memory", "MiB", [one.peak_mib for one in taken], most_mib),
     ]
 
 
 def scored(store: Path, metric: str) -> Taken:
-    """The stage for a metric whose scores are not there; every repetition on a copy of the store."""
+    """Run auto_eval for a metric without stored scores, on a copy of the store."""
     fresh = store.with_name("store")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(store, fresh, copy_function=os.link)
     taken = run([str(HERE / "score.py"), "measure", str(fresh), "--metric", metric], store.parent)
     if orjson.loads(taken.output)["rows"] != int(store.name.rpartition("-")[2]):
-        raise BenchFailed(f"the stage scored other rows: {taken.output.decode()}")
+        raise BenchFailed(f"the stage scored a wrong number of rows: {taken.output.decode()}")
     return taken
 
 

@@ -1,4 +1,4 @@
-"""Datasets to measure with: a pure function of the number of rows."""
+"""Datasets for measurements, determined by the number of rows."""
 
 import random
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _INSTRUCTION = "Solve the problem step by step. End with a line 'ANSWER: N' wher
 
 
 def records(rows: int, seed: int = 7) -> Iterator[dict[str, str]]:
-    """Word problems with their answers, each prompt different from all others; about 400 characters a record."""
+    """Word problems with their answers. All prompts differ; a record has about 400 characters."""
     chance = random.Random(seed)
     for row in range(rows):
         one, two = chance.sample(_NAMES, 2)
@@ -31,7 +31,7 @@ def records(rows: int, seed: int = 7) -> Iterator[dict[str, str]]:
 
 
 def dataset(folder: Path, rows: int) -> Path:
-    """The JSON Lines file of so many rows, made once."""
+    """The JSON Lines file with that many rows; written once."""
     path = folder / f"rows-{rows}.jsonl"
     if not path.exists():
         unfinished = path.with_suffix(".tmp")

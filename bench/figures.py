@@ -1,4 +1,4 @@
-"""Figures: what is measured, in which unit, and the target it has to meet."""
+"""Figures: measured values with unit and target."""
 
 import os
 import platform
@@ -18,11 +18,11 @@ class Figure:
     """One measured quantity of a case.
 
     Attributes:
-        name: what it is, as the tables show it.
-        unit: ``s``, ``s CPU / 1,000 rows``, ``MiB``, ``rows/s a core``, ``×`` or ``requests``.
-        values: one a repetition.
-        target: the bound to keep; None for what is measured to compare with.
-        bound: whether the target is the most (``≤``) or the least (``≥``).
+        name: the name in the tables.
+        unit: ``s``, ``s CPU / 1,000 rows``, ``MiB``, ``rows/s per core``, ``×`` or ``requests``.
+        values: one value per repetition.
+        target: the required bound; None for a figure that is only for comparison.
+        bound: ``≤`` for an upper bound, ``≥`` for a lower bound.
     """
 
     name: str
@@ -37,13 +37,13 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median keeps the target; None without one."""
+        """Whether the median meets the target; None without a target."""
         if self.target is None:
             return None
         return self.median <= self.target if self.bound == "≤" else self.median >= self.target
 
     def to_json(self) -> dict[str, Any]:
-        """As results.json keeps it."""
+        """The figure as results.json holds it."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -57,7 +57,7 @@ class Figure:
 
 
 def machine() -> dict[str, Any]:
-    """The facts about this machine and its software that figures depend on."""
+    """Facts about this machine and its software that affect figures."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": _cpu_model(),
@@ -69,12 +69,12 @@ def machine() -> dict[str, Any]:
 
 
 def hardware(facts: dict[str, Any]) -> dict[str, Any]:
-    """Those of a machine's facts that no installation changes."""
+    """The facts that do not depend on installed software."""
     return {name: facts[name] for name in ("cores", "cpu", "memory_gib")}
 
 
 def commit() -> str:
-    """The checkout's commit, ``+`` behind it when files differ from it; empty outside a checkout."""
+    """The checkout's commit, with ``+`` if files differ from it; empty outside a checkout."""
     command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return found.stdout.strip()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""load, standardize and preprocess of one config in this process: CPU seconds of the three stages, as JSON.
+"""Run load, standardize and preprocess of a config in this process and print their CPU seconds as JSON.
 
 front.py CONFIG --store FOLDER
 """
@@ -16,7 +16,7 @@ from gage_eval.runs.session import RunSession
 
 
 def measure(config: str, store: str) -> dict[str, float]:
-    """CPU and wall seconds of the three stages (all threads of the process), and the rows they made."""
+    """CPU and wall seconds of the three stages (all threads of the process), and their number of rows."""
     be_lean()
     with RunSession(RunOptions(config=config, store=store)) as session:
         task = session.plan.tasks[0]

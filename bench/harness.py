@@ -1,8 +1,9 @@
-"""The lm-eval harness on documents of ours: log-likelihoods and scores, row by row.
+"""Run the lm-eval harness on given documents and write log-likelihoods and scores row by row.
 
-Run by the interpreter that has lm-eval: ``python -P bench/harness.py FOLDER``. Reads ``FOLDER/asked.json``, ``{"model",
-"dtype", "batch_size", "docs", "chat"}``, and writes ``FOLDER/told.json``, ``{"versions", "rows": [{"ll", "acc",
-"acc_norm"}, …]}``. Nothing is downloaded. It knows nothing of the package, which it is compared with.
+Run by the interpreter that has lm-eval: ``python -P bench/harness.py FOLDER``. Reads ``FOLDER/input.json``, ``{"model",
+"dtype", "batch_size", "docs", "chat"}``, and writes ``FOLDER/output.json``, ``{"versions", "rows": [{"ll", "acc",
+"acc_norm"}, …]}``. Downloads nothing, and imports nothing from
+gage-eval, because the two are compared.
 """
 
 import json
@@ -21,7 +22,7 @@ def main() -> None:
     from lm_eval.tasks import TaskManager
 
     folder = Path(sys.argv[1])
-    asked: dict[str, Any] = json.loads((folder / "asked.json").read_text())
+    asked: dict[str, Any] = json.loads((folder / "input.json").read_text())
     task = {
         "task": TASK,
         "dataset_path": "json",
@@ -35,7 +36,7 @@ def main() -> None:
             {"metric": name, "aggregation": "mean", "higher_is_better": True} for name in ("acc", "acc_norm")
         ],
     }
-    # Several of these run at once.
+    # Several of these processes run at once.
     torch.set_num_threads(1)
     # JSON is YAML.
     (folder / f"{TASK}.yaml").write_text(json.dumps(task))
@@ -60,7 +61,7 @@ def main() -> None:
         for sample in samples
     ]
     versions = {name: version(name) for name in ("lm-eval", "transformers", "torch")}
-    (folder / "told.json").write_text(json.dumps({"versions": versions, "rows": rows}))
+    (folder / "output.json").write_text(json.dumps({"versions": versions, "rows": rows}))
 
 
 if __name__ == "__main__":

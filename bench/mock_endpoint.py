@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A small OpenAI-compatible endpoint that answers, and fails, as a pure function of the prompt.
 
-Loopback only. Prints ``PORT n`` when it listens and ends by itself when nobody asks for a while.
+Loopback only. Prints ``PORT n`` when it listens, and ends when no request comes for a while.
 
-Truth: a prompt that holds ``a + b`` is answered with ``ANSWER: <sum>``, or with the sum plus one where
-`is_right(prompt, accuracy)` is false; any other prompt with a number of its own. So a client knows what
-every answer must be. Faults depend on (prompt, attempt, seed), so every client meets the same ones.
+A prompt with ``a + b`` is answered with ``ANSWER: <sum>``, or with the sum plus one if `is_right(prompt, accuracy)` is
+false. Any other prompt is answered with a number derived from its text. So a client knows every answer in advance.
+Faults depend on (prompt, attempt, seed), so all clients get the same ones.
 
     POST /v1/chat/completions, /v1/completions      GET /v1/models, /health, /stats
-    POST /phase/NAME   counts from here on go to that phase as well
+    POST /phase/NAME   from now on, counts are also kept for that phase
     POST /reset        forget all counts
 """
 
@@ -44,12 +44,12 @@ def unit(text: str, salt: str) -> float:
 
 
 def is_right(prompt: str, accuracy: float) -> bool:
-    """Whether the endpoint answers this prompt with the truth."""
+    """Whether the endpoint answers this prompt correctly."""
     return unit(prompt, "right") < accuracy
 
 
 def answer_to(prompt: str, accuracy: float = 1.0, words: int = 0) -> str:
-    """The one answer to a prompt, after so many words of padding."""
+    """The answer to a prompt, after ``words`` words of padding."""
     found = _SUM.search(prompt)
     if found is None:
         value = int(unit(prompt, "noise") * 1000)
@@ -59,7 +59,7 @@ def answer_to(prompt: str, accuracy: float = 1.0, words: int = 0) -> str:
 
 
 def fault_of(prompt: str, attempt: int, faults: dict[str, float], seed: int) -> str | None:
-    """The fault the attempt (from 0) at a prompt meets, None for an answer."""
+    """The fault of an attempt (from 0) at a prompt; None for an answer."""
     share = unit(prompt, f"fault{seed}.{attempt}")
     for name, rate in faults.items():
         if share < rate:
@@ -69,7 +69,7 @@ def fault_of(prompt: str, attempt: int, faults: dict[str, float], seed: int) -> 
 
 
 class Mock:
-    """Options, counters and the truth, shared by all connections."""
+    """Options and counters, shared by all connections."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -88,12 +88,12 @@ class Mock:
         self.bodies: list[Any] = []
 
     def count(self, name: str) -> None:
-        """One more of something, in all and in this phase."""
+        """Count something, in total and for the current phase."""
         self.counts[name] += 1
         self.phases.setdefault(self.phase, Counter())[name] += 1
 
     def stats(self) -> dict[str, Any]:
-        """What ``/stats`` says."""
+        """The content of ``/stats``."""
         return {
             **{name: self.counts[name] for name in _COUNTED},
             "faults": {name: self.counts[f"fault_{name}"] for name in FAULTS if self.counts[f"fault_{name}"]},
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
 
 
 def streamed(answer: dict[str, Any]) -> bytes:
-    """An answer as server-sent events: a word an event, then the usage."""
+    """An answer as server-sent events: one event per word, then the usage."""
     (choice,) = answer["choices"]
     ends = {"index": 0, "finish_reason": choice["finish_reason"]}
     message = choice.get("message", {})
@@ -310,18 +310,18 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", default="mock")
     parser.add_argument("--api-key", default="", help="refuse requests without this key")
     parser.add_argument("--accuracy", type=float, default=1.0)
-    parser.add_argument("--thinking", default="", help="goes before every answer")
+    parser.add_argument("--thinking", default="", help="text before every answer")
     parser.add_argument("--answer-words", type=int, default=0)
-    parser.add_argument("--long-share", type=float, default=1.0, help="share of the answers with so many words")
+    parser.add_argument("--long-share", type=float, default=1.0, help="share of the answers that are padded")
     parser.add_argument("--latency-ms", type=float, default=0.0)
-    parser.add_argument("--max-concurrency", type=int, default=0, help="refuse what is more in flight with a 429")
+    parser.add_argument("--max-concurrency", type=int, default=0, help="refuse more requests in flight with a 429")
     parser.add_argument("--fault", type=_fault, action="append", default=[], metavar="KIND=RATE")
     parser.add_argument("--fault-attempts", type=int, default=0, help="only the first N attempts at a prompt fail")
     parser.add_argument("--retry-after", type=int, default=1)
     parser.add_argument("--hang-s", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--idle-s", type=float, default=120.0, help="end after so long without a request")
-    parser.add_argument("--die-after", type=int, default=0, help="end at once after so many answers")
+    parser.add_argument("--idle-s", type=float, default=120.0, help="stop after that long without a request")
+    parser.add_argument("--die-after", type=int, default=0, help="exit at once after that many answers")
     parser.add_argument("--keep-bodies", action="store_true", help="/stats shows what was sent")
     options = parser.parse_args(arguments)
     options.faults = dict(options.fault)
@@ -329,7 +329,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Answer until nobody has asked for `idle_s` seconds, or the process is told to end."""
+    """Serve until no request comes for `idle_s` seconds, or the process is stopped."""
     mock = Mock(options)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(mock), "127.0.0.1", options.port, backlog=4096)

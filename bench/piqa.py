@@ -1,7 +1,7 @@
-"""``python -m bench.piqa``: PIQA by log-likelihood, ours and the lm-eval harness's, row by row.
+"""``python -m bench.piqa``: compare PIQA log-likelihoods with the lm-eval harness, row by row.
 
-The same checkpoint, questions, dtype and library: the harness with its transformers model in an environment of its
-own, ours as ``gage run`` with the backend `transformers`. Both plain and in the model's chat template.
+Both use the same checkpoint, questions, dtype and library: the harness with its transformers model in its own
+environment, and ``gage run`` with the backend `transformers`. Compares plain prompts and the model's chat template.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from gage_eval.store import Store
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "benchmarks-lm-eval.md"
 METRICS = ("acc", "acc_norm")
-# Both compute in float32, in batches of different shape: a sum of some dozen log probabilities differs by that much.
+# Both compute in float32 with batches of different shape. So a sum of a few dozen log probabilities differs by this.
 TOLERANCE = 1e-3
 
 
@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Compared:
-    """Both sides on the same questions."""
+    """The results of both sides on the same questions."""
 
     chat: bool
     ours: list[Row]
@@ -49,7 +49,7 @@ class Compared:
 
     @property
     def differing(self) -> list[int]:
-        """Rows on which one of the metrics says something else."""
+        """Rows with a different value of a metric."""
         pairs = zip(self.ours, self.theirs, strict=True)
         return [
             row
@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def furthest(self) -> float:
-        """The largest difference of two log-likelihoods, in nats."""
+        """The largest difference between two log-likelihoods, in nats."""
         pairs = zip(self.ours, self.theirs, strict=True)
         return max(abs(a - b) for own, other in pairs for a, b in zip(own.ll, other.ll, strict=True))
 
@@ -93,19 +93,21 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line's."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.piqa", description=__doc__.splitlines()[0])
     data = os.environ.get("LOCAL_DATASETS_ROOT", "local-datasets")
     parser.add_argument("--data", type=Path, default=Path(data) / "piqa", help="folder of valid.jsonl and its labels")
     parser.add_argument("--rows", type=int, default=500)
-    parser.add_argument("--chat-rows", type=int, default=100, help="of them in the chat template too")
+    parser.add_argument("--chat-rows", type=int, default=100, help="rows that are also compared in the chat template")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=2, help="of the four computations, how many at once")
+    parser.add_argument("--jobs", type=int, default=2, help="computations at the same time, of four")
     parser.add_argument("--model", type=Path, default=ROOT / "build" / "smollm2-135m", help="the model's folder")
-    parser.add_argument("--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"), help="that has transformers")
-    parser.add_argument("--lm-eval", default=str(ROOT / ".venv-lm-eval" / "bin" / "python"), help="that has lm-eval")
+    parser.add_argument(
+        "--python", default=str(ROOT / ".venv-vllm" / "bin" / "python"), help="Python with transformers"
+    )
+    parser.add_argument("--lm-eval", default=str(ROOT / ".venv-lm-eval" / "bin" / "python"), help="Python with lm-eval")
     options = parser.parse_args()
     if not (options.data / "valid.jsonl").is_file():
         parser.error(f"no valid.jsonl in '{options.data}': name PIQA's folder with --data, or set LOCAL_DATASETS_ROOT")
@@ -113,7 +115,7 @@ def arguments() -> argparse.Namespace:
 
 
 def write_data(options: argparse.Namespace, folder: Path, *, chat: bool = False) -> None:
-    """The first questions, as they are and with their labels inside."""
+    """Write the first questions, with and without their labels."""
     count = options.chat_rows if chat else options.rows
     with (options.data / "valid.jsonl").open() as file:
         records = list(islice(file, count))
@@ -125,12 +127,12 @@ def write_data(options: argparse.Namespace, folder: Path, *, chat: bool = False)
 
 
 def docs(chat: bool) -> str:
-    """The file of the questions."""
+    """The name of the file with the questions."""
     return "chat.jsonl" if chat else "plain.jsonl"
 
 
 def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[list[Row], dict[str, str]]:
-    """The harness's rows and the versions they come from."""
+    """The harness's rows, and the versions of its packages."""
     folder = Path(tempfile.mkdtemp(dir=data))
     asked = {
         "model": str(options.model.resolve()),
@@ -140,10 +142,10 @@ def run_harness(options: argparse.Namespace, data: Path, chat: bool) -> tuple[li
         "docs": str(data / docs(chat)),
         "chat": chat,
     }
-    (folder / "asked.json").write_text(json.dumps(asked))
+    (folder / "input.json").write_text(json.dumps(asked))
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "hf")}
     command([options.lm_eval, "-P", str(HERE / "harness.py"), str(folder)], folder, offline)
-    found = json.loads((folder / "told.json").read_text())
+    found = json.loads((folder / "output.json").read_text())
     return [Row(**row) for row in found["rows"]], found["versions"]
 
 
@@ -152,13 +154,13 @@ def run_ours(options: argparse.Namespace, data: Path, chat: bool) -> list[Row]:
     folder = Path(tempfile.mkdtemp(dir=data))
     backend = {
         "model_path": str(options.model.resolve()),
-        # Not resolved: the link is what makes it the environment's.
+        # Not resolved: Python finds its environment by the path of this link.
         "python": os.path.abspath(options.python),
         "dtype": options.dtype,
         "batch_size": options.batch_size,
         "device": options.device,
         "threads": 1,
-        # However busy the machine is.
+        # No timeout on a busy machine.
         "timeout": 86_400,
     }
     config = {
@@ -184,7 +186,7 @@ def run_ours(options: argparse.Namespace, data: Path, chat: bool) -> list[Row]:
 
 
 def rows_of(folder: Path) -> list[Row]:
-    """What the run stored, in the dataset's order."""
+    """The stored rows of the run, in the dataset's order."""
     store = Store.open(str(folder / ".gage"), read_only=True)
     stages = json.loads((folder / ".gage" / "runs" / "r" / "run.json").read_text())["stages"]
     responses = store.artifact(stages["piqa/infer"]["outputs"]["responses"]).table(columns=["row_index", "logprobs"])
@@ -200,10 +202,10 @@ def rows_of(folder: Path) -> list[Row]:
 
 
 def command(arguments: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
-    """Run a process to its end.
+    """Run a process and wait for it.
 
     Raises:
-        BenchFailed: it failed; the message ends with its last lines.
+        BenchFailed: the process failed; the message ends with its last lines.
     """
     done = subprocess.run(
         arguments, cwd=folder, env={**environment(), **env}, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""One child process, and what it took."""
+"""Run one child process and measure its time and memory."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _open = build_opener(ProxyHandler({})).open
 
 @dataclass(frozen=True)
 class Taken:
-    """What a process took: wall and CPU seconds (its own children's included), peak resident MiB, and its output."""
+    """Wall and CPU seconds of a process (with its children), peak resident MiB, and its output."""
 
     wall_s: float
     cpu_s: float
@@ -28,17 +28,17 @@ class Taken:
 
 
 class BenchFailed(Exception):
-    """A measured process failed, or did not do what was measured."""
+    """A measured process failed or gave an unexpected result."""
 
 
 def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Taken:
     """Run Python with these arguments and wait for it.
 
-    Peak memory is what the kernel counts for that child alone. It starts from this process's own size, which
-    therefore imports nothing large.
+    The kernel counts peak memory for that child alone. It starts at the size of this process, which therefore imports
+    nothing large.
 
     Raises:
-        BenchFailed: it failed; the message ends with its last lines.
+        BenchFailed: the process failed; the message ends with its last lines.
     """
     with (folder / "output.txt").open("w+b") as output:
         began = time.perf_counter()
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = 
 
 
 def environment() -> dict[str, str]:
-    """Our environment without what would change the measurement: other stores, servers, and recompiled code."""
+    """The environment without variables that would change the measurement: other stores, servers, recompiled code."""
     left_out = ("GAGE_EVAL_", "PREFECT_", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
     return {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
 
@@ -86,7 +86,7 @@ class Mock:
 
 @contextmanager
 def mock(*options: str) -> Iterator[Mock]:
-    """A mock endpoint for a while."""
+    """Context of a running mock endpoint."""
     command = [sys.executable, str(HERE / "mock_endpoint.py"), "--idle-s", "600", *options]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""auto_eval of stored answers in this process: CPU seconds and rows, as JSON.
+"""Run auto_eval on stored answers in this process and print CPU seconds and rows as JSON.
 
 score.py make FOLDER --rows N            stores N samples with their answers
 score.py measure FOLDER --metric NAME …  scores them
@@ -26,7 +26,7 @@ _MADE = "made.json"
 
 
 def make(folder: Path, rows: int) -> None:
-    """Samples and answers of ten words with their log-likelihoods, every fourth answer wrong."""
+    """Store samples and answers of ten words with log-likelihoods. Every fourth answer is wrong."""
     store = Store.open(str(folder))
     samples, responses = store.writer(SAMPLES), store.writer(RESPONSES)
     for part, start in enumerate(range(0, rows, PART_ROWS)):

@@ -1,9 +1,9 @@
-"""``python -m bench.vllm``: vllm_native, fed by the engine of a run, against ``vllm bench throughput``.
+"""``python -m bench.vllm``: compare vllm_native in a run with ``vllm bench throughput``.
 
-The same engine arguments, prompts and lengths for both. They take turns in pairs, each first in every other one, for as
-long as there is time; the ratio is taken within a pair, so that what slows the machine down for a while slows both.
-Loading the model is left out of both, and both are warmed up. Ours includes what a run does: rendering, keys, the
-write-ahead log, chunks and the artifact.
+Both use the same engine arguments, prompts and lengths. They run in pairs, in alternating order, as long as there is
+time. The ratio is taken within a pair, because a temporary slow-down of the machine then affects both.
+The time to load the model does not count, and both are warmed up. Our time includes all work of a run: rendering,
+keys, the write-ahead log, chunks and the artifact.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 ROOT = HERE.parent
 PAGE = ROOT / "docs" / "benchmarks-vllm.md"
-# vLLM's command looks for a distribution that the build for CPUs is not named.
+# vLLM's command needs a distribution named `vllm`, but the build for CPUs has another name.
 THEIRS = """
 from vllm.benchmarks import throughput
 from vllm.utils.argparse_utils import FlexibleArgumentParser
@@ -46,7 +46,7 @@ throughput.main(parser.parse_args())
 """
 TARGET = 0.97
 FEWEST_PAIRS = 3
-# On a CPU: memory for the cache, and no time for compiling.
+# On a CPU: memory for the cache, and no compilation.
 ON_CPU: dict[str, Any] = {"enforce_eager": True, "dtype": "bfloat16", "max_model_len": 1024}
 
 
@@ -57,9 +57,9 @@ def main() -> int:
     parser.add_argument("--model", default=str(ROOT / "build" / "smollm2-135m"), help="the model's folder")
     parser.add_argument("--engine", type=json.loads, default=ON_CPU, help="arguments of the engine, as JSON")
     parser.add_argument("--prompts", type=int, default=64)
-    parser.add_argument("--words", type=int, default=96, help="of a prompt")
-    parser.add_argument("--output-len", type=int, default=64, help="tokens of every answer")
-    parser.add_argument("--minutes", type=float, default=12, help=f"for all; {FEWEST_PAIRS} pairs are measured anyway")
+    parser.add_argument("--words", type=int, default=96, help="words per prompt")
+    parser.add_argument("--output-len", type=int, default=64, help="tokens per answer")
+    parser.add_argument("--minutes", type=float, default=12, help=f"of all; at least {FEWEST_PAIRS} pairs are measured")
     options = parser.parse_args()
     (HERE / "out").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=HERE / "out"))
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def make_prompts(count: int, words: int) -> list[str]:
-    """Prompts that share no beginning, the same ones every time."""
+    """Prompts with different beginnings, the same ones every time."""
     chosen = random.Random(0)
     known = [
         "".join(chosen.choice(pair) for pair in ("bdgklmnprst", "aeiou") * chosen.randint(1, 3)) for _ in range(500)
@@ -92,12 +92,12 @@ def make_prompts(count: int, words: int) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Of the engine, the same for both."""
+    """The environment of the engine, the same for both."""
     return {"VLLM_CPU_KVCACHE_SPACE": "2"}
 
 
 def throughput_of_vllm(folder: Path, options: argparse.Namespace, prompts: Sequence[str]) -> float:
-    """Tokens a second, prompts and answers, as vLLM's own benchmark says."""
+    """Tokens per second (prompts and answers) in vLLM's own benchmark."""
     data, result = folder / "prompts.json", folder / "result.json"
     pair = [{"conversations": [{"value": prompt}, {"value": "answer"}]} for prompt in prompts]
     data.write_text(json.dumps(pair))
@@ -121,7 +121,7 @@ def throughput_of_vllm(folder: Path, options: argparse.Namespace, prompts: Seque
 
 
 def throughput_of_ours(folder: Path, options: argparse.Namespace, prompts: Sequence[str]) -> float:
-    """Tokens a second, prompts and answers, of a generate step."""
+    """Tokens per second (prompts and answers) of a generate step."""
     params = {"temperature": 1.0, "max_new_tokens": options.output_len, "ignore_eos": True}
     config = {"model_path": options.model, "python": options.python, "env": environment(), **options.engine}
     store = Store.open(str(Path(tempfile.mkdtemp(dir=folder))))
@@ -134,12 +134,12 @@ def throughput_of_ours(folder: Path, options: argparse.Namespace, prompts: Seque
 
 
 def warm_up(prompts: Sequence[str]) -> int:
-    """How many requests come before those that are measured."""
+    """Number of warm-up requests."""
     return max(1, len(prompts) // 8)
 
 
 class Prompts:
-    """Completions of some prompts (`gage_eval.engine.job.Source`)."""
+    """A source of completion requests (`gage_eval.engine.job.Source`)."""
 
     def __init__(self, prompts: Sequence[str], params: dict[str, Any]) -> None:
         self._prompts = prompts
@@ -147,7 +147,7 @@ class Prompts:
         self.parts = [(0, len(prompts))]
 
     def open(self, part: int) -> "Prompts":
-        """Its only part."""
+        """The only part."""
         return self
 
     def render(self, start: int, stop: int) -> list[Request]:
@@ -158,7 +158,7 @@ class Prompts:
 
 
 def _generate(runtime: Runtime, store: Store, backend: Backend, source: Prompts, name: str) -> int:
-    """Tokens of prompts and answers."""
+    """Run a generate step. Returns the number of tokens of prompts and answers."""
     key = digest(name)
     responses, telemetry = store.writer(RESPONSES), store.writer(RESPONSE_TELEMETRY)
     job = Job(source, backend, digest(name), store, store.wip(key), store.scratch(key), responses, telemetry)
@@ -166,7 +166,7 @@ def _generate(runtime: Runtime, store: Store, backend: Backend, source: Prompts,
     telemetry.commit()
     made = responses.commit().table(columns=["status", "prompt_tokens", "completion_tokens"])
     if set(made["status"].to_pylist()) != {"truncated"}:
-        raise BenchFailed(f"every answer should come to its limit: {made['status'].value_counts().to_pylist()}")
+        raise BenchFailed(f"every answer should reach its token limit: {made['status'].value_counts().to_pylist()}")
     return sum(int(tokens) for name in ("prompt_tokens", "completion_tokens") for tokens in made[name].to_pylist())
 
 

@@ -1,1 +1,1 @@
-"""Prefect blocks of gage-eval: named places and endpoints, referred to by name in configs."""
+"""Prefect blocks of gage-eval: stores and endpoints that configs refer to by name."""

@@ -183,7 +183,7 @@ def run(
     Args:
         config: Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite. Or the config as a mapping,
             whose relative paths start from the working folder.
-        run_id: Name of the run; a fresh one by default.
+        run_id: Name of the run; a new random name by default.
         store: Where artifacts live: a folder or s3://bucket/prefix.
         output_dir: Where run folders live; <store>/runs by default.
         max_samples: At most this many rows of each dataset.

@@ -1,7 +1,7 @@
-"""One Prefect task a stage: what a Prefect API knows the stages as.
+"""One Prefect task per stage.
 
-The store is the only cache, so Prefect's own is off. `flows.shown` runs a stage as a plain function and reports it as a
-run of its task: a stage does not need the API.
+Prefect's own cache is off, because the store is the only cache. `flows.shown` runs a stage as a plain function and
+reports it as a run of its task, so a stage does not need the API.
 """
 
 from collections.abc import Callable

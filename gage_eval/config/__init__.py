@@ -1,4 +1,4 @@
-"""Configuration: from a YAML file to tasks that can be planned. `load_config` reads top to bottom."""
+"""Configuration: from a YAML file to resolved tasks."""
 
 from gage_eval.config.document import Origin
 from gage_eval.config.load import LoadedConfig, load_config, parse_config

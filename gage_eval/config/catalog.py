@@ -1,4 +1,4 @@
-"""What a config can name: plug-ins of every kind and suites, as records for listings and forms."""
+"""What a config can name: plug-ins of all kinds and suites, as JSON records for lists and forms."""
 
 import inspect
 from typing import Any
@@ -16,7 +16,7 @@ def kinds() -> list[str]:
 
 
 def entries(kind: str) -> list[dict[str, Any]]:
-    """Everything of a kind: name, version or versions, summary; of a plug-in also its origin and its parameters."""
+    """All entries of a kind: name, version or versions, summary; for a plug-in also its origin and parameters."""
     if kind == "suites":
         return [
             {"name": suite.name, "versions": list(suite.versions), "summary": suite.description}
@@ -35,10 +35,10 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
 
 def _parameters(plugin: Plugin[Any]) -> dict[str, Any]:
-    """The parameters a config can set, with their defaults; null where there is none."""
+    """The parameters that a config can set, with their defaults; null without a default."""
     if plugin.kind not in ("metrics", "filters", "verdict_parsers", "preprocessors"):
         return {}
-    # The positional parameters of a metric, filter or parser are what it reads, not what one sets.
+    # Positional parameters of a metric, filter or parser are its inputs, not settings.
     parameters = [
         parameter
         for parameter in inspect.signature(plugin.obj).parameters.values()
@@ -50,7 +50,7 @@ def _parameters(plugin: Plugin[Any]) -> dict[str, Any]:
 
 
 def _info(value: Any) -> Any:
-    """What a plug-in declares, as JSON; of a config's model its fields with what they mean."""
+    """What a plug-in declares, as JSON. For a config model: its fields and their descriptions."""
     if isinstance(value, type) and issubclass(value, BaseModel):
         return {name: field.description for name, field in value.model_fields.items()}
     return value

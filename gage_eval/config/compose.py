@@ -26,7 +26,7 @@ class Composed:
         node: the tree of a PipelineConfig, or of a BuiltinTemplate.
         templates: the files of templates that took part, as errors call them.
         alone: whether it is the file itself, with nothing brought into it.
-        warnings: what works but is rarely meant.
+        warnings: things that work but are probably not intended.
         problems: what is wrong with a template beside its definition.
         card: the facts of the suite that a RunConfig runs.
     """

@@ -1,4 +1,4 @@
-"""What a config of somebody else would run, read, start and send where, found without importing what it names."""
+"""What an untrusted config would run, read, start and send, found without importing what it names."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,13 +38,13 @@ _MOST_PROFILE = 2**20
 
 @dataclass(frozen=True)
 class Effect:
-    """One thing that a config would do.
+    """One effect of running a config.
 
     Attributes:
         act: ``run`` code, ``read`` files, ``start`` a process, ``send`` requests, ``fetch`` data or a model.
         what: the code, the absolute place of the files, the executable, or the URL.
-        path: where the config says so, as ``backends[0].config``.
-        note: what else to know, as the environment variables whose values go with it; may be empty.
+        path: where in the config, such as ``backends[0].config``.
+        note: more information, such as the environment variables whose values are sent; may be empty.
     """
 
     act: Act
@@ -55,14 +55,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Examined:
-    """A config that was read, and nothing that it names.
+    """A config that was read, without importing or starting what it names.
 
     Attributes:
-        source: the file, as it was named.
-        problems: what is wrong, as far as that can be told without the code that the config names.
-        warnings: what works but is rarely meant.
-        effects: what it would do.
-        variables: the variables of the environment whose values it takes in, by place.
+        source: the file, as given.
+        problems: the mistakes that can be found without importing plug-ins.
+        warnings: things that work but are probably not intended.
+        effects: what a run would do.
+        variables: the environment variables that are used, by location in the config.
         origins: where each value came from, by path.
     """
 
@@ -89,13 +89,13 @@ def examine(
 
     Args:
         text: the config.
-        source: how messages call it.
-        folder: what its relative paths start from.
-        env: what placeholders are filled from; the process's environment unless given.
-        overrides: ``a.b=c`` each.
+        source: the config's name in messages.
+        folder: the folder that relative paths start from.
+        env: the variables for placeholders; by default the process's environment.
+        overrides: each ``a.b=c``.
         model_path: the model of the backend under test.
         models: the models that the command line chooses.
-        settings: what the environment sets where the config does not.
+        settings: values from the environment, for what the config leaves unset.
 
     Raises:
         ConfigError: so much is wrong that it cannot be told what the config would do.
@@ -130,7 +130,7 @@ class _Lister:
         self.effects.append(Effect(act, what, path_text(as_written(loc, self.document.data)), note))
 
     def code(self, named: Sequence[NamedCode]) -> None:
-        """Every plug-in that does not come with this package."""
+        """Add every plug-in that is not part of this package."""
         for one in named:
             found = one.name if one.kind is None else registry.ALL[one.kind].origin(one.name)
             if found is not None and found != "builtin":
@@ -189,7 +189,7 @@ class _Lister:
         try:
             config = config_model(backend.type).model_validate(backend.config)
         except ValueError:
-            return  # said among the problems
+            return  # reported as a problem
         config_loc: Loc = (*loc, "config")
         for name in _FILES:
             path = getattr(config, name, None)
@@ -202,7 +202,7 @@ class _Lister:
             self.engine(backend.type, config_loc, config)
 
     def sent_with(self, config_loc: Loc, config: BackendConfig) -> str:
-        """What goes to an endpoint beside the questions."""
+        """What is sent to an endpoint, as a note."""
         key = getattr(config, "api_key", None)
         names = [] if key is None else [key.removeprefix("env:") if key.startswith("env:") else f"the block {key}"]
         written = as_written((*config_loc, "base_url"), self.document.data)
@@ -237,7 +237,7 @@ class _Lister:
             self.file(path, loc)
 
     def file(self, path: str, loc: Loc, note: str = "") -> None:
-        """A file, a folder or a pattern; an address is fetched."""
+        """Add a file, a folder or a pattern. A URL is fetched."""
         if "://" in path:
             beside = "" if path.startswith(("http://", "https://")) else "with this machine's credentials for it"
             self.add("fetch", path, loc, beside)
@@ -245,14 +245,14 @@ class _Lister:
         try:
             absolute = local_path(path, self.folder).absolute()
         except InputError:
-            return  # said among the problems
+            return  # reported as a problem
         leads = absolute.resolve()
         if leads != absolute and absolute.is_symlink():
             note = f"{note}, " * bool(note) + f"a link to {leads}"
         self.add("read", str(leads if not absolute.is_symlink() else absolute), loc, note)
 
     def references(self, value: Any, loc: Loc) -> None:
-        """``env:`` and ``block:`` outside of ``api_key``, which goes with its URL."""
+        """Add ``env:`` and ``block:`` references, except ``api_key``, which is part of its URL's note."""
         for inner, text in _references(value, loc):
             if inner[-1:] != ("api_key",):
                 self.add("send", f"the value of {text}", inner, "to what that setting is for")
@@ -275,18 +275,18 @@ def _missing(code: str) -> str:
 
 
 def _code_of_profile(file: Path) -> list[str]:
-    """Names in a scoring profile that stand for code which does not come with this package."""
+    """Names in a scoring profile that refer to code outside this package."""
     try:
         data = yaml.safe_load(file.read_bytes()[:_MOST_PROFILE])
     except (OSError, ValueError, OverflowError, yaml.YAMLError, RecursionError):
-        return []  # said among the problems
+        return []  # reported as a problem
     names = [str(value) for key, value in _values(data) if key in ("type", "aggregation", "filters")]
     ours = (None, "builtin")
     return [name for name in dict.fromkeys(names) if is_path(name) or registry.metrics.origin(name) not in ours]
 
 
 def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every scalar of plain values with the nearest key above it."""
+    """Every scalar in plain values, with the nearest key above it."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from _values(item, str(name))

@@ -1,9 +1,9 @@
-"""The digest of a template's definition: what pins the numbers of a suite.
+"""The digest of a template's definition: it identifies a suite's version.
 
-It is taken over the definition as the template's file writes it, as plain values: comments, the order of keys and the
-style of YAML do not count, placeholders stay as written. Templates are stored expanded, so a new default in the
-software changes no digest. The card of the suite and the template's parameters have no part in it: a run is determined
-by the definition.
+It is computed from the definition in the template's file, as plain values with placeholders as written. Comments, the
+order of keys and the YAML style do not matter. Templates are stored expanded, so a new default in the software does
+not change the digest. The suite's card and the template's parameters are not part of it, because the definition alone
+determines a run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from gage_eval.canonical import digest, normalise
 from gage_eval.config.problems import Loc, path_text
 
 _ABSENT = object()
-# The fields that name the items of lists, so that an item that moved is not a change of all that follow it. Those of
+# Fields with the ids of list items: items are compared by id, so a moved item does not change those after it. Those of
 # items that refer to others come first: a task has a `task_id` and the `dataset_id` of its dataset.
 _IDS = ("task_id", "step", "adapter_id", "metric_id", "group_id", "prompt_id", "backend_id", "dataset_id")
 
@@ -28,9 +28,9 @@ def definition_digest(definition: Mapping[str, Any]) -> str:
 
 
 def changed_paths(was: Any, now: Any) -> list[str]:
-    """Where two definitions differ, as ``tasks[0].max_samples``, in the order of the new one.
+    """Paths where two definitions differ, such as ``tasks[0].max_samples``, in the order of the new one.
 
-    Items of lists are compared by their ids where they have some.
+    List items are compared by their ids, if they have ids.
     """
     return list(dict.fromkeys(path_text(loc) for loc in _changed(normalise(was), normalise(now), ())))
 

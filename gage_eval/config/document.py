@@ -1,4 +1,4 @@
-"""A config while it is read: plain values, where each of them came from, and what is wrong with them."""
+"""A config while it is being read: plain values with their origins and problems."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ class Origin:
 
     Attributes:
         kind: ``file``, ``template`` (the file of a suite), ``command line``, ``environment`` or ``rule``.
-        source: the file, the option, the variable, or the rule in words.
-        line: 1-based line of the file.
-        variables: those whose placeholders in the file took part in the value.
+        source: the file, the option, the variable, or a description of the rule.
+        line: line in the file, from 1.
+        variables: variables whose placeholders were replaced in the value.
     """
 
     kind: Kind
@@ -43,20 +43,21 @@ class Origin:
 
 
 class Document:
-    """A config on its way through the passes.
+    """A config while it goes through the passes.
 
-    Places are keys and indexes from the top of the pipeline; ``prefix`` leads there from the top of the file.
+    Locations (`Loc`) are keys and indexes from the top of the pipeline. ``prefix`` is the pipeline's location in the
+    file.
 
     Attributes:
-        source: the file, as it was named.
+        source: the file, as given.
         title: what an error calls it: the file, or the suite.
         whole: the file as plain values.
         data: the pipeline in it.
-        prefix: where in the file the pipeline stands.
-        variables: names of the variables that went into each place of the file.
-        unruled: the pipeline before rules filled in what was unset.
-        problems: what is wrong, in the order it was found.
-        warnings: what works but is rarely meant, one sentence each.
+        prefix: location of the pipeline in the file.
+        variables: names of the variables that were used, by location in the file.
+        unruled: the pipeline before rules filled in unset values.
+        problems: the mistakes, in the order in which they were found.
+        warnings: things that work but are probably not intended, one sentence each.
         card: the facts of the suite; None for a config that is no suite.
         text: the whole config as a run keeps it, placeholders as written.
     """
@@ -82,16 +83,16 @@ class Document:
             for loc, line in filled.lines.items()
         }
         self._problem_locs: list[Loc] = []
-        # The first error of a plug-in's code.
+        # The first error raised by plug-in code.
         self._cause: BaseException | None = None
         self.add(filled.found)
 
     def enter(self, key: str) -> None:
-        """The pipeline is what stands under a key of the file."""
+        """Use the value of a key of the file as the pipeline."""
         self.data, self.prefix = self.whole[key], (key,)
 
     def put(self, loc: Loc, value: Any, origin: Origin) -> None:
-        """Set a value; mappings on the way to it that are not there are made."""
+        """Set a value. Missing mappings above it are created."""
         here = self.data
         for part in loc[:-1]:
             if isinstance(here, dict) and here.get(part) is None:
@@ -104,12 +105,12 @@ class Document:
         self._origins.update(((*full, *inner), origin) for inner in _locs(value))
 
     def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
-        """Write the same value in another form, which comes from where the value came from.
+        """Replace a value by another form of it, with the same origin.
 
         Args:
-            loc: the value's place.
+            loc: location of the value.
             value: the other form.
-            parts: where in the old form stood what the keys of the new one hold.
+            parts: for each key of the new form, the location of its value in the old form.
         """
         full = (*self.prefix, *loc)
         origins = {}
@@ -126,15 +127,15 @@ class Document:
         self._origins.update(origins)
 
     def origin(self, loc: Loc) -> Origin | None:
-        """The origin of a value; None when nobody gave it."""
+        """The origin of a value; None if it was not given."""
         return self._origins.get((*self.prefix, *loc))
 
     def nearest(self, loc: Loc) -> Origin | None:
-        """The origin of a value, or of the nearest one around it."""
+        """The origin of a value, or of the nearest value around it."""
         return self._nearest((*self.prefix, *loc))
 
     def given(self, loc: Loc) -> Any:
-        """The value at a place; None when nothing is there."""
+        """The value at a location; None without one."""
         here = self.data
         for part in loc:
             if isinstance(here, dict):
@@ -146,17 +147,17 @@ class Document:
         return here
 
     def mappings(self, *loc: str | int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The mappings of a list with their indexes; what else it holds is for the validation to refuse."""
+        """The mappings of a list with their indexes. The validation refuses other items."""
         items = self.given(loc)
         if isinstance(items, list):
             yield from ((index, item) for index, item in enumerate(items) if isinstance(item, dict))
 
     def add(self, found: Iterable[ConfigProblem], *, whole: bool = False) -> None:
-        """Note problems. One place has one problem, and its surroundings none that follow from it.
+        """Add problems: at most one per location, and none for the values around it.
 
         Args:
-            found: what is wrong, by place in the pipeline. That code was not imported is not.
-            whole: the places count from the top of the file.
+            found: the problems, located in the pipeline. `NotImported` causes are ignored.
+            whole: their locations start at the top of the file.
         """
         reported = list(self._problem_locs)
         for item in found:
@@ -185,7 +186,7 @@ class Document:
         return error
 
     def _of_problem(self, full: Loc) -> Origin | None:
-        """The origin of a value that is wrong; of a section that stands nowhere, that of what was put into it."""
+        """The origin of a wrong value, or of a value put into a section that is not in the file."""
         origin = self._nearest(full)
         if origin is not None and self._origins.get(()) is not origin:
             return origin
@@ -202,7 +203,7 @@ class Document:
 
 
 def _locs(value: Any) -> Iterator[Loc]:
-    """The place of a value and of everything in it, from the value on."""
+    """The locations of a value and of everything in it, relative to the value."""
     yield ()
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -210,7 +211,7 @@ def _locs(value: Any) -> Iterator[Loc]:
 
 
 def copied(value: Any) -> Any:
-    """A copy of plain values that shares no mapping or list with them."""
+    """A deep copy of plain values."""
     if isinstance(value, dict):
         return {key: copied(item) for key, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, list) else value

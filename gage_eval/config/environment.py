@@ -1,7 +1,7 @@
-"""The pass that puts settings of the environment into a config where it leaves them unset.
+"""The pass that fills in settings from the environment, where the config leaves them unset.
 
-One variable is stronger than that: ``VLLM_NATIVE_MODEL_PATH`` replaces the model of `vllm_native` backends, unless the
-command line names it.
+One variable overrides the config: ``VLLM_NATIVE_MODEL_PATH`` replaces the model of `vllm_native` backends, unless the
+command line sets it.
 """
 
 import os
@@ -19,18 +19,18 @@ _CONCURRENCY = ("max_concurrency", "async_max_concurrency")
 
 @dataclass(frozen=True)
 class Given:
-    """What a variable of the environment sets."""
+    """A value from an environment variable."""
 
     variable: str
     value: Any
 
 
 def set_from_environment(document: Document, given: Mapping[str, Given]) -> None:
-    """Put what the environment sets into the config.
+    """Put values from the environment into the config.
 
     Args:
-        document: the config, its tasks named.
-        given: what is set, by the name of the setting (`gage_eval.settings.Settings`); others are ignored.
+        document: the config, with its tasks named.
+        given: the values by name of the setting (`gage_eval.settings.Settings`); other names are ignored.
     """
 
     def put(loc: Loc, name: str) -> None:
@@ -63,12 +63,12 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
 
 
 def local_model(path: str) -> str:
-    """A model's path as it was given: one on this machine counts from the working folder, not from the config's."""
+    """A given model path. A local path is relative to the working folder, not to the config's folder."""
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
 def _backends(document: Document) -> Iterator[tuple[Loc, dict[str, Any]]]:
-    """Every backend, those inside adapters too."""
+    """Every backend, including inline backends of adapters."""
     yield from ((("backends", index), backend) for index, backend in document.mappings("backends"))
     for index, adapter in document.mappings("role_adapters"):
         if isinstance(adapter.get("backend"), dict):
@@ -76,7 +76,7 @@ def _backends(document: Document) -> Iterator[tuple[Loc, dict[str, Any]]]:
 
 
 def _is_open(item: Mapping[str, Any], key: str) -> bool:
-    """Whether values can be put under a key: it holds a mapping, or nothing yet."""
+    """Whether values can be put under a key: it holds a mapping or nothing."""
     return item.get(key) is None or isinstance(item[key], dict)
 
 
@@ -85,6 +85,6 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _says(dataset: Mapping[str, Any], name: str) -> bool:
-    """Whether a dataset sets a parameter; nothing after a key sets one whose default is nothing."""
+    """Whether a dataset sets a parameter. An empty value counts as set if the parameter's default is None."""
     params = _mapping(dataset.get("params"))
     return params.get(name) is not None or (name in params and DatasetParams.model_fields[name].default is None)

@@ -1,4 +1,4 @@
-"""Whether what a config brings together fits: adapters and their backends, prompts, examples, folders."""
+"""Checks whether the parts of a config fit together: adapters and backends, prompts, examples, folders."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from gage_eval.files import local_path
 from gage_eval.foreign import without_folders
 from gage_eval.metrics import BoundMetric
 
-# What role_adapters[].capabilities may say → the capability of a backend.
+# Value of role_adapters[].capabilities → capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {
     **{name: name for name in ("chat", "completion", "likelihood", "chat_likelihood", "tools", "images")},
     "chat_completion": "chat",
@@ -27,7 +27,7 @@ _CAPABILITIES: Mapping[str, str] = {
     "function_calling": "tools",
 }
 
-# What a response to a likelihood request does not have.
+# Fields that a response to a likelihood request does not have.
 _ANSWERS = frozenset({"answer", "parsed", "tool_calls", "reasoning"})
 
 
@@ -37,13 +37,13 @@ def check_fit(
     metrics: Mapping[str, Sequence[BoundMetric]],
     context: BackendContext,
 ) -> Iterator[ConfigProblem]:
-    """What does not fit.
+    """Find what does not fit together.
 
     Args:
         config: a valid config.
-        resolved: its cross-references, as far as they lead somewhere.
-        metrics: the metrics of each task, by the task's id.
-        context: what backends are built with; its folder is what relative paths of the config start from.
+        resolved: its cross-references, as far as they can be resolved.
+        metrics: the metrics of each task, by task id.
+        context: what backends are built with. Its folder is the base of relative paths in the config.
     """
     base_dir = context.base_dir
     for index, dataset in enumerate(config.datasets):
@@ -71,11 +71,11 @@ def _is_folder(path: str, base_dir: Path) -> bool:
     try:
         return local_path(path, base_dir).is_dir()
     except (InputError, OSError):
-        return False  # nobody's home, or too long a name
+        return False  # the home folder of an unknown user, or too long a name
 
 
 def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Templates whose syntax is wrong."""
+    """Templates with wrong syntax."""
     from gage_eval.prompts import PromptRenderer
 
     for index, prompt in enumerate(config.prompts):
@@ -88,12 +88,12 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _can(backend: BackendEntry, context: BackendContext) -> frozenset[str] | None:
-    """What a backend with its config can do; None where it does not say, or cannot be built."""
+    """The capabilities of a backend with its config; None if it does not declare them, or cannot be built."""
     return getattr(_built(backend, context), "capabilities", None)
 
 
 def _built(backend: BackendEntry, context: BackendContext) -> object:
-    """A backend with its config; None where it cannot be built, which is said where it is named."""
+    """A backend with its config; None if it cannot be built, which another check reports."""
     try:
         return build_backend(backend.type, backend.config, context)
     except InputError:
@@ -101,20 +101,20 @@ def _built(backend: BackendEntry, context: BackendContext) -> object:
 
 
 def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
-    """A kind of requests that the model's backend cannot answer."""
+    """A mode that the model's backend cannot answer."""
     backend, mode = task.dut.backend, task.task.mode
     has = _can(backend, context)
     if has is not None and mode not in has:
         can = ", ".join(sorted(has))
         yield ConfigProblem(
             loc,
-            f"backend '{backend.backend_id}' ({without_folders(backend.type)}) answers no {mode} requests. "
+            f"backend '{backend.backend_id}' ({without_folders(backend.type)}) cannot answer {mode} requests. "
             f"It can: {can}.",
         )
 
 
 def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:
-    """Metrics that would score no row: of verdicts without a judge, or of what the task's requests do not bring."""
+    """Metrics that would score no row: those of verdicts without a judge, or of data that the mode does not give."""
     for metric in metrics:
         required = [
             path
@@ -134,19 +134,19 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> It
             if read is not None:
                 yield ConfigProblem(
                     loc,
-                    f"{name} compares log-likelihoods, which {mode} requests do not bring. Set mode: likelihood, or "
+                    f"{name} compares log-likelihoods, which {mode} requests do not give. Set mode: likelihood, or "
                     "use a metric that reads the answer.",
                 )
         elif asks_likelihoods and any(path.root == "model_output" and path.parts[0] in _ANSWERS for path in required):
             yield ConfigProblem(
                 loc,
-                f"{name} reads the answer's text, and {mode} requests bring none. Use a metric of log-likelihoods, as "
-                "acc, or set mode: chat.",
+                f"{name} reads the answer's text, which {mode} requests do not give. Use a metric of "
+                "log-likelihoods, such as acc, or set mode: chat.",
             )
 
 
 def _answers_as_ours(task: ResolvedTask) -> bool:
-    """Whether the responses are those of a backend of ours; what other code answers is not known."""
+    """Whether a built-in backend answers. What other backends answer is unknown."""
     dut = task.dut
     plugin = registry.backends.loaded(dut.backend.type)
     ours = plugin is not None and plugin.is_builtin and plugin.name != "custom_script"
@@ -154,7 +154,7 @@ def _answers_as_ours(task: ResolvedTask) -> bool:
 
 
 def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[ConfigProblem]:
-    """A choice or order of rows under a backend that pairs its answers with rows by their position."""
+    """A selection or order of rows with a backend that matches its answers to rows by position."""
     given = task.dataset.params
     moved = [(*dataset, name) for name in ("filter", "sample") if getattr(given, name) is not None]
     if given.shuffle if task.task.shuffle is None else task.task.shuffle:
@@ -175,7 +175,7 @@ def _positions(at: Loc, dataset: Loc, task: ResolvedTask, context: BackendContex
 def _capabilities(
     loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, context: BackendContext
 ) -> Iterator[ConfigProblem]:
-    """What an adapter says it needs and its backend cannot do."""
+    """Capabilities that an adapter needs and its backend lacks."""
     has = _can(backend, context)
     for index, name in enumerate(adapter.capabilities):
         needed = _CAPABILITIES.get(name)
@@ -198,7 +198,7 @@ def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:
 
 
 def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
-    """A prompt that would replace the messages, examples and all, without a look at them."""
+    """A prompt that would replace the messages and so drop the examples."""
     few_shot, prompt = task.task.few_shot, task.dut.prompt
     if few_shot is None or few_shot.k == 0 or prompt is None:
         return
@@ -207,6 +207,6 @@ def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
     if "history" not in text and "few_shot_examples" not in text:
         yield ConfigProblem(
             loc,
-            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; let its template use "
+            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; use   "
             "'history', which holds them, or remove the prompt or few_shot.",
         )

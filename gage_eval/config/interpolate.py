@@ -1,8 +1,8 @@
 """``${VAR}`` and ``${VAR:-default}`` in the values of a config.
 
-Only values are replaced, never keys, and what comes in is data: it is not parsed as YAML and not expanded
-again. A value that is one unquoted placeholder takes the type its text has (``${N:-5}`` is the number 5); in
-quotes or beside other text it stays text. ``$${`` is a literal ``${``. A default counts when the variable is
+Only values are replaced, never keys. The inserted text is data: it is not parsed as YAML and not expanded
+again. A value that is one unquoted placeholder gets the type of its text (``${N:-5}`` is the number 5). In
+quotes or with other text it stays text. ``$${`` is a literal ``${``. A default is used if the variable is
 unset or empty.
 """
 
@@ -20,14 +20,14 @@ _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", 
 
 @dataclass
 class Filled:
-    """A tree as plain values, placeholders replaced.
+    """A tree as plain values with placeholders replaced.
 
     Attributes:
         value: dicts, lists and scalars.
-        lines: line of every place.
+        lines: the line of every location.
         sources: the file of every place.
-        variables: names of the variables that went into each place.
-        found: variables that are not set, placeholders that cannot be read.
+        variables: names of the variables that were used, by location.
+        found: problems: variables that are not set, and invalid placeholders.
     """
 
     value: Any = None
@@ -37,7 +37,7 @@ class Filled:
     found: list[ConfigProblem] = field(default_factory=list)
 
     def line(self, loc: Loc) -> int | None:
-        """The line of a place, or of the nearest place around it."""
+        """The line of a location, or of the nearest location around it."""
         for end in range(len(loc), -1, -1):
             if loc[:end] in self.lines:
                 return self.lines[loc[:end]] if end else None
@@ -45,7 +45,7 @@ class Filled:
 
 
 def fill(node: yaml_lines.Node, env: Mapping[str, str] | None) -> Filled:
-    """The values of a tree with placeholders replaced from ``env``; problems are collected, never raised.
+    """The values of a tree with placeholders replaced from ``env``. Problems are collected, not raised.
 
     Without ``env`` placeholders stay as they are written.
     """

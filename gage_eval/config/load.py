@@ -1,6 +1,6 @@
-"""From a file to a `LoadedConfig`: the passes over a config, each once, with all mistakes of the file said together.
+"""From a file to a `LoadedConfig`: the passes over a config. All mistakes of the file are reported together.
 
-A mistake at one place does not hide those at other places; what follows from a mistake that was said is not said again.
+A mistake does not hide other mistakes, but mistakes that only follow from another one are not reported.
 """
 
 import os
@@ -39,17 +39,17 @@ class LoadedConfig:
     """A config that was read and checked.
 
     Attributes:
-        config: what it says, with everything written out that the command line, the environment and the rules give.
-        tasks: its tasks with all they refer to.
-        metrics: the metrics of each task, bound, by the task's id.
-        context: what the backends may ask of their surroundings; it holds those that were built.
+        config: the complete config, with all values from the command line, the environment and the rules.
+        tasks: its tasks with everything they refer to.
+        metrics: the bound metrics of each task, by task id.
+        context: what backends are built with. It holds the built backends.
         text: the config with its placeholders as written, which is what a run keeps: the file as it stands, or one
             file made of it and of those that it includes or runs.
-        source: the file, as it was named.
+        source: the file, as given.
         digest: sha256 of the canonical form of ``config``.
-        origins: where each value came from, by path, as ``tasks[0].max_samples``; a value that is not there is the
-            default. No digest holds them.
-        warnings: what works but is rarely meant, one sentence each.
+        origins: where each value came from, by path such as ``tasks[0].max_samples``. Other values are defaults.
+            Origins are in no digest.
+        warnings: things that work but are probably not intended, one sentence each.
         base_dir: the folder that relative paths of the config start from.
     """
 
@@ -80,17 +80,17 @@ def load_config(
 
     Args:
         path: the YAML file.
-        env: what placeholders are filled from; the process's environment unless given.
-        overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
-        max_samples: at most so many samples of every task (``--max-samples``).
+        env: the variables for placeholders; by default the process's environment.
+        overrides: each ``a.b=c``, as with ``--set``. They override the file.
+        max_samples: most samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
         models: the models that the command line chooses, for a suite or in place of the config's.
-        context: what backends may ask of their surroundings; its folder is the config's.
-        settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
+        context: what backends are built with; its folder is the config's folder.
+        settings: values from the environment, for what the config leaves unset (`gage_eval.settings.Settings.given`).
 
     Raises:
-        InputError: the file cannot be read, or an override has no place to go.
-        ConfigError: the config is wrong; all its problems, each with its line.
+        InputError: the file cannot be read, or an override cannot be applied.
+        ConfigError: the config has mistakes; the error names all of them with their lines.
     """
     file = Path(path)
     return parse_config(
@@ -120,7 +120,7 @@ def parse_config(
     settings: Mapping[str, Given] | None = None,
     context: BackendContext | None = None,
 ) -> LoadedConfig:
-    """`load_config` for a text that is in memory; the arguments and errors are the same."""
+    """`load_config` for a text in memory, with the same arguments and errors."""
     folder = base_dir or Path()
     document, config = read_document(
         text,
@@ -164,10 +164,10 @@ def read_document(
     models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
 ) -> tuple[Document, PipelineConfig]:
-    """The passes up to the validated config; nothing that it refers to was looked at. Arguments as of `parse_config`.
+    """The passes up to the validated config, without checking references. Arguments are those of `parse_config`.
 
     Raises:
-        ConfigError: so much is wrong that what would be said further might not be true.
+        ConfigError: the config has so many mistakes that further checks could report wrong ones.
     """
     forget_failures()
     composed = compose(text, source, folder)
@@ -191,7 +191,7 @@ def read_document(
 def resolve_document(
     document: Document, config: PipelineConfig, context: BackendContext
 ) -> tuple[Resolved, BoundMetrics]:
-    """The tasks and their metrics, and what is wrong with all they refer to: parts of the config, plug-ins, folders."""
+    """Resolve the tasks and their metrics, and check everything they refer to: sections, plug-ins, folders."""
     resolved = resolve(config, context.base_dir)
     document.add(resolved.found)
     document.warnings += resolved.warnings
@@ -207,13 +207,13 @@ def resolve_document(
 
 
 def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
-    """Where the values of a config came from, by path; those that nobody gave are left out."""
+    """Where the given values of a config came from, by path. Defaults are left out."""
     out = {}
     for loc in _leaves(config.model_dump(mode="json"), ()):
         written = as_written(loc, document.data)
         origin = document.origin(written)
         if origin is None:
-            # A short form holds it; a mapping that is written out would have its key.
+            # The value is part of a short form: a mapping in full form would have its key.
             around = next(end for end in range(len(written) - 1, -1, -1) if document.origin(written[:end]) is not None)
             if not isinstance(document.given(written[:around]), dict):
                 origin = document.origin(written[:around])
@@ -223,7 +223,7 @@ def origins_of(config: PipelineConfig, document: Document) -> dict[str, Origin]:
 
 
 def _leaves(value: Any, loc: Loc) -> Iterator[Loc]:
-    """The places of single values and of what is empty."""
+    """The locations of scalars and of empty mappings and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     if not items:
         yield loc

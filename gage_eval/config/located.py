@@ -1,4 +1,4 @@
-"""Plug-ins of a config, found from the config's folder like everything else it names."""
+"""Plug-in files of a config, whose paths are relative to the config's folder."""
 
 import sys
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from gage_eval.foreign import beside, is_path
 
 @dataclass(frozen=True)
 class NamedCode:
-    """A name in a config that may stand for code.
+    """A name in a config that may refer to code.
 
     Attributes:
-        loc: where it stands.
-        kind: of plug-in, as ``metrics``; None where only a class path or file can stand.
-        name: what stands there, a file by its whole path.
+        loc: location of the name.
+        kind: kind of plug-in, such as ``metrics``; None if only a class path or file is possible.
+        name: the name; a file with its absolute path.
     """
 
     loc: Loc
@@ -36,10 +36,10 @@ class NamedCode:
 
 
 def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
-    """The config with the files of its plug-ins named from ``base_dir``.
+    """The config with absolute paths of its plug-in files, which are relative to ``base_dir``.
 
-    A config that names code of its user has the folder appended to Python's path: modules beside the config are
-    found there, after all others.
+    If the config names user code, its folder is appended to Python's path, so that modules next to the config can be
+    imported, after all others.
     """
     here, named = code_of(config, base_dir)
     folder = str(base_dir.resolve())
@@ -50,7 +50,7 @@ def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
 
 
 def code_of(config: PipelineConfig, base_dir: Path) -> tuple[PipelineConfig, list[NamedCode]]:
-    """The config as `located` makes it, and every name in it that may stand for code. Nothing is looked at."""
+    """The config as `located` returns it, and every name in it that may refer to code. No file is read."""
     locate = _Locate(base_dir)
     here = config.model_copy(
         update={
@@ -135,7 +135,7 @@ class _Locate:
         return {self._name(loc, kind, name): self._params(loc, name, params) for name, params in given.items()}
 
     def _params(self, loc: Loc, name: str, params: JsonValue) -> JsonValue:
-        """Parameters, which of the verdict parser ``filters`` are filters themselves."""
+        """Parameters. Those of the verdict parser ``filters`` are filters themselves."""
         if name != "filters" or not isinstance(params, dict):
             return params
         return {key: self._filters((*loc, name, key), filters) for key, filters in params.items()}

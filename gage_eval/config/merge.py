@@ -19,7 +19,7 @@ def merge_template(document: Document) -> None:
     """Find the pipeline: the file itself, or the ``definition`` of a BuiltinTemplate with the template's metadata.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the file has none.
     """
     data = document.whole
     if not isinstance(data, dict):

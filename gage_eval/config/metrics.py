@@ -16,11 +16,11 @@ from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 
 @dataclass
 class BoundMetrics:
-    """The metrics of all tasks, each bound once.
+    """The bound metrics of all tasks.
 
     Attributes:
-        by_task: by the task's id.
-        found: what is wrong with those that cannot be bound.
+        by_task: metrics by task id.
+        found: problems of metrics that cannot be bound.
     """
 
     by_task: dict[str, tuple[BoundMetric, ...]] = field(default_factory=dict)
@@ -28,11 +28,11 @@ class BoundMetrics:
 
 
 def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> BoundMetrics:
-    """Bind the metrics of all tasks; those that score no task are checked and left.
+    """Bind the metrics of all tasks. Metrics without a task are only checked.
 
     Args:
         config: a valid config.
-        tasks: those of its tasks that could be brought together, by index.
+        tasks: those of its tasks that could be resolved, by index.
     """
     out = BoundMetrics()
     tried: set[int] = set()
@@ -56,7 +56,7 @@ def bind_metrics(config: PipelineConfig, tasks: Mapping[int, ResolvedTask]) -> B
 def _try(
     metric: MetricConfig, parsed: Sequence[ParseFieldConfig], normalization: NormalizationConfig | None
 ) -> BoundMetric | ConfigProblem:
-    """The metric, or what is wrong with it at a place counted from its own."""
+    """The metric, or its problem, located relative to the metric."""
     try:
         registry.metrics.get(metric.implementation)
     except InputError as error:
@@ -67,24 +67,24 @@ def _try(
         return ConfigProblem(("implementation",), str(error), error)
     except InputError as error:
         message = str(error)
-        # The message quotes the parameter it is about, which is the more exact place.
+        # The message quotes the parameter, which is a more exact location.
         named = next((key for key in metric.params if f"'{key}'" in message), None)
         return ConfigProblem(() if named is None else ("params", named), message)
 
 
 def _at(config: PipelineConfig, task: int, metric: MetricConfig, problem: ConfigProblem) -> ConfigProblem:
-    """A problem of a task's metric at its place: where the metric is written, else at the task."""
+    """The location of a metric's problem: where the metric is written, else the task."""
     for loc, other, parsed in _written(config):
         if other is metric:
             if loc[0] == "metrics" and isinstance(_try(metric, parsed, None), BoundMetric):
-                # It would do for another task.
+                # The metric would work for another task.
                 return ConfigProblem(("tasks", task), f"metric '{metric.metric_id}': {problem.message}", problem.cause)
             return replace(problem, loc=(*loc, *problem.loc))
     return ConfigProblem(("tasks", task, "answer_type"), problem.message, problem.cause)
 
 
 def _written(config: PipelineConfig) -> Iterator[tuple[Loc, MetricConfig, Sequence[ParseFieldConfig]]]:
-    """Every metric of a config with its place and the fields it may read of parsed answers."""
+    """Every metric of a config with its location and the fields it may read from parsed answers."""
     every = tuple({item.field: item for task in config.tasks for item in task.parse_schema}.values())
     for index, metric in enumerate(config.metrics):
         yield ("metrics", index), metric, every

@@ -29,8 +29,8 @@ from gage_eval.marks import identity, nested, scheduling, semantic
 
 API_VERSION = "gage/v1alpha1"
 
-# Ids end up in paths of runs and in names of results: no separators, no leading dot, no control characters. Their
-# length stands apart from the pattern: a counted repetition of Unicode letters takes a tenth of a second to compile.
+# Ids are used in paths of runs and names of results: no separators, no leading dot, no control characters. The length
+# is checked separately, because a counted repetition of Unicode letters takes a tenth of a second to compile.
 _LONGEST_ID = 128
 _ID = r"^\w[\w.@+-]*$"
 Id: TypeAlias = Annotated[str, StringConstraints(pattern=_ID, max_length=_LONGEST_ID)]
@@ -58,12 +58,12 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value can be an id."""
+    """Whether a value is a valid id."""
     return isinstance(value, str) and len(value) <= _LONGEST_ID and re.fullmatch(_ID, value) is not None
 
 
 class ConfigModel(BaseModel):
-    """Base of all config models: strict keys and types, immutable, with older spellings of keys accepted."""
+    """Base of all config models: strict keys and types, immutable, accepts older spellings of keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=(), defer_build=True)
 
@@ -84,7 +84,7 @@ class ConfigModel(BaseModel):
 
 
 class Metadata(ConfigModel):
-    """What a config is called and what it is for; a run shows it, no stage reads it."""
+    """Name and purpose of a config. A run shows them; stages do not read them."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -96,7 +96,7 @@ class Metadata(ConfigModel):
 
 
 class DatasetParams(ConfigModel):
-    """Where the rows come from, which of them, and how they become samples. Other keys go to the loader."""
+    """Where rows come from, which rows are used, and how they become samples. Other keys go to the loader."""
 
     model_config = ConfigDict(extra="allow")
     ALIASES: ClassVar[Mapping[str, str]] = {
@@ -114,7 +114,7 @@ class DatasetParams(ConfigModel):
     seed: int = semantic("load", 123)
     filter: JsonValue = semantic("load", None)
     sample: int | None = semantic("load", None, ge=1)
-    # How rows come in, never which.
+    # How rows are read, never which ones.
     streaming: bool = scheduling(default=False)
     preprocess: str = semantic("standardize", "default", min_length=1)
     preprocess_kwargs: dict[str, JsonValue] = semantic("standardize", {})
@@ -179,7 +179,7 @@ class DatasetConfig(ConfigModel):
 
 
 def implied_loader(dataset: Mapping[str, Any]) -> str | None:
-    """The loader that a dataset without one means: by its hub, its records, or the ending of its file."""
+    """The default loader of a dataset: by its hub, its records, or the ending of its file."""
     params = dataset.get("params")
     if dataset.get("hub"):
         return "hf_hub"
@@ -192,7 +192,7 @@ def implied_loader(dataset: Mapping[str, Any]) -> str | None:
 
 
 def _paths(given: Any) -> list[str]:
-    """The file or the files that ``path`` names; none where it names no text."""
+    """The files that ``path`` names; empty if it is not text."""
     paths = given if isinstance(given, list) else [given]
     return paths if all(isinstance(path, str) for path in paths) else []
 
@@ -213,22 +213,22 @@ class InlineBackend(ConfigModel):
 class BackendEntry(InlineBackend):
     """A model behind an endpoint or engine.
 
-    ``config`` is marked identity: what goes into keys is the model identity that the backend makes of it, by
-    the marks of its own config model.
+    ``config`` is marked identity: keys contain the model identity, which the backend makes from it by the marks of its
+    own config model.
     """
 
     backend_id: Id = identity("infer")
 
 
 class ResourceRequirement(ConfigModel):
-    """What an adapter may use at a time."""
+    """Resources that an adapter may use at a time."""
 
     pool_size: int | None = scheduling(None, ge=1)
     gpus: int | None = scheduling(None, ge=0)
 
 
 class RoleAdapterConfig(ConfigModel):
-    """A model in a role: the model under test, a judge, or a helper before inference."""
+    """A model in a role: the model under test, a judge, or a support model before inference."""
 
     ALIASES: ClassVar[Mapping[str, str]] = {"generation_params": "sampling_params"}
 
@@ -242,7 +242,7 @@ class RoleAdapterConfig(ConfigModel):
     params: dict[str, JsonValue] = semantic("infer", {})
     sampling_params: dict[str, JsonValue] = semantic("infer", {})
     class_path: str | None = semantic("infer", None)
-    # Of a judge: the parser of its verdicts, a name or {name: {parameters}}.
+    # The parser of a judge's verdicts: a name or {name: {parameters}}.
     verdict_parser: str | dict[str, dict[str, JsonValue] | None] | None = semantic("judge", None)
     tool_rounds: int = semantic("infer", 0, ge=0, le=64)
     resource_requirement: ResourceRequirement = nested(ResourceRequirement())
@@ -288,9 +288,9 @@ class PromptConfig(ConfigModel):
 
 
 class MetricConfig(ConfigModel):
-    """A number to compute, in its full form; the short forms are those of `gage_eval.config.sugar`."""
+    """A metric in its full form. `gage_eval.config.sugar` has the short forms."""
 
-    # Names rows of the metrics table; the scores of the samples do not hold it.
+    # Part of the metrics table's names, not of the samples' scores.
     metric_id: Id = semantic("auto_eval")
     implementation: str = semantic("auto_eval", min_length=1)
     params: dict[str, JsonValue] = semantic("auto_eval", {})
@@ -310,7 +310,7 @@ class MetricConfig(ConfigModel):
 
 
 class StepConfig(ConfigModel):
-    """A step of a task and the adapter that does it."""
+    """A step of a task with its adapter."""
 
     step: StepName = semantic("support")
     adapter_id: str | None = identity("infer", None)
@@ -322,7 +322,7 @@ class StepConfig(ConfigModel):
 
 
 class StepsConfig(ConfigModel):
-    """The steps of every task that names none."""
+    """The steps of tasks without their own."""
 
     steps: list[StepConfig] = nested(min_length=1)
 
@@ -337,12 +337,12 @@ class FewShotConfig(ConfigModel):
 
     k: int | None = semantic("preprocess", None, ge=0, le=1024)
     dataset_id: str | None = identity("preprocess", None)
-    # A field of the sample: only rows with the same value there are its examples.
+    # A field of the sample: its examples have the same value in this field.
     match: str | None = semantic("preprocess", None, min_length=1)
     strategy: Literal["first", "random", "balanced"] = semantic("preprocess", "first")
     seed: int = semantic("preprocess", 123)
     ids: list[str] = semantic("preprocess", [])
-    # chat: turns of user and assistant; text: before the question. By default as the task's mode is.
+    # chat: turns of user and assistant; text: before the question. The default depends on the task's mode.
     form: Literal["chat", "text"] | None = semantic("preprocess", None)
     delimiter: str = semantic("preprocess", "\n\n")
 
@@ -369,7 +369,7 @@ class FewShotConfig(ConfigModel):
 
 
 class ParseFieldConfig(ConfigModel):
-    """A field that is read out of answers, as ``model_output.parsed.<field>``."""
+    """A field that is parsed from answers and read as ``model_output.parsed.<field>``."""
 
     field: str = semantic("auto_eval", pattern=r"^[^\W\d]\w*$", max_length=_LONGEST_ID)
     type: Literal["enum", "number", "list", "text"] = semantic("auto_eval")
@@ -385,7 +385,7 @@ class ParseFieldConfig(ConfigModel):
 
 
 class TaskConfig(ConfigModel):
-    """One dataset evaluated with one model."""
+    """One dataset, evaluated with one model."""
 
     ALIASES: ClassVar[Mapping[str, str]] = {
         "generation_params": "sampling_params",
@@ -408,17 +408,17 @@ class TaskConfig(ConfigModel):
     replicates: int = semantic("preprocess", 1, ge=1, le=10_000)
     few_shot: FewShotConfig | None = nested(None)
     mode: Literal["chat", "completion", "likelihood", "chat_likelihood"] = semantic("preprocess", "chat")
-    # What likelihood compares, and what stands between a question and its answer where both are text.
+    # What likelihood compares, and the text between a question and its answer.
     choices: Literal["content", "id"] = semantic("preprocess", "content")
     target_delimiter: str = semantic("preprocess", " ")
     metric_overrides: list[MetricConfig] = nested([])
     metrics_mode: Literal["replace", "extend"] = semantic("auto_eval", "replace")
-    # What kind of answer it is: scored by the preset that the profile (a name or a file) has for it.
+    # The kind of answer. The profile (a name or a file) has a preset of metrics for it.
     answer_type: str | None = semantic("auto_eval", None, min_length=1)
     scoring_profile: str | None = identity("auto_eval", None, min_length=1)
     parse_schema: list[ParseFieldConfig] = nested([])
     max_error_share: float = scheduling(0.01, ge=0.0, le=1.0)
-    # Of the rows with an answer, how many a metric may leave unscored.
+    # The largest allowed share of answered rows that a metric leaves unscored.
     max_unscored_share: float = scheduling(0.05, ge=0.0, le=1.0)
 
 
@@ -443,7 +443,7 @@ class GroupConfig(ConfigModel):
 
 
 class SinkConfig(ConfigModel):
-    """A place that events are written to."""
+    """A destination of events."""
 
     type: Literal["file", "http", "console"] = scheduling()
     output_path: str | None = scheduling(None)
@@ -460,7 +460,7 @@ class ObservabilityConfig(ConfigModel):
 
 
 class LimitsConfig(ConfigModel):
-    """What one run may take at most; then it stops, and can be resumed with as much again."""
+    """Limits of one run. When it reaches one, it stops; a resume has the same limits again."""
 
     tokens: int | None = scheduling(None, ge=1)
     cost: float | None = scheduling(None, gt=0.0)
@@ -468,7 +468,7 @@ class LimitsConfig(ConfigModel):
 
 
 class PipelineConfig(ConfigModel):
-    """A whole evaluation: data, models, prompts, metrics and the tasks that bring them together."""
+    """A whole evaluation: data, models, prompts, metrics and the tasks that combine them."""
 
     api_version: Literal["gage/v1alpha1"] = scheduling(API_VERSION)
     kind: Literal["PipelineConfig"] = scheduling("PipelineConfig")

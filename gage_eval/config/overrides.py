@@ -1,4 +1,4 @@
-"""Values given on the command line, put into a config before it is checked.
+"""Values from the command line, put into a config before it is checked.
 
 A path names list items by index or by id: ``backends.local.config.model=x``, ``tasks[0].max_samples=5``. An
 id may hold dots. The value is read like one in the file (``5`` is a number, ``'5'`` is text, ``{a: 1}`` is a
@@ -47,17 +47,17 @@ def apply_overrides(
     model_path: str | None = None,
     base_dir: Path = Path(),
 ) -> None:
-    """Put what the command line says into the config.
+    """Put the values from the command line into the config.
 
     Args:
         document: the config, not validated yet.
-        overrides: ``path=value`` each, applied in order.
+        overrides: each ``path=value``, applied in order.
         max_samples: the limit of every task.
         model_path: the model of the backend under test.
-        base_dir: the folder that the files of plug-ins start from.
+        base_dir: the folder that paths of plug-in files start from.
 
     Raises:
-        InputError: an override that cannot be read, or a path to nothing.
+        InputError: an override cannot be read, or its path leads nowhere.
     """
     for text in overrides:
         loc = _apply(document, text)
@@ -73,7 +73,7 @@ def apply_overrides(
 
 
 def _name_tasks_again(document: Document) -> None:
-    """Implied tasks follow the datasets that the command line gives other ids."""
+    """Rename implied tasks after datasets whose ids the command line changed."""
     origin = document.origin(("tasks",))
     if origin is not None and origin.kind == "rule":
         document.data["tasks"] = None
@@ -98,11 +98,11 @@ def _apply(document: Document, text: str) -> Loc:
 
 
 def _step(document: Document, here: Any, segments: list[str], text: str, loc: Loc) -> tuple[str | int, int]:
-    """The next key or index, and how many segments it took."""
+    """The next key or index, and the number of segments it used."""
     if isinstance(here, dict):
         return _as_in_file(here, segments[0], loc), 1
     if not isinstance(here, list):
-        raise InputError(f"--set {text}: '{path_text(loc)}' holds a single value, nothing below it.")
+        raise InputError(f"--set {text}: '{path_text(loc)}' is a single value without fields.")
     if _NUMBER.fullmatch(segments[0]) and int(segments[0]) < len(here):
         return int(segments[0]), 1
     ids = _ids(document, here, loc)
@@ -115,14 +115,14 @@ def _step(document: Document, here: Any, segments: list[str], text: str, loc: Lo
 
 
 def _as_in_file(here: dict[str, Any], key: str, loc: Loc) -> str:
-    """A key in the spelling that the file uses for it: what is set replaces what is there."""
+    """A key in the file's spelling, so that the override replaces the file's value."""
     model = model_at(PipelineConfig, loc) or (BackendConfig if loc[-1:] == ("config",) else None)
     spellings = next((names for names in spellings_of(model) if key in names), ()) if model is not None else ()
     return next((name for name in spellings if name in here), key)
 
 
 def _ids(document: Document, items: list[Any], loc: Loc) -> dict[str, int]:
-    """Index by id of a list's items; short forms are written out in place, to have fields to set."""
+    """Indexes of a list's items by id. Short forms are replaced by full forms, which have fields to set."""
     section = str(loc[-1]) if loc else ""
     field = _ID_FIELDS.get(section)
     if field is None:
@@ -155,7 +155,7 @@ def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
     try:
         model = registry.backends.get(beside(str(backend.get("type")), base_dir)).info.get("config")
     except InputError:
-        # The check of the config says that there is no such backend.
+        # The check of the config reports the unknown backend.
         model = None
     declared = list(config) if model is None else list(model.model_fields)
     field = next((name for name in MODEL_FIELDS if name in declared), None)
@@ -184,5 +184,5 @@ def _dut_backend(data: dict[str, Any]) -> tuple[Loc, dict[str, Any]]:
         if adapter.get("backend_id") is not None:
             listed = [item for item in listed if item.get("backend_id") == adapter["backend_id"]]
     if len(duts) > 1 or len(listed) != 1:
-        raise InputError("--model-path: the config has not one model under test; name the backend with --set.")
+        raise InputError("--model-path: the config does not have exactly one model under test; use --set.")
     return ("backends", backends.index(listed[0])), listed[0]

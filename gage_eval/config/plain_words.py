@@ -1,4 +1,4 @@
-"""What pydantic found wrong, said to someone who wrote a YAML file."""
+"""Pydantic's errors as sentences for the author of a YAML file."""
 
 import re
 import typing
@@ -26,9 +26,9 @@ def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefi
 
     Args:
         error: what pydantic raised.
-        data: what was validated, to show the author's own spelling of keys.
+        data: the validated data, to show the author's spelling of keys.
         model: the model it was validated against, for the names of its keys.
-        prefix: where ``data`` stands in the document.
+        prefix: location of ``data`` in the document.
     """
     out = []
     for item in error.errors(include_url=False):
@@ -47,7 +47,7 @@ def plain_words(error: ValidationError, data: Any, model: type[BaseModel], prefi
 
 
 def model_at(model: type[BaseModel] | None, loc: Loc) -> type[BaseModel] | None:
-    """The model of the mapping at a place, None when it is a free one."""
+    """The model of the mapping at a location; None for a mapping with free keys."""
     for part in loc:
         if model is None:
             return None
@@ -59,7 +59,7 @@ def model_at(model: type[BaseModel] | None, loc: Loc) -> type[BaseModel] | None:
 
 
 def spellings_of(model: type[BaseModel]) -> list[tuple[str, ...]]:
-    """The names of each field of a model: its own, and others that mean the same."""
+    """The names of each field of a model: its own name and its aliases."""
     aliases: dict[str, str] = getattr(model, "ALIASES", {})
     out = []
     for name, field in model.model_fields.items():
@@ -71,7 +71,7 @@ def spellings_of(model: type[BaseModel]) -> list[tuple[str, ...]]:
 
 
 def allowed_words(context: Mapping[str, Any]) -> list[str]:
-    """The words that the context of a ``literal_error`` allows; none in that of another error."""
+    """The words that the context of a ``literal_error`` allows; none for other errors."""
     return re.findall(r"'([^']*)'", str(context.get("expected", "")))
 
 
@@ -156,7 +156,7 @@ def _unknown_key(key: str, model: type[BaseModel] | None) -> str:
 
 
 def as_written(loc: Loc, data: Any) -> Loc:
-    """A place as the author spelled it: without union tags, with an alias where one was used."""
+    """A location as the author spelled it: without union tags, with aliases as used."""
     out: list[str | int] = []
     here = data
     for part in loc:

@@ -1,4 +1,4 @@
-"""What a config says to plug-ins: their names, and the settings each takes."""
+"""Checks the names and settings of plug-ins in a config."""
 
 import inspect
 import typing
@@ -27,10 +27,10 @@ from gage_eval.metrics.verdicts import read_parser
 
 
 def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list[ConfigProblem], list[str]]:
-    """(problems, warnings) of everything a config names or sets in a plug-in.
+    """(problems, warnings) about the names and settings of plug-ins.
 
     Args:
-        config: with the files of its plug-ins `located`.
+        config: the config, with its plug-in files `located`.
         context: what backends are built with.
     """
     checker = _Checker(context)
@@ -93,7 +93,7 @@ class _Checker:
             return
         name = backend.backend_id if isinstance(backend, BackendEntry) else path_text(loc)
         for key in backend.config:
-            # Undeclared keys pass through to the model, so a typo is not an error, but it is rarely meant.
+            # Undeclared keys are passed on to the model, so a typo is possible but not an error.
             near = None if key in _names_of(model) else nearest(key, _names_of(model), cutoff=0.85)
             if near is not None:
                 self.warnings.append(
@@ -166,7 +166,7 @@ class _Checker:
         try:
             parameters = inspect.signature(plugin.obj).parameters
         except (TypeError, ValueError):
-            # A callable that does not say what it takes: it checks its arguments itself.
+            # A callable without declared parameters checks its arguments itself.
             return
         named = {
             name: p for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD and p.kind is not p.VAR_POSITIONAL
@@ -185,7 +185,7 @@ class _Checker:
             self._together(loc, given, plugin)
 
     def _together(self, loc: Loc, given: Mapping[str, Any], plugin: registry.Plugin[Any]) -> None:
-        """Build a preprocessor, which refuses arguments that contradict each other or cannot work."""
+        """Build a preprocessor. It refuses arguments that contradict each other or cannot work."""
         from gage_eval.standardize.compose import build
 
         try:
@@ -201,7 +201,8 @@ class _Checker:
             found = plain_words(error, value, BaseModel)
             self.found.append(ConfigProblem(loc, found[0].message))
         except Exception:  # noqa: BLE001 - annotations are the plug-in's code
-            # A type pydantic has no schema for, or one that only type checkers import: the plug-in checks it itself.
+            # Pydantic has no schema for this type, or only type checkers import it: the plug-in checks the value
+            # itself.
             return
 
 

@@ -1,4 +1,4 @@
-"""Where in a config something is, and what is wrong there."""
+"""Problems of a config with their locations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ Loc: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """Something wrong at a place of a config, before lines are known.
+    """A problem at a location of a config, before its line is known.
 
     Attributes:
-        loc: keys and indexes from the top, as ``("tasks", 1, "dataset_id")``.
-        message: what is wrong and what would be right, one sentence.
-        cause: the error that says so, where a user's code raised it; ``--debug`` shows it.
+        loc: keys and indexes from the top, such as ``("tasks", 1, "dataset_id")``.
+        message: what is wrong and how to fix it, one sentence.
+        cause: the error raised by a user's code, if any; ``--debug`` shows it.
     """
 
     loc: Loc
@@ -36,7 +36,7 @@ def path_text(loc: Loc) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The message for a reference to something that is not there."""
+    """The message for a reference to an unknown name."""
     names = list(known)
     if not names:
         return f"no {kind} '{name}' here; there are none at all."

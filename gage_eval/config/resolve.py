@@ -1,7 +1,7 @@
-"""The pass that brings together what each task is made of, and refuses references that lead nowhere.
+"""The pass that resolves the references of each task and reports unknown names.
 
-A task has its dataset, the adapters bound to its steps with their backends and prompts, and its metrics. What a config
-leaves out was written into it before (`gage_eval.config.rules`).
+A resolved task has its dataset, the adapters of its steps with their backends and prompts, and its metrics. The rules
+(`gage_eval.config.rules`) have filled in before what a config leaves out.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,12 +35,12 @@ S = TypeVar("S", bound=ConfigModel)
 
 @dataclass(frozen=True)
 class ResolvedRole:
-    """An adapter with what it refers to.
+    """An adapter with its backend and prompt.
 
     Attributes:
         adapter: the role adapter.
-        backend: its backend; an inline one carries the adapter's id as ``backend_id``.
-        prompt: its prompt, None when it sends the sample's own messages.
+        backend: its backend. An inline backend has the adapter's id as ``backend_id``.
+        prompt: its prompt; None if it sends the sample's own messages.
     """
 
     adapter: RoleAdapterConfig
@@ -52,12 +52,12 @@ class ResolvedRole:
 class ResolvedTask:
     """A task with everything it refers to. ``steps`` are in the order of the config, ids filled in.
 
-    ``other_judges`` are the config's judges beside the task's, which its samples may name.
+    ``other_judges`` are the config's other judges, which samples may name.
     """
 
     task: TaskConfig
     dataset: DatasetConfig
-    # Where few-shot examples come from, None for the sample itself.
+    # The dataset of few-shot examples; None for those in the sample itself.
     examples: DatasetConfig | None
     dut: ResolvedRole
     judge: ResolvedRole | None
@@ -65,19 +65,19 @@ class ResolvedTask:
     other_judges: tuple[ResolvedRole, ...]
     metrics: tuple[MetricConfig, ...]
     steps: tuple[StepConfig, ...]
-    # How its answers are scored, None for a task without an answer type.
+    # How its answers are scored; None without an answer type.
     profile: ScoringProfile | None = None
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The cross-references of a config, as far as they lead somewhere.
+    """The resolved references of a config.
 
     Attributes:
-        found: what is wrong with them.
-        warnings: what works but is rarely meant.
-        roles: adapters by id; None where what one refers to is not there.
-        tasks: those that could be brought together, by their index in the config.
+        found: problems of the references.
+        warnings: things that work but are probably not intended.
+        roles: adapters by id; None for an adapter that refers to something unknown.
+        tasks: the tasks that could be resolved, by index in the config.
     """
 
     found: Sequence[ConfigProblem]
@@ -87,7 +87,7 @@ class Resolved:
 
 
 def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolved:
-    """The tasks of a config that the rules have been applied to.
+    """Resolve the tasks of a config, after the rules were applied.
 
     Args:
         config: a valid config.
@@ -110,7 +110,7 @@ class _Resolver:
         if not config.datasets:
             self._add(("datasets",), "a config needs at least one dataset.")
         if config.builtin is not None and config.custom is not None:
-            self._add(("custom",), "steps stand in 'builtin' or in 'custom', not in both; remove one.")
+            self._add(("custom",), "steps are given in both 'builtin' and 'custom'; remove one.")
         self.datasets = self._by_id(("datasets",), config.datasets, lambda spec: spec.dataset_id)
         self.backends = self._by_id(("backends",), config.backends, lambda spec: spec.backend_id)
         self.prompts = self._by_id(("prompts",), config.prompts, lambda spec: spec.prompt_id)
@@ -118,7 +118,7 @@ class _Resolver:
         tasks = self._by_id(("tasks",), config.tasks, lambda spec: spec.task_id)
         self._by_id(("metrics",), config.metrics, lambda spec: spec.metric_id)
         self._groups(tasks)
-        # None: the adapter is there, but what it refers to is not, which has been said already.
+        # None: the adapter exists, but refers to something unknown, which has been reported.
         self.roles: dict[str, ResolvedRole | None] = {
             adapter_id: self._role(config.role_adapters.index(spec), spec) for adapter_id, spec in adapters.items()
         }
@@ -180,7 +180,7 @@ class _Resolver:
     def _with_resources(
         self, loc: Loc, adapter: RoleAdapterConfig, backend: BackendEntry, prompt: PromptConfig | None
     ) -> ResolvedRole:
-        """The role with what its GPUs come to; those of all adapters of the backend count."""
+        """The role with the engines or pool that its GPUs allow. The GPUs of all adapters of the backend count."""
         sharing = [
             other
             for other in self.config.role_adapters
@@ -197,7 +197,7 @@ class _Resolver:
             if adapter.backend_id is not None:
                 self.warnings.append(
                     f"{path_text(loc)}: 'backend' and 'backend_id' are both given; "
-                    f"the inline backend counts, '{adapter.backend_id}' is not used."
+                    f"the inline backend is used, not '{adapter.backend_id}'."
                 )
             inline = adapter.backend
             return BackendEntry(backend_id=adapter.adapter_id, type=inline.type, config=inline.config)
@@ -262,7 +262,7 @@ class _Resolver:
         return None if name is None else self.datasets.get(name)
 
     def _steps(self, loc: Loc, task: TaskConfig) -> tuple[Loc, Sequence[StepConfig]]:
-        """Where the steps of a task stand, and the steps."""
+        """The location of a task's steps, and the steps."""
         if task.steps is None:
             for section in ("custom", "builtin"):
                 shared: StepsConfig | None = getattr(self.config, section)
@@ -271,11 +271,11 @@ class _Resolver:
         return (*loc, "steps"), task.steps or ()
 
     def _bind(self, task_loc: Loc, step_loc: Loc, task: TaskConfig, step: StepConfig) -> str | None:
-        """The id of the adapter that does a step, None when that cannot be told (and has been said)."""
+        """The id of the adapter of a step; None if it is unknown, which has been reported."""
         role = ROLE_OF_STEP[step.step]
         key = ADAPTER_KEY[step.step]
         of_task: str | None = getattr(task, key)
-        # The task's own word counts before that of steps it shares with others.
+        # The task's own adapter overrides that of shared steps.
         if of_task is not None:
             loc, name = (*task_loc, key), of_task
         elif step.adapter_id is not None:

@@ -1,4 +1,4 @@
-"""What an adapter's `resource_requirement` comes to: engines of its backend, or a pool of calls."""
+"""The effects of an adapter's `resource_requirement`: engines of its backend, or a pool of calls."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,9 @@ from gage_eval.errors import InputError
 
 
 def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> BackendEntry:
-    """The backend with as many engines as fit on the GPUs that its adapters ask for.
+    """The backend with as many engines as fit on the GPUs that its adapters require.
 
-    Adapters that share a backend share its engines: the largest number counts. Stated ``replicas`` stand.
+    Adapters that share a backend share its engines: the largest number counts. Given ``replicas`` are kept.
 
     Raises:
         InputError: the engines need more GPUs than that, or the backend has no GPUs to divide, or its config is wrong.
@@ -25,8 +25,8 @@ def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> B
     config = parse_config(backend.type, backend.config)
     if not isinstance(config, VLLMEngineConfig) or getattr(config, "base_url", None) is not None:
         raise InputError(
-            f"gpus means nothing to backend '{backend.backend_id}', which starts no engines that could share them; "
-            "bound what is in flight with pool_size."
+            f"gpus has no effect on backend '{backend.backend_id}', which starts no engines; "
+            "limit requests in flight with pool_size."
         )
     each = config.tensor_parallel_size * config.data_parallel_size
     stated = "replicas" in config.model_fields_set
@@ -40,7 +40,7 @@ def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> B
 
 
 def with_pool(adapter: RoleAdapterConfig, backend: BackendEntry) -> RoleAdapterConfig:
-    """The adapter with its pool: ``pool_size``, else one call a GPU where calls share no engine or endpoint."""
+    """The adapter with its pool: ``pool_size``, else one call per GPU if calls share no engine or endpoint."""
     needs = adapter.resource_requirement
     if not needs.gpus or needs.pool_size is not None or not _calls_share_nothing(backend):
         return adapter
@@ -49,7 +49,7 @@ def with_pool(adapter: RoleAdapterConfig, backend: BackendEntry) -> RoleAdapterC
 
 
 def _calls_share_nothing(backend: BackendEntry) -> bool:
-    """Whether each call is a computation of its own: nothing batches them, here or at an endpoint."""
+    """Whether each call is a separate computation, without batching here or at an endpoint."""
     plugin = registry.backends.get(backend.type)
     at_endpoint = issubclass(config_model(backend.type), KeyedConfig)
     return not at_endpoint and not (isinstance(plugin.obj, type) and issubclass(plugin.obj, EngineBackend))

@@ -1,15 +1,15 @@
-"""The passes that write out what a small config leaves out: by fixed rules where it is unset, never by guesses.
+"""The passes that fill in what a short config leaves out, by fixed rules.
 
 * no ``tasks``: one task for each dataset, with the dataset's id (before the command line, which may name them);
 * a metric in a short form: its full form;
 * a dataset without ``loader``: the one for the ending of its file, its hub or its inline records;
-* no ``role_adapters``: one adapter ``dut`` on the only backend; of several backends one each, with the backend's id;
+* no ``role_adapters``: one adapter ``dut`` for the only backend; with several backends one each, with the backend's id;
 * an adapter without a backend: the only backend;
-* no steps: ``inference`` and ``auto_eval``, with ``support`` and ``judge`` when such an adapter is declared;
-* a step without an adapter: the only adapter of its role. Several are an error that names them;
-* an ``answer_type`` without metrics: those its scoring profile has for it (`gage_eval.config.task_metrics`).
+* no steps: ``inference`` and ``auto_eval``, and ``support`` and ``judge`` if such an adapter is declared;
+* a step without an adapter: the only adapter of its role. Several adapters are an error that names them;
+* an ``answer_type`` without metrics: those of its preset in the scoring profile (`gage_eval.config.task_metrics`).
 
-A rule reads values that nobody has validated yet: what it cannot read, it leaves for the validation to refuse.
+Rules read unvalidated values. They leave unreadable values unchanged, and the validation reports them.
 """
 
 import contextlib
@@ -44,11 +44,11 @@ def name_implied_tasks(document: Document) -> None:
         ids = dict.fromkeys(_ids(document, "datasets", "dataset_id"))
         if ids:
             tasks = [{"task_id": name, "dataset_id": name} for name in ids]
-            document.put(("tasks",), tasks, Origin("rule", "a config without tasks has one for each dataset"))
+            document.put(("tasks",), tasks, Origin("rule", "a config without tasks has one task per dataset"))
 
 
 def apply_rules(document: Document) -> None:
-    """Fill in what is unset, one rule after the other."""
+    """Apply the rules one after another."""
     _metrics_in_full(document)
     document.unruled = copied(document.data)
     for rule in RULES:
@@ -56,9 +56,9 @@ def apply_rules(document: Document) -> None:
 
 
 def write_out_metric(document: Document, loc: Loc) -> None:
-    """Put a metric into its full form, so that its settings have places."""
+    """Replace a metric by its full form, so that its settings can be changed."""
     short = document.given(loc)
-    # A short form that cannot be read is left for the validation to refuse.
+    # The validation reports a short form that cannot be read.
     with contextlib.suppress(ValueError):
         full = metric_form(short, MetricConfig.model_fields)
         if full is not short:
@@ -79,7 +79,7 @@ def _loader_of_datasets(document: Document) -> None:
     for index, dataset in document.mappings("datasets"):
         loader = implied_loader(dataset) if dataset.get("loader") is None else None
         if loader is not None:
-            origin = Origin("rule", f"the loader of such data is '{loader}'")
+            origin = Origin("rule", f"the default loader of this data is '{loader}'")
             document.put(("datasets", index, "loader"), loader, origin)
 
 
@@ -92,7 +92,7 @@ def _adapter_of_backends(document: Document) -> None:
             {"adapter_id": "dut" if len(ids) == 1 else name, "role_type": "dut_model", "backend_id": name}
             for name in dict.fromkeys(ids)
         ]
-        origin = Origin("rule", "a config without role_adapters has a model under test for each backend")
+        origin = Origin("rule", "without role_adapters, each backend is a model under test")
         document.put(("role_adapters",), adapters, origin)
 
 
@@ -101,7 +101,7 @@ def _backend_of_adapters(document: Document) -> None:
     if len(ids) == 1:
         for index, adapter in document.mappings("role_adapters"):
             if adapter.get("backend") is None and adapter.get("backend_id") is None:
-                origin = Origin("rule", "an adapter without a backend takes the only one")
+                origin = Origin("rule", "an adapter without a backend has the only one")
                 document.put(("role_adapters", index, "backend_id"), ids[0], origin)
 
 
@@ -116,7 +116,7 @@ def _steps_of_tasks(document: Document) -> None:
         names.insert(0, "support")
     for index, task in document.mappings("tasks"):
         if task.get("steps") is None:
-            origin = Origin("rule", "a task without steps has one for each role that is declared")
+            origin = Origin("rule", "a task without steps has a step for each declared role")
             document.put(("tasks", index, "steps"), [{"step": name} for name in names], origin)
 
 
@@ -129,7 +129,7 @@ def _adapter_of_steps(document: Document) -> None:
             fitting = adapters.get(ROLE_OF_STEP[name], [])
             key = ADAPTER_KEY[name]
             if adapter_id is None and task.get(key) is None and len(fitting) == 1 and is_id(fitting[0]):
-                origin = Origin("rule", f"the only {ROLE_OF_STEP[name]} does the step '{name}'")
+                origin = Origin("rule", f"the step '{name}' has the only {ROLE_OF_STEP[name]}")
                 document.put(("tasks", index, key), fitting[0], origin)
 
 
@@ -157,7 +157,7 @@ def _adapter_ids(document: Document) -> dict[str, list[Any]]:
 
 
 def _steps(steps: Any) -> Iterator[tuple[StepName, Any]]:
-    """The steps that a model does, each with the adapter it names."""
+    """The steps that call a model, each with its adapter."""
     for step in steps if isinstance(steps, list) else ():
         name = step.get("step") if isinstance(step, dict) else step
         if isinstance(name, str):

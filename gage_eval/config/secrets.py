@@ -1,9 +1,9 @@
 """Secrets stay out of configs: a field named like one holds ``env:NAME`` or ``block:name[/field]``.
 
-`literals` finds what breaks the rule, `scrub` takes secrets out of anything that is written down. Neither
-shows a value it takes for a secret. Names decide: words such as ``password`` or ``api_key`` everywhere; among
-the settings of backends, sinks and hubs every name that ends in key, token, secret or password. Text that has
-the shape of a well-known kind of token, or a URL with a password in it, counts wherever it stands.
+`literals` finds literal secrets, and `scrub` removes secrets from anything that is written. Neither shows a value that
+may be a secret. Names decide: words such as ``password`` or ``api_key`` everywhere; and in the settings of backends,
+sinks and hubs, every name that ends in key, token, secret or password. Text in the form of a well-known kind of token,
+and a URL with a password, are secrets everywhere.
 """
 
 import re
@@ -17,13 +17,13 @@ MASK = "***"
 _REFERENCE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*\Z|block:[\w.-]+(?:/[\w.-]+)*\Z")
 
 _WORD = r"(?:^|[_.-])"
-# Names that mean a secret whatever they belong to.
+# Names of secrets, everywhere.
 _SECRET_NAME = re.compile(
     rf"{_WORD}(?:api_?keys?|access_?keys?|secret_?keys?|private_?keys?|auth_?keys?|subscription_?keys?|account_?keys?"
     r"|(?:api|access|auth|bearer|hf|hub|refresh|id|session|security|sas|personal_access)_?tokens?"
     r"|secrets?|client_?secrets?|passwords?|passwd|passphrases?|pwd|credentials?|(?:proxy_?)?authorization|cookies?)$"
 )
-# Names that mean one among the settings of a connection.
+# Names of secrets in the settings of a connection.
 _SECRET_ENDING = re.compile(rf"{_WORD}(?:key|token|secret|password|passwd|passphrase|credentials?)s?$")
 _HARMLESS = re.compile(
     r"(?:^|_)(?:(?:bos|eos|pad|unk|sep|cls|mask|image|video|audio|stop|special|added|extra|think\w*|reasoning|start"
@@ -32,7 +32,7 @@ _HARMLESS = re.compile(
 )
 _CONNECTIONS = frozenset({"backends", "backend", "headers", "extra_headers", "sinks", "hub_params", "storage_options"})
 
-# Every run that may fail to match is bounded: what is scrubbed may be hostile, and as long as an answer.
+# All repetitions are bounded, because scrubbed text may be long and hostile.
 _TOKEN_SHAPE = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
     r"|AKIA[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|pnu_\w{20,}"
@@ -65,11 +65,11 @@ def is_secret_name(name: str, *, connection: bool = False) -> bool:
 
 
 def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigProblem]:
-    """Every place where a secret stands in a config, or would by interpolation.
+    """The locations of secrets in a config, including interpolated ones.
 
     Args:
-        value: the config as plain values, placeholders replaced.
-        variables: names of the variables that were put in, by place.
+        value: the config as plain values, with placeholders replaced.
+        variables: names of the replaced variables, by location.
     """
     found = []
     for loc, text, secret in _walk(value, (), connection=False):
@@ -86,10 +86,10 @@ def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigP
 
 
 def scrub(value: Any) -> Any:
-    """A value for records and logs: secrets by name or by shape masked, references kept.
+    """A value for records and logs: secrets (by name or form) are masked, references are kept.
 
-    Unlike the check of a config it takes every field for one of a connection: a name masked for nothing costs
-    less than a key in a log.
+    Unlike the check of a config, it treats every field as one of a connection: a value that is masked without need
+    is better than a key in a log.
     """
     if isinstance(value, str):
         return _shapes(value)
@@ -100,14 +100,14 @@ def scrub(value: Any) -> Any:
     return value
 
 
-_LITERAL = "a literal secret does not belong in a config; write env:NAME (or block:NAME)."
+_LITERAL = "a config must not contain a literal secret; write env:NAME (or block:NAME)."
 _WRITE_ENV = "${{{0}}} would write the secret into records; write env:{0}."
 _ENV_ELSEWHERE = "${{{0}}} would write a secret into records; give it as env:{0} to a field that takes a secret."
 _IN_TEXT = "this looks like a key or a password; give it as env:NAME to a field that takes a secret."
 
 
 def _plain_name(name: str) -> str:
-    """camelCase, header-case and snake_case are one spelling each of the same words; the last 100 letters."""
+    """The last 100 letters of a name in snake_case, from camelCase, header-case or snake_case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name[-100:]).replace("-", "_").replace(" ", "_").lower()
 
 
@@ -122,7 +122,7 @@ def _scrub_field(name: str, item: Any) -> Any:
 
 
 def _walk(value: Any, loc: Loc, *, connection: bool, secret: bool = False) -> Iterator[tuple[Loc, Any, bool]]:
-    """Every scalar with its place and whether it stands in a secret's field."""
+    """Every scalar with its location and whether its field holds a secret."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             inside = connection or key in _CONNECTIONS
@@ -136,7 +136,7 @@ def _walk(value: Any, loc: Loc, *, connection: bool, secret: bool = False) -> It
 
 
 def _may_be_secret(value: Any, *names: str) -> bool:
-    """A number is a secret only where the name leaves no doubt (``password: 1``, but not ``some_key: 1``)."""
+    """Whether a value may be a secret: a number only if the name is clear (``password: 1``, not ``some_key: 1``)."""
     if value is None or value == "" or isinstance(value, bool):
         return False
     return not isinstance(value, int | float) or any(_means_secret(_plain_name(name)) for name in names)

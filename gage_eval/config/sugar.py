@@ -1,4 +1,4 @@
-"""The short ways to write things in a config, turned into the one long form.
+"""Short forms of config entries, converted to the full form.
 
 A metric may be written as ``exact_match``, as ``regex_match(pattern='[0-9]+')``, as
 ``numeric_match: {tolerance: 0.1}``, as ``{type: exact_match, name: acc, label_field: gold}`` or in full.
@@ -15,7 +15,7 @@ _MAX_SUGAR = 4096
 
 
 def rename_aliases(data: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
-    """A mapping with older spellings of keys replaced by the names of the model.
+    """A mapping with older spellings of keys replaced by the model's field names.
 
     Raises:
         ValueError: a key is given in both spellings.
@@ -25,20 +25,20 @@ def rename_aliases(data: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[
         if alias not in out:
             continue
         if name in out:
-            raise ValueError(f"'{name}' and '{alias}' are two spellings of one setting; keep '{name}'")
+            raise ValueError(f"'{name}' and '{alias}' are the same setting; keep '{name}'")
         out[name] = out.pop(alias)
     return out
 
 
 def metric_form(data: Any, fields: Collection[str]) -> Any:
-    """The full mapping of a metric written in any of its forms.
+    """The full form of a metric in any form.
 
     Args:
-        data: a string, a mapping with one foreign key, or the full mapping.
+        data: a string, a mapping with the metric's name as only key, or the full form.
         fields: the field names of the full form.
 
     Raises:
-        ValueError: a string that is neither a name nor ``name(key=literal, …)``.
+        ValueError: the string is neither a name nor ``name(key=literal, …)``.
     """
     if isinstance(data, str):
         name, params = parse_call(data)
@@ -64,7 +64,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     """``name`` or ``name(key='literal', …)`` as (name, keyword arguments).
 
     Raises:
-        ValueError: anything else; the message says what was expected.
+        ValueError: the text has another form; the message says what was expected.
     """
     text = text.strip()
     name, bracket, rest = text.partition("(")
@@ -77,9 +77,9 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     if len(text) > _MAX_SUGAR or not rest.endswith(")"):
         raise ValueError(expected)
     try:
-        # A fixed name in front: the real one may be a class path, which is not a Python expression.
+        # Parsed with a fixed name, because the real name may be a class path, which is not a Python expression.
         with warnings.catch_warnings():
-            # A pattern such as '\\d' is meant as it stands.
+            # A pattern such as '\\d' is meant literally.
             warnings.simplefilter("ignore")
             call = ast.parse(f"f({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
@@ -113,7 +113,7 @@ def _json_like(value: Any) -> Any:
         return [_json_like(item) for item in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {key: _json_like(item) for key, item in value.items()}
-    raise ValueError(f"a {type(value).__name__} has no place in a config")
+    raise ValueError(f"a {type(value).__name__} is not possible in a config")
 
 
 def _shown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The metrics of a task: its own, the config's, and those that its answer type has a preset of."""
+"""The metrics of a task: its own, the config's, and those of its answer type's preset."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ Warned = list[tuple[Loc, str]]
 def metrics_of(
     config: PipelineConfig, task: TaskConfig, profile: ScoringProfile | None
 ) -> tuple[tuple[MetricConfig, ...], Warned]:
-    """The metrics that score a task, by the rules of ``metrics_mode``; and warnings by place in the task."""
+    """The metrics of a task, by the rules of ``metrics_mode``; and warnings by location in the task."""
     overrides = {metric.metric_id: metric for metric in task.metric_overrides}
     if overrides and task.metrics_mode == "replace":
         return tuple(overrides.values()), []
@@ -29,7 +29,7 @@ def metrics_of(
 def _with_preset(
     task: TaskConfig, answer_type: str, profile: ScoringProfile, own: dict[str, MetricConfig]
 ) -> tuple[dict[str, MetricConfig], Warned]:
-    """The preset's metrics and the task's, by id; of two of one id the task's counts."""
+    """The preset's metrics and the task's, by id. The task's metric replaces one with the same id."""
     if profile.get_preset(answer_type) is None:
         what = "the task's own metrics count" if own else "the task has no metrics of its own either"
         return own, [(("answer_type",), f"{no_preset(answer_type, profile)}; {what}.")]
@@ -39,7 +39,7 @@ def _with_preset(
 
 
 def _of_preset(rule: Mapping[str, Any], task: TaskConfig) -> MetricConfig:
-    """A preset's metric; where the task parses its answers it compares the first field, unless it says otherwise."""
+    """A preset's metric. If the task parses its answers, the metric reads the first field, unless it names another."""
     entry = metric_entry(rule)
     params = entry["params"]
     if (

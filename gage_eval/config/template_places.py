@@ -56,12 +56,12 @@ def suite_file(name: str, version: str | None = None, *, root: Path | None = Non
 
     Args:
         name: a name that `suite_folders` has; ``builtin/NAME`` for one of the package.
-        version: ``v2`` or ``2``; the newest unless given.
+        version: ``v2`` or ``2``; the newest by default.
 
     Raises:
-        InputError: no such suite or version; the message lists what there is.
+        InputError: unknown suite or version; the message lists the known ones.
     """
-    # Names are compared with what is there and never joined to a path unseen.
+    # Names are compared with existing folders, and never used in a path unchecked.
     folders = suite_folders(root)
     plain = name
     if name.startswith(BUILTIN_PREFIX):

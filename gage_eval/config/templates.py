@@ -20,10 +20,10 @@ class SuiteInfo:
     """A suite.
 
     Attributes:
-        name: as in ``gage suite NAME``.
+        name: the name in ``gage suite NAME``.
         versions: ``v1``, ``v2``, …; the last is the default.
-        description: the description of that version, in one line.
-        path: the file of that version.
+        description: description of that version, one line.
+        path: file of that version.
         card: the facts of that version; None where its template has none.
     """
 
@@ -60,8 +60,8 @@ def load_suite(
     """`load_config` of a suite.
 
     Raises:
-        InputError: no such suite or version, or an override without a place.
-        ConfigError: the template cannot be used as it is filled in.
+        InputError: unknown suite or version, or an override that cannot be applied.
+        ConfigError: the filled-in template has mistakes.
     """
     return load_config(
         suite_file(name, version, root=root),

@@ -1,5 +1,5 @@
-"""The pass that checks the values: secrets, types and keys. What is right about a wrong config is kept, to be checked
-further: a mistake at one place does not hide those at others."""
+"""The pass that checks the values: secrets, types and keys. The correct part of a wrong config is kept and checked
+further, so that a mistake does not hide other mistakes."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from gage_eval.errors import nearest
 
 
 def validate(document: Document) -> PipelineConfig | None:
-    """The config; with mistakes, what of it is right, or None where what would be said then might not be true."""
+    """The config; with mistakes, its correct part, or None if further checks could report wrong mistakes."""
     document.add(secrets.literals(document.whole, document.variables), whole=True)
     try:
         return PipelineConfig.model_validate(document.data)
@@ -26,9 +26,9 @@ def validate(document: Document) -> PipelineConfig | None:
 
 
 def _without_mistakes(document: Document, error: ValidationError) -> PipelineConfig | None:
-    """The config less its unknown keys and wrong optional values, filled in anew.
+    """The config without its unknown keys and wrong optional values, with rules applied again.
 
-    A needed word that is misspelled is taken for the one it resembles. None when something else that is needed is
+    A misspelled required word is replaced by the closest known one. None if something else that is required is
     missing or wrong.
     """
     data = copied(document.unruled)

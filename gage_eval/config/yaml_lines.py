@@ -1,8 +1,8 @@
-"""YAML into a tree that knows its lines, built from parse events only: no tag ever constructs an object.
+"""Parse YAML into a tree with line numbers, from parse events only: tags never construct objects.
 
-Scalars follow the core schema of YAML 1.2, which holds fewer surprises than 1.1: ``no`` and ``1:30`` are
-text, ``010`` is ten, ``1e-3`` is a number, a date is text. Keys are always text. Refused, each with its line:
-duplicate keys, several documents, foreign tags, and aliases or nesting that grow beyond any config's size.
+Scalars follow the core schema of YAML 1.2, which has fewer surprises than 1.1: ``no`` and ``1:30`` are
+text, ``010`` is ten, ``1e-3`` is a number, a date is text. Keys are always text. Errors with a line are: duplicate
+keys, several documents, unknown tags, and too many aliases or levels.
 """
 
 import re
@@ -19,7 +19,7 @@ MAX_DEPTH = 64
 MAX_NODES = 200_000
 _TAG = "tag:yaml.org,2002:"
 
-# Longer digit strings are text: Python refuses to convert them, and no config means them.
+# Longer digit strings are text, because Python refuses to convert them.
 _INT = re.compile(r"[-+]?[0-9]{1,100}\Z")
 _OCTAL = re.compile(r"0o[0-7]{1,100}\Z")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,100}\Z")
@@ -30,7 +30,7 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 
-# What the parser's words mean to someone who wrote the file.
+# The parser's messages → messages for the file's author.
 _PLAIN_WORDS = (
     (
         "mapping values are not allowed",
@@ -52,7 +52,7 @@ _PLAIN_WORDS = (
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value as written. ``plain``: without quotes or block style, so its text says its type."""
+    """One value as written. ``plain``: without quotes or block style, so that its text determines its type."""
 
     text: str
     plain: bool
@@ -86,11 +86,11 @@ def parse(text: str, source: str) -> Node:
     """The tree of a YAML text.
 
     Args:
-        text: the whole document; an empty one is an empty mapping.
-        source: how the file is called in an error.
+        text: the whole document. An empty document is an empty mapping.
+        source: the file's name in errors.
 
     Raises:
-        ConfigError: not YAML, or YAML beyond what a config may use; line and remedy in the message.
+        ConfigError: not YAML, or YAML features that a config may not use; the message has the line and the remedy.
     """
     try:
         return _Builder(text, source).document()
@@ -102,12 +102,12 @@ def parse(text: str, source: str) -> Node:
     except _Refused as refused:
         raise ConfigError(source, [Problem("", refused.message, refused.line)]) from refused
     except (ValueError, OverflowError) as error:
-        # PyYAML hands an escape such as "\\U00110000" to chr() unchecked.
+        # PyYAML passes an escape such as "\\U00110000" to chr() unchecked.
         raise ConfigError(source, [Problem("", f"not valid YAML: an escape beyond Unicode ({error}).")]) from error
 
 
 def value_of(text: str) -> Any:
-    """The value of an unquoted scalar: None, a truth value, a number, or the text itself."""
+    """The value of an unquoted scalar: None, a boolean, a number, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if _INT.match(text):
@@ -118,13 +118,13 @@ def value_of(text: str) -> Any:
         return int(text[2:], 16)
     if _FLOAT.match(text):
         number = float(text)
-        # 1e999 is not a number JSON could hold; as text it meets the type check of its field.
+        # JSON cannot hold 1e999 as a number. As text, the type check of its field refuses it.
         return number if abs(number) != float("inf") else text
     return text
 
 
 def as_written(node: Node) -> Any:
-    """The plain values of a tree, placeholders as they are written."""
+    """The plain values of a tree, with placeholders as written."""
     if isinstance(node, Mapping):
         return {key: as_written(item) for key, item in node.items.items()}
     if isinstance(node, Listing):
@@ -152,7 +152,7 @@ class _Refused(Exception):
 
 
 class _Builder:
-    """Consumes the parser's events; counts every node, each time an alias repeats it too."""
+    """Builds the tree from the parser's events. Counts every node, also each repetition by an alias."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
@@ -211,7 +211,7 @@ class _Builder:
 
     def scalar(self, event: Any, line: int) -> Scalar:
         if not is_unicode(event.value):
-            raise _Refused("half a surrogate pair, which is not a character; write the character itself.", line)
+            raise _Refused("half a surrogate pair is not a character; write the character itself.", line)
         if event.tag in (None, "!"):
             return Scalar(event.value, event.implicit[0], line, self.source)
         _check_tag(event.tag, "str", line)
@@ -231,7 +231,7 @@ class _Builder:
                 continue
             if key.text in out.items:
                 first = out.lines[key.text]
-                raise _Refused(f"the key '{key.text}' is here twice, first on line {first}; keep one.", key_line)
+                raise _Refused(f"the key '{key.text}' is given twice, first on line {first}; keep one.", key_line)
             out.items[key.text] = value
             out.lines[key.text] = key_line
         for other in merged:
@@ -247,7 +247,7 @@ class _Builder:
 def _check_tag(tag: str | None, allowed: str, line: int) -> None:
     if tag not in (None, "!", _TAG + allowed):
         shown = tag.replace(_TAG, "!!") if tag else ""
-        raise _Refused(f"the tag '{shown}' has no place in a config; remove it.", line)
+        raise _Refused(f"a config cannot use the tag '{shown}'; remove it.", line)
 
 
 def _line(event: Any) -> int:

@@ -1,4 +1,4 @@
-"""What a run would find in the store and what it would compute: behind `gage plan` and `gage preview`."""
+"""From a resolved config to specs, keys, asks and requests; and the forecast behind `gage plan`."""
 
 from gage_eval.planning.forecast import (
     Forecast,

@@ -1,13 +1,14 @@
 """Asks: what a stage asks its models, one row per question.
 
 In the implicit form, which every ordinary run has, ask ``i`` of a part is about prepared row ``i // r``, replicate
-``i % r``, and all asks have one binding. Nothing is stored for it.
+``i % r``, and all asks have one binding. Nothing is stored for this form.
 
-The explicit form is a table (`tables.ASKS`) in part order. It says for each ask the row, the replicate of the answer it
-is about, the draw, the slot, the binding (digest of model, prompt and parameters) and why it is asked. An ask without
-a binding is not asked. A stage has one job per model; a job answers the asks of all its bindings, and its responses
-stand in the order of its asks. Another slot (a seat of a panel, a swapped position), another draw (an unparsed verdict
-asked again) or a further round is more rows of the table.
+The explicit form is a table (`tables.ASKS`) in part order. Each row of the table holds
+the prepared row, the replicate of the answer that is judged, the draw, the slot, the binding (digest of model, prompt
+and parameters) and the reason of the ask. An ask without
+a binding is not asked. A stage has one job per model. A job answers the asks of all its bindings, and its
+responses have the order of its asks. More questions are more rows of the table: another slot (a seat of a panel, a
+swapped position), another draw (an unparsed verdict asked again), a further round.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +24,12 @@ from gage_eval.planning.generate_spec import Binding, GenerateSpec
 from gage_eval.planning.outputs import received, telemetry_of
 from gage_eval.store import Artifact, ArtifactWriter
 
-# (position of the prepared row, binding, [(replicate, draw), …]) of neighbouring asks about one row.
+# (position of the prepared row, binding, [(replicate, draw), …]) of consecutive asks about one row.
 RowAsks: TypeAlias = tuple[int, Binding, Sequence[tuple[int, int]]]
 
 
 class AskTable(Protocol):
-    """Explicit asks, part by part: an artifact of them, or what computes them."""
+    """Explicit asks, part by part: stored in an artifact, or computed when read."""
 
     def read(self, part: int) -> pa.Table:
         """`tables.ASKS` rows of a part."""
@@ -52,11 +53,11 @@ class PartAsks(Protocol):
 
 @dataclass(frozen=True)
 class Asks:
-    """What one model is asked in a stage: the work of one job.
+    """The asks of one model in a stage: the work of one job.
 
     Attributes:
         spec: the model.
-        bindings: by digest, all with this model.
+        bindings: bindings by digest, all with this model.
         output: name of the output that holds the responses.
         table: the explicit asks of the whole stage; None for the implicit form.
     """
@@ -68,12 +69,12 @@ class Asks:
 
     @classmethod
     def implicit(cls, binding: Binding) -> "Asks":
-        """Every prepared row, each replicate, with one binding."""
+        """One ask for each replicate of each prepared row, all with one binding."""
         return cls(binding.spec, {binding.digest: binding}, binding.spec.output)
 
     @property
     def received(self) -> str:
-        """Name of the output that holds the answers as they came: the adapter's own class may parse them."""
+        """Name of the output with the raw answers. `output` has them after the adapter's own `parse`, if any."""
         hooks = self.spec.hooks
         return received(self.output) if hooks is not None and hooks.parses else self.output
 
@@ -83,7 +84,7 @@ class Asks:
         return telemetry_of(self.output)
 
     def work_key(self, key: str) -> str:
-        """Key of the job's work in progress, of the action's: the main job has the same."""
+        """Key of the job's work in progress. For the main job it is the action's key."""
         return key if self.output == self.spec.output else digest([key, self.output])
 
     def counts(self, prepared: Artifact) -> list[tuple[int, int]]:
@@ -111,7 +112,7 @@ class Asks:
 
 
 def _replicates(prepared: Artifact) -> int:
-    """Replicates of each row: the same for all rows of a task."""
+    """Replicates per row, the same for all rows of a task."""
     for part in prepared.parts:
         if part.rows:
             return int(prepared.read(part.index, columns=["replicates"])["replicates"][0].as_py())
@@ -122,7 +123,7 @@ class _ImplicitPart:
     def __init__(self, binding: Binding, replicates: int) -> None:
         self._binding = binding
         self._replicates = replicates
-        # Only what a judge is asked may be equal in two replicates: then one verdict serves both.
+        # Two replicates may have the same answer. A judge is asked once about equal answers.
         draws = [0] * replicates if binding.spec.role == "judge_model" else range(replicates)
         self._pairs = list(zip(range(replicates), draws, strict=True))
 

@@ -1,4 +1,4 @@
-"""The one DAG: what goes into what. Runners differ only in how they call a stage."""
+"""The DAG of a task: which stage reads the outputs of which. Runners differ only in how they call a stage."""
 
 from typing import Protocol, TypeVar
 
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Call(Protocol[T]):
-    """Runs (or submits) a stage of a task. Inputs are named; an input that is None takes no part."""
+    """Runs (or submits) a stage of a task. Inputs are passed by name; None means that the input is not used."""
 
     def __call__(self, stage: Stage, task: TaskPlan, /, **inputs: T | None) -> T: ...
 
 
 def prepare(task: TaskPlan, call: Call[T]) -> tuple[T, T]:
-    """The part of the DAG that no model takes part in: what standardize and preprocess give."""
+    """Chain the stages that need no model. Returns the results of standardize and preprocess."""
     samples = call("standardize", task, raw=call("load", task))
     pool = None
     if task.pool is not None:
@@ -24,7 +24,7 @@ def prepare(task: TaskPlan, call: Call[T]) -> tuple[T, T]:
 
 
 def run_dag(task: TaskPlan, call: Call[T]) -> T:
-    """Chain the stages of one task and return what the last one gives.
+    """Chain the stages of one task and return the result of the last one.
 
     Args:
         task: the task's specs.
@@ -33,7 +33,7 @@ def run_dag(task: TaskPlan, call: Call[T]) -> T:
     """
     samples, prepared = prepare(task, call)
     support = call("support", task, prepared=prepared, samples=samples) if task.support else None
-    # Only a prompt looks into samples and support answers: a changed label alone never asks a model again.
+    # Only prompts read samples and support answers. So a changed label alone never asks a model again.
     looks = task.infer.reads_samples
     responses = call(
         "infer",

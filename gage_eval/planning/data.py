@@ -78,7 +78,7 @@ def standardize_spec(task_id: str, dataset: DatasetConfig) -> StandardizeSpec:
 def preprocess_spec(
     task: ResolvedTask, source: DataSource, examples: DataSource | None, sample_ids: tuple[str, ...]
 ) -> PreprocessSpec:
-    """What the requests of a task carry.
+    """How the samples of a task become prepared rows.
 
     Raises:
         InputError: the bounds of image sizes contradict each other.
@@ -98,7 +98,7 @@ def preprocess_spec(
         few_shot=_few_shot(task),
         media=_media(source),
         pool_media=MediaRules() if examples is None else _media(examples),
-        # A prompt of the config says itself how options are shown; a likelihood compares them.
+        # A prompt decides how options are shown. A likelihood compares them and needs no list.
         lists_options=task.dut.prompt is None and given.mode in ("chat", "completion"),
     )
 
@@ -121,7 +121,7 @@ def _few_shot(task: ResolvedTask) -> FewShotRules | None:
 
 
 def _source(dataset: DatasetConfig) -> tuple[object, ...]:
-    """Where a dataset's records come from: equal for two views of one source, whatever becomes of its records."""
+    """Identifies a dataset's source: equal for two datasets that read the same records."""
     params = dataset.params
     return dataset.loader, dataset.hub, dataset.hub_params, params.path, params.origin, params.model_extra
 
@@ -137,18 +137,18 @@ def _media(source: DataSource) -> MediaRules:
 
 
 def _content_root(dataset: DatasetConfig, base_dir: Path) -> Path | None:
-    """The folder of relative media: as given, else that of the data file; None for data from elsewhere."""
+    """The folder of relative media: as given, else that of the data file; None for data that is not in a local file."""
     params = dataset.params
     if params.content_root is not None:
         return local_path(params.content_root, base_dir)
     paths = params.path if isinstance(params.path, list) else [params.path]
     folders = [None if path is None or "://" in path else _folder_of(local_path(path, base_dir)) for path in paths]
-    # Files in several folders have none of their own: the config says where their media are.
+    # Files in several folders have no common one: the config must name the folder of their media.
     return folders[0] if len(set(folders)) == 1 else None
 
 
 def _folder_of(path: Path) -> Path:
-    """The folder of a file; of a pattern that which all its files lie below."""
+    """The folder of a file; for a pattern the folder above all its files."""
     while glob.has_magic(str(path.parent)):
         path = path.parent
     return path.parent

@@ -1,4 +1,4 @@
-"""Where the documents of two actions differ, in the words of a config."""
+"""Differences of two action documents, in the words of a config."""
 
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
@@ -28,7 +28,7 @@ _OF_INPUTS: Mapping[str, str] = {
     "asks": "what samples set for the judge",
     "unknown_metrics": "metrics that samples name and the config lacks",
 }
-# Beginnings of paths below `spec`, and what people call them; a trailing `.` keeps the rest of the path.
+# Prefixes of paths below `spec` and their names for users. A trailing `.` keeps the rest of the path.
 _OF_STAGE: Mapping[str, tuple[tuple[Path, str], ...]] = {
     "load": (
         (("data",), "the data"),
@@ -62,22 +62,22 @@ _OF_ROLE: tuple[tuple[Path, str], ...] = (
 
 
 def differing(old: JsonValue, new: JsonValue) -> list[Path]:
-    """Paths of the leaves that two documents do not share, inputs first."""
+    """Paths of the leaves in which two documents differ, inputs first."""
     before, after = dict(_leaves(old)), dict(_leaves(new))
     missing = object()
     paths = [path for path in {**after, **before} if before.get(path, missing) != after.get(path, missing)]
-    # Where an empty object was filled, only its fields count as differences, not the object.
+    # If an empty object was filled, its fields are the difference, not the object.
     above = {path[:length] for path in paths for length in range(len(path))}
     return sorted((path for path in paths if path not in above), key=lambda path: path[:1] != ("inputs",))
 
 
 def in_config_words(stage: Stage, path: Path, task: TaskPlan) -> str:
-    """What people call a path of a stage's document: ``prompts.mc.template``.
+    """The name of a path of a stage's document in the config: ``prompts.mc.template``.
 
     Args:
-        stage: the document's stage.
-        path: of a leaf.
-        task: the task, for the ids its prompt and adapters have in the config.
+        stage: stage of the document.
+        path: path of a leaf.
+        task: the task, which knows the config's ids of its prompt and adapters.
     """
     section, rest = path[0], path[1:]
     if section == "inputs" and rest:

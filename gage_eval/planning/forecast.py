@@ -1,7 +1,7 @@
-"""What a run would find and what it would compute, without computing it.
+"""Forecast of a run: what is cached and what would be computed. Nothing is computed.
 
-Keys (`action_document`) and DAG (`run_dag`) are those the stages run by, and a request counts as answered
-when `Generate` would take its answer from a chunk, a log or another run.
+Uses the same keys (`action_document`) and DAG (`run_dag`) as the stages. A request counts as answered
+if `Generate` would take its answer from a chunk, a log or another run.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,15 +37,15 @@ class Forecast:
 
     Attributes:
         task_id, stage: which.
-        state: ``hit``: the result is there; ``miss``: it is computed; ``partial``: some of it is there; ``after``:
-            that depends on what an earlier stage gives.
-        key: the action's key, None where it cannot be known yet.
-        why: the reason, in a few words.
+        state: ``hit``: the result is cached; ``miss``: it would be computed; ``partial``: some of it is cached;
+            ``after``: it depends on the result of an earlier stage.
+        key: the action's key; None while it is unknown.
+        why: the reason of the state, in a few words.
         outputs: artifact ids of a hit.
-        responses: requests of a generate stage that is not a hit, None where they cannot be rendered yet.
-        to_send: those of them without an answer.
-        tokens: tokens they will take, by earlier answers of the same model; None without any.
-        seconds: time they will take, by earlier answers of the same model; None without any.
+        responses: number of requests of a generate stage that is not a hit; None if they cannot be rendered yet.
+        to_send: number of requests without an answer.
+        tokens: estimated tokens, from earlier answers of the same model; None without earlier answers.
+        seconds: estimated time, from earlier answers of the same model; None without earlier answers.
         metrics: metrics whose scores would be computed.
     """
 
@@ -86,16 +86,16 @@ def forecast(
     uses: Callable[[], Mapping[str, Sequence[Use]]] = dict,
     concurrency: int | None = None,
 ) -> list[Forecast]:
-    """What a run of the plan would do, stage by stage; a judge that no task has is left out.
+    """What a run of the plan would do, stage by stage. A judge stage without a judge is left out.
 
     Args:
-        store: where results would be found.
+        store: where stored results are.
         plan: all tasks.
-        uses: which runs used an action, newest first, by its key; asked for only when something is missing.
-        concurrency: requests in flight, the backends' own by default.
+        uses: returns the runs that used an action, newest first, by key. Called only if something is missing.
+        concurrency: requests in flight; the backends' own limit by default.
 
     Raises:
-        InputError: a source of data or a local model is not there.
+        InputError: a source of data or a local model does not exist.
     """
     planner = _Planner(store, uses, concurrency)
     for task in plan.tasks:
@@ -104,7 +104,7 @@ def forecast(
 
 
 def rendered(spec: GenerateSpec, requests: Iterable[Request]) -> list[Rendered]:
-    """Requests to a model as they are sent."""
+    """The requests with the bodies that are sent to a model."""
     out = []
     for request in requests:
         asked, body = with_body(spec.model.body, request)
@@ -119,10 +119,10 @@ def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, s
     Args:
         stage: support, infer or judge.
         task: its task.
-        outputs: artifact ids by stage and output; those of standardize and preprocess are there.
+        outputs: artifact ids by stage and output, including those of standardize and preprocess.
 
     Returns:
-        Ids by input name; None while the answers that its requests are made of are not there.
+        Ids by input name; None while the answers that its requests show are missing.
     """
     sources: dict[str, Stage] = {}
 
@@ -139,12 +139,12 @@ def inputs_of(stage: Stage, task: TaskPlan, outputs: Mapping[str, Mapping[str, s
 
 
 def asks_a_model(stage: Stage, task: TaskPlan) -> bool:
-    """Whether a stage has requests."""
+    """Whether a stage sends requests."""
     return {"support": task.support, "infer": task.infer, "judge": task.judge.generate}.get(stage) is not None
 
 
 def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> list[Asks]:
-    """What a stage asks each model with these inputs: nothing in most stages, several where samples name judges."""
+    """A stage's asks of each model. Only a judge stage may have several models, if samples name judges."""
     if stage == "judge":
         return task.judge.asks(task.judge.explicit_asks(store, inputs))
     spec = {"support": task.support, "infer": task.infer}.get(stage)
@@ -154,13 +154,13 @@ def asks_of(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str
 def stored_outputs(
     store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str], *, incomplete: bool = False
 ) -> dict[str, str] | None:
-    """Artifact ids of a stage's outputs, when they are there.
+    """Artifact ids of a stage's stored outputs; None if they are not stored.
 
     Args:
-        store: where they would be.
+        store: where results are.
         stage, task: which stage.
         inputs: artifact ids of its inputs.
-        incomplete: also accept a result with rows in error, which a run would retry.
+        incomplete: also accept a result with error rows, which a run would retry.
     """
     action = finished_action(store, stage, action_key(store, stage, task, inputs))
     return dict(action.outputs) if action is not None and (action.complete or incomplete) else None
@@ -172,7 +172,7 @@ def action_key(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, 
 
 
 def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, str]) -> JsonValue:
-    """What the stage's key is made of, in the form in which actions are stored."""
+    """What determines the stage's key, in the form that actions store."""
     return normalise(action_document(stage, getattr(task, stage), inputs, store))
 
 
@@ -187,7 +187,7 @@ class _Planner:
         self._under_way = {wip.key for wip in store.wips()}
 
     def call(self, stage: Stage, task: TaskPlan, /, **inputs: Forecast | None) -> Forecast:
-        """A stage of the DAG: what would become of it."""
+        """Forecast one stage of the DAG."""
         found = self._forecast(stage, task, {name: given for name, given in inputs.items() if given is not None})
         if stage != "judge" or task.judge.generate is not None:
             self.forecasts.append(found)
@@ -242,10 +242,10 @@ class _Planner:
         )
 
     def _count(self, spec: GenerateSpec, source: RoleSource, key: str) -> tuple[int, int]:
-        """Requests of a stage, and those that would be sent."""
+        """Number of requests of a stage, and of those that would be sent."""
         wip = self._store.wip(key)
         logged: Mapping[str, bytes] = {}
-        # A run under way may commit its answers meanwhile, and clear chunks and logs away.
+        # A running run may commit its answers at any moment, and then remove chunks and logs.
         with suppress(FileNotFoundError):
             if wip.key in self._under_way:
                 logged = index_logs(self._store.scratch(key))
@@ -269,7 +269,7 @@ class _Planner:
         return total, left
 
     def _estimate(self, stage: Stage, asks: Asks, left: int) -> tuple[int | None, float | None]:
-        """Tokens and seconds that ``left`` requests take, by the largest earlier result of the same model."""
+        """Tokens and seconds of ``left`` requests, estimated from the largest earlier result of the same model."""
         model = asks.spec.model_identity
         tables = [
             (artifact, action.artifacts[telemetry_of(name)])
@@ -295,7 +295,7 @@ class _Planner:
     # --- scores
 
     def _scores(self, missing: Forecast, task: TaskPlan, inputs: Mapping[str, str], document: JsonValue) -> Forecast:
-        """Each metric has scores of its own: which of them are there."""
+        """Which metrics have stored scores. Each metric has its own."""
         spec = task.auto_eval
         samples = self._store.artifact(inputs["samples"])
         named = spec.named(samples)
@@ -308,7 +308,7 @@ class _Planner:
         if not task.auto_eval.metrics or len(computed) == len(task.auto_eval.metrics):
             return replace(missing, why=self._why(missing, task, document), metrics=computed)
         if not computed:
-            return replace(missing, state="partial", why="all scores are there; aggregated again")
+            return replace(missing, state="partial", why="all scores are stored; aggregated again")
         stored = len(task.auto_eval.metrics) - len(computed)
         kept = f"{stored:,} metric{'s' if stored != 1 else ''} stored"
         return replace(missing, state="partial", why=f"{kept}; computes {', '.join(computed)}", metrics=computed)
@@ -316,13 +316,13 @@ class _Planner:
     # --- reasons
 
     def _why(self, missing: Forecast, task: TaskPlan, document: JsonValue) -> str:
-        """What differs from the closest earlier action: of a run of this task if there is one."""
+        """What differs from the most similar earlier action, preferably of this task."""
         stage, key = missing.stage, missing.key or ""
         if self._used is None:
             self._used = self._uses()
         if any(action.key == key for action in self._known(stage)):
             found = self._store.find_action(stage, key)
-            return "its result was collected" if found is None else "rows ended in an error"
+            return "its result was removed by gc" if found is None else "rows ended in an error"
         best: tuple[bool, int] | None = None
         closest: Action | None = None
         run: str | None = None
@@ -350,13 +350,13 @@ class _Planner:
 
 
 def _comparable(old: JsonValue, new: JsonValue) -> bool:
-    """Whether an action of an unknown run asked about the same thing: the same input, or the same data."""
+    """Whether an action of an unknown run is comparable: it has the same input or the same data."""
     if old["inputs"] or new["inputs"]:
         return bool(old["inputs"] == new["inputs"])
     return bool((old["spec"] or {}).get("data") == (new["spec"] or {}).get("data"))
 
 
 def _sum(values: Sequence[N | None]) -> N | None:
-    """The sum of numbers; None when one of them is unknown, and without any."""
+    """The sum of numbers; None without numbers, and if one of them is unknown."""
     known = [number for number in values if number is not None]
     return sum(known[1:], known[0]) if known and len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""What support, infer and judge are asked to do: which model, with what prompt and parameters."""
+"""Specs of support, infer and judge: which model is asked, with which prompt and parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ class PromptBinding:
 
     @property
     def reads_extras(self) -> bool:
-        """Whether it may show ``extras``: the adapter's id and role."""
+        """Whether the template may show ``extras``: the adapter's id and role."""
         return "extras" in canonical_text([self.template, self.system_prompt])
 
     @property
     def reads_support(self) -> bool:
-        """Whether it may show ``payload.support_output``."""
+        """Whether the template may show ``payload.support_output``."""
         return "support_output" in canonical_text([self.template, self.system_prompt])
 
     def material(self) -> JsonValue:
@@ -39,7 +39,7 @@ class PromptBinding:
 
 @dataclass(frozen=True)
 class GenerateSpec:
-    """render(role) → generate: which model is asked, with what prompt and parameters."""
+    """Which model is asked, with which prompt and parameters."""
 
     task_id: str
     role: str
@@ -56,7 +56,7 @@ class GenerateSpec:
 
     @cached_property
     def model(self) -> Backend:
-        """The backend, built and not opened: it answers for its identity and capabilities."""
+        """The backend, built but not opened. It knows its identity and capabilities."""
         return build_backend(self.backend_type, self.backend_config, self.context)
 
     @property
@@ -78,7 +78,7 @@ class GenerateSpec:
 
     @cached_property
     def model_material(self) -> JsonValue:
-        """What determines the model's answers; the code of a plug-in counts, whatever its class inherits."""
+        """What determines the model's answers. This includes the code of a plug-in, whatever its class inherits."""
         plugin = registry.backends.get(self.backend_type)
         own = self.model.identity()
         return own if plugin.origin == "builtin" else {"plugin": plugin.identity(), "model": own}
@@ -99,13 +99,13 @@ class GenerateSpec:
 
 @dataclass(frozen=True)
 class Binding:
-    """An adapter bound to a prompt and parameters: its own, or those that a sample sets.
+    """An adapter with a prompt and parameters: its own, or those that a sample sets.
 
     Attributes:
         spec: the adapter: its model, hooks and limits.
         prompt: the prompt; None where the samples' own messages are sent.
-        params: sampling parameters, under those of the rows.
-        parser: of a judge, the identity of what reads its verdicts.
+        params: sampling parameters; those of the rows override them.
+        parser: for a judge, the identity of its verdict parser.
     """
 
     spec: GenerateSpec
@@ -115,11 +115,11 @@ class Binding:
 
     @cached_property
     def digest(self) -> str:
-        """Stands for the model, prompt, parameters and parser. Names do not count."""
+        """Digest of the model, prompt, parameters and parser, without their names."""
         return digest({**self.material(), "model": self.spec.model_identity, "parser": self.parser})
 
     def material(self) -> dict[str, JsonValue]:
-        """What determines the requests, but for the model."""
+        """What determines the requests, except the model."""
         spec = self.spec
         material: dict[str, JsonValue] = {
             "render": RENDER_VERSION,

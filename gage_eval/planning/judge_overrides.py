@@ -1,11 +1,10 @@
-"""What a sample sets for its judge, in its ``eval_config``:
+"""Settings for the judge in a sample's ``eval_config``:
 
     {"eval_config": {"judge": {"adapter_id": "expert", "prompt_id": "strict",
                                "prompt_params": {"scale": 5}, "params": {"temperature": 0}}}}
 
-``adapter_id`` names another judge of the config and ``prompt_id`` another prompt; ``prompt_params`` and ``params``
-(sampling) replace single values of that judge's own. A sample whose settings cannot be used is not judged, and its
-judgment says why.
+``adapter_id`` names another judge of the config and ``prompt_id`` another prompt. ``prompt_params`` and ``params``
+(sampling) replace single values of that judge. A sample with wrong settings is not judged, and its judgment says why.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,14 +15,14 @@ from gage_eval.canonical import JsonValue
 from gage_eval.errors import closest
 
 _PLACE = "eval_config.judge"
-# The settings that name something of the config, and the word for it.
+# Settings that refer to a section of the config, and what they name.
 _REFERENCES = {"adapter_id": "judge", "prompt_id": "prompt"}
 _KEYS = (*_REFERENCES, "prompt_params", "params")
 
 
 @dataclass(frozen=True)
 class JudgeOverride:
-    """What a sample changes of its judge; ``refused`` says why the settings cannot be used."""
+    """A sample's changes to its judge. ``refused`` says why wrong settings cannot be used."""
 
     adapter_id: str | None = None
     prompt_id: str | None = None
@@ -33,10 +32,10 @@ class JudgeOverride:
 
 
 def judge_override(config: JsonValue, prompts: Iterable[str], adapters: Iterable[str] = ()) -> JudgeOverride | None:
-    """What an ``eval_config`` sets for the judge, None for nothing.
+    """The judge settings of an ``eval_config``; None without any.
 
     Args:
-        config: of a sample.
+        config: the sample's ``eval_config``.
         prompts: ids of the config's prompts.
         adapters: ids of the config's judges.
     """

@@ -1,4 +1,4 @@
-"""What a judge stage is asked to do, and its asks: which judge is asked about which response, with which prompt."""
+"""The spec and the asks of a judge stage: which judge is asked about which response, with which prompt."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,19 +19,19 @@ from gage_eval.store import Artifact, Store
 from gage_eval.store.content import content_hash
 from gage_eval.tables import ASKS
 
-# Why an ask differs from the task's own.
+# Why an ask differs from the task's own judge settings.
 _SET_BY = "eval_config.judge"
 
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """The judge's render → generate, and the parser of its verdicts; no `generate` means no judge.
+    """The judge and the parser of its verdicts. Without `generate` there is no judge.
 
     Attributes:
         generate: the task's judge.
         others: the config's other judges; a sample may name one in its ``eval_config``.
         prompts: by adapter id, the prompts that a sample may name, with the adapter's prompt parameters.
-        parsers: by adapter id, what reads a judge's verdicts; the default parser for those not named.
+        parsers: verdict parsers by adapter id; other judges have the default parser.
     """
 
     task_id: str
@@ -41,7 +41,7 @@ class JudgeSpec:
     parsers: Mapping[str, VerdictParser] = field(default_factory=dict)
 
     def parser_of(self, judge: GenerateSpec) -> VerdictParser:
-        """What reads a judge's verdicts."""
+        """The verdict parser of a judge."""
         return self.parsers.get(judge.adapter_id) or read_parser()
 
     @property
@@ -52,14 +52,14 @@ class JudgeSpec:
 
     @property
     def judges(self) -> tuple[GenerateSpec, ...]:
-        """The judges that may be asked, the task's own first; none without a judge."""
+        """The judges that may be asked, the task's own first; empty without a judge."""
         return () if self.generate is None else (self.generate, *self.others)
 
     def asks(self, explicit: "JudgeAsks | None") -> list[Asks]:
-        """The asks of each model, the task's judge first; a model without questions has no asks.
+        """The asks of each model, the task's judge first. Models without questions are left out.
 
         Args:
-            explicit: what `explicit_asks` gave.
+            explicit: the result of `explicit_asks`.
         """
         if self.generate is None:
             return []
@@ -85,10 +85,10 @@ class JudgeSpec:
         return {} if explicit is None else {"asks": explicit.identity()}
 
     def explicit_asks(self, store: Store, inputs: Mapping[str, str]) -> "JudgeAsks | None":
-        """The explicit asks; None without a judge, and where no sample sets anything for it.
+        """The explicit asks; None without a judge, and if no sample sets anything for it.
 
         Args:
-            store: holds the inputs.
+            store: where the inputs are.
             inputs: artifact ids of ``samples`` and ``prepared``.
         """
         if self.generate is None:
@@ -113,7 +113,7 @@ class JudgeSpec:
         return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
 
     def _bind(self, override: JudgeOverride) -> Binding | str:
-        """The binding that an ``eval_config`` sets, or why it cannot be used."""
+        """The binding that an ``eval_config`` sets, or the reason why it cannot be used."""
         if override.refused is not None:
             return override.refused
         named = override.adapter_id
@@ -134,7 +134,7 @@ class JudgeSpec:
 
 
 class JudgeAsks:
-    """The asks of a judge stage where samples set something for their judge (`tables.ASKS`, computed when read)."""
+    """The asks of a judge stage whose samples have settings for the judge (`tables.ASKS`, computed when read)."""
 
     def __init__(
         self, prepared: Artifact, samples: Artifact, own: Binding, changed: Mapping[str, Binding | str]
@@ -143,7 +143,7 @@ class JudgeAsks:
         prepared: the rows whose responses are judged.
         samples: the samples with their ``eval_config``.
         own: the binding of rows that set nothing.
-        changed: by text of an ``eval_config``, the binding that it sets, or why it cannot be used.
+        changed: by text of an ``eval_config``, the binding that it sets, or the reason why it cannot be used.
         """
         self._prepared = prepared
         self._samples = samples
@@ -161,14 +161,14 @@ class JudgeAsks:
 
     @cached_property
     def bindings(self) -> Mapping[str, Binding]:
-        """The bindings that are asked, by digest; the task's own first."""
+        """The bindings in use by digest, the task's own first."""
         asked: set[str] = set()
         for part in self._prepared.parts:
             asked.update(pc.unique(self.read(part.index)["binding"]).to_pylist())
         return {digest_: binding for digest_, binding in self._bindings.items() if digest_ in asked}
 
     def identity(self) -> str:
-        """Digest of the asks, without the reasons why they are asked."""
+        """Digest of the asks, without their reasons."""
         content = [self.read(part.index).drop_columns(["why"]) for part in self._prepared.parts]
         return digest([content_hash(table) for table in content])
 
@@ -176,7 +176,7 @@ class JudgeAsks:
         rows = self._prepared.read(part, columns=["row_index", "replicates"])
         samples = self._samples.read(part, columns=["row_index", COLUMN])
         texts = samples[COLUMN].take(pc.index_in(rows["row_index"], samples["row_index"]))
-        # A text that changes nothing, or none at all, stands for the task's own binding: the last.
+        # Without an `eval_config`, or with one that changes nothing, the ask has the task's own binding: the last one.
         found = pc.fill_null(pc.index_in(texts, pa.array(self._changed, pa.string())), len(self._changed))
         times = rows["replicates"].to_numpy()
         which = pa.array(np.repeat(found.to_numpy(), times))

@@ -1,7 +1,7 @@
-"""What the key of an action is made of.
+"""What determines the key of an action.
 
 A key is the digest of a stage's name, its version, the material of its spec and the ids of the artifacts that go in.
-Versions stand here and not with the stages' code, because a plan must know every key before anything is computed.
+Versions are here and not in the stages, because a plan must know every key without computing anything.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,7 +13,7 @@ from gage_eval.metrics import BoundMetric
 from gage_eval.planning.outputs import OUTPUTS, table_of
 from gage_eval.store import Action, Store
 
-# Raise a stage's version whenever the same inputs give another output.
+# Raise a stage's version when the same inputs give another output.
 VERSIONS: Mapping[Stage, int] = {
     "load": 1,
     "standardize": 5,
@@ -24,22 +24,22 @@ VERSIONS: Mapping[Stage, int] = {
     "auto_eval": 6,
     "report": 5,
 }
-# Of steps within stages: a metric's scores, the rendering of a role's requests.
+# Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 4
 RENDER_VERSION = 1
 
-# Inputs that are named for their use. All others carry the name of the output they take.
+# Inputs that are named after their use. All others have the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}
 
 
 class StageSpec(Protocol):
-    """What a stage is asked to do, resolved from the config."""
+    """The work of a stage, resolved from the config."""
 
     @property
     def task_id(self) -> str: ...
 
     def material(self) -> JsonValue:
-        """Everything of the spec that determines the stage's result: values, code and data identities."""
+        """Everything in the spec that determines the stage's result: values, code and data identities."""
 
 
 @runtime_checkable
@@ -55,9 +55,9 @@ def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], st
 
     Args:
         stage: its name.
-        spec: what it is asked to do.
+        spec: the stage's spec.
         inputs: artifact ids by input.
-        store: holds the inputs.
+        store: where the inputs are.
     """
     found = spec.input_material(store, inputs) if isinstance(spec, ReadsInputs) else {}
     return {"stage": stage, "version": VERSIONS[stage], "spec": spec.material(), "inputs": dict(inputs), **found}
@@ -66,14 +66,14 @@ def action_document(stage: Stage, spec: StageSpec, inputs: Mapping[str, str], st
 def scores_document(
     metric: BoundMetric, inputs: Mapping[str, str], overriding: Collection[str] = (), *, own_settings: bool = False
 ) -> dict[str, JsonValue]:
-    """What the key of one metric's scores is made of.
+    """What determines the key of one metric's scores.
 
     Args:
-        metric: the metric; only the inputs that it reads count.
+        metric: the metric. Only the inputs it reads matter.
         inputs: artifact ids by input of auto_eval.
-        overriding: names in the samples' ``eval_config`` that change its scores. The parameters themselves are in the
-            samples, but whose they are depends on what the metrics are called.
-        own_settings: samples have an ``eval_config``, which every metric reads.
+        overriding: names in the samples' ``eval_config`` that change its scores. The samples hold the parameters, but
+            the metrics' names decide which metric they belong to.
+        own_settings: samples have an ``eval_config``, which all metrics read.
     """
     read = metric.inputs | {"samples"} if own_settings else metric.inputs
     document: dict[str, JsonValue] = {
@@ -83,16 +83,16 @@ def scores_document(
         "inputs": {name: inputs[name] for name in sorted(read)},
     }
     if overriding:
-        # Of two names of one metric its id counts before the implementation's.
+        # If both of a metric's names match, the id counts before the implementation's name.
         document["overriding"] = {name: name == metric.metric_id for name in overriding}
     return document
 
 
 def finished_action(store: Store, stage: Stage, key: str) -> Action | None:
-    """The finished action of a key whose outputs are those of the stage, all there and whole.
+    """The finished action of a key. Its outputs are those of the stage, and all are stored and whole.
 
     Raises:
-        ArtifactDamaged: it is there, and not what was committed.
+        ArtifactDamaged: a stored output is damaged.
     """
     action = store.find_action(stage, key)
     return action if action is not None and has_outputs_of(stage, action) else None

@@ -1,4 +1,4 @@
-"""From the metrics of a resolved task to those that score."""
+"""From the metrics of a resolved task to a `ScoreSpec`."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from gage_eval.scorecards.card import CardRule, card_rule, score_key
 
 
 def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: frozenset[str] = frozenset()) -> ScoreSpec:
-    """What auto_eval does for a task.
+    """The spec of auto_eval for a task.
 
     Args:
         task: the task.
@@ -21,7 +21,7 @@ def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: froz
 
 
 def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | None:
-    """How the task's score cards are made, None without an answer type."""
+    """How the task's score cards are made; None without an answer type."""
     answer_type, profile = task.task.answer_type, task.profile
     if answer_type is None or profile is None:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from gage_eval.marks import Stage
 
-# What each stage writes at least. Other outputs are those of further judges, and of adapters that parse answers.
+# The outputs that every stage writes. Further judges and adapters that parse answers add more.
 OUTPUTS: Mapping[Stage, tuple[str, ...]] = {
     "load": ("raw",),
     "standardize": ("samples", "rejects"),
@@ -48,7 +48,7 @@ def with_telemetry(outputs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def table_of(output: str) -> str:
-    """The table of an output: responses and their telemetry are named for the role they belong to."""
+    """The table schema of an output. Outputs with responses and telemetry are named after their role."""
     for table in ("response_telemetry", "responses", "rejects"):
         if output.endswith(table):
             return table

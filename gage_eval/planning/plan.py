@@ -23,7 +23,7 @@ from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
 
 def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = (), data: DataCache | None = None) -> Plan:
-    """The specs of all tasks, of the metrics that were bound and the backends that were built to check the config.
+    """The specs of all tasks. They use the bound metrics and built backends of the checked config.
 
     Args:
         loaded: the config.
@@ -31,7 +31,7 @@ def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = (), data: Data
         data: where the files of pinned origins lie; the default cache unless given.
 
     Raises:
-        InputError: the specs contradict each other, as in bounds of image sizes.
+        InputError: settings contradict each other, such as the bounds of image sizes.
     """
     tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in loaded.tasks)
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
@@ -65,8 +65,8 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
 
 
 def _pool(specs: TaskPlan, examples: DataSource) -> TaskPlan:
-    """The task's twin that loads and standardizes its few-shot examples, whatever the task's own limits are."""
-    # No id of a config holds a colon.
+    """The plan of the task's few-shot pool: it loads and standardizes the examples, without the task's own limits."""
+    # Ids in a config cannot contain a colon.
     name = f"{specs.task_id}:few_shot"
     return replace(
         specs, task_id=name, load=_dataset(name, examples), standardize=standardize_spec(name, examples.dataset)
@@ -85,7 +85,7 @@ def _load(task: ResolvedTask, source: DataSource) -> LoadSpec:
 
 
 def _dataset(task_id: str, source: DataSource) -> LoadSpec:
-    """The rows of a dataset as it is declared."""
+    """The spec of load for a dataset."""
     dataset = source.dataset
     params = dataset.params
     return LoadSpec(
@@ -104,14 +104,14 @@ def _dataset(task_id: str, source: DataSource) -> LoadSpec:
 
 
 def loader_params(dataset: DatasetConfig) -> dict[str, Any]:
-    """What the loader itself is given: where the data is and the keys only it knows."""
+    """The loader's parameters: where the data is, and the keys that only this loader knows."""
     sources = {"path": dataset.params.path, "hub": dataset.hub}
     params: dict[str, Any] = {
         **dataset.hub_params,
         **(dataset.params.model_extra or {}),
         **{name: value for name, value in sources.items() if value is not None},
     }
-    # Every loader reads row by row; only one from a hub can do so without fetching the whole set first.
+    # All loaders read row by row. Only a hub's loader can do so without downloading the whole set first.
     if dataset.params.streaming and "streaming" in registry.loaders.get(dataset.loader).info.get("params", ()):
         params["streaming"] = True
     return params
@@ -136,7 +136,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
 
 
 def _judge(task: ResolvedTask, config: PipelineConfig, context: BackendContext) -> JudgeSpec:
-    """The task's judge, and those that samples may name instead."""
+    """The task's judge, and the judges that samples may name instead."""
     if task.judge is None:
         return JudgeSpec(task.task.task_id)
     roles = (task.judge, *task.other_judges)
@@ -162,7 +162,7 @@ def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:
 
 
 def model_name(spec: GenerateSpec) -> str:
-    """What people call the model of a spec: its name or file, else the kind of backend."""
+    """The display name of a spec's model: its name or file, else the type of its backend."""
     for key in ("model", "model_path", "model_name_or_path", "path"):
         value = spec.backend_config.get(key)
         if isinstance(value, str) and value:

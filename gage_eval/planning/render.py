@@ -1,7 +1,7 @@
 """render(binding): prepared rows → requests, with the prompt and parameters of a binding.
 
-One renderer serves support, the model under test and the judge. What it puts into a request is part of the request
-body and so of its response key; nothing here asks a model.
+One renderer serves support, the model under test and the judge. All that it puts into a request is part of the request
+body, and so of the response key. No model is called here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from gage_eval.planning.tool_outputs import tool_outputs
 from gage_eval.prompts import PromptError, PromptRenderer
 
 _NOT_IN_PROMPTS = frozenset({"raw_assets"})
-# The same request of a backend, after a text and after a chat.
+# Likelihood requests, after a text and after a chat.
 _LIKELIHOODS = frozenset({"likelihood", "chat_likelihood"})
 
 
 class PreparedRow(NamedTuple):
-    """The columns of `tables.PREPARED` that requests are made of."""
+    """The columns of `tables.PREPARED` that requests are made from."""
 
     row_index: int
     sample_id: str
@@ -41,11 +41,11 @@ class PreparedRow(NamedTuple):
 
 @dataclass(slots=True)
 class RowContext:
-    """What prompts and hooks may see of a row beside its messages.
+    """What prompts and hooks may see of a row, in addition to its messages.
 
     Attributes:
-        sample: the whole sample; empty where nothing of the binding reads it.
-        responses: the answers to judge, by replicate; None where none are judged.
+        sample: the whole sample; empty if the binding does not read it.
+        responses: the answers to judge, by replicate; None outside of judge stages.
         support: the support model's answers, by replicate.
     """
 
@@ -54,7 +54,7 @@ class RowContext:
     support: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def payload(self, replicate: int) -> dict[str, Any]:
-        """The sample and what was answered to it so far, as templates and hooks are given it."""
+        """The sample and its answers so far, in the form that templates and hooks get."""
         return {
             "sample": {name: value for name, value in self.sample.items() if name not in _NOT_IN_PROMPTS},
             "model_output": (self.responses or {}).get(replicate) or {},
@@ -72,7 +72,7 @@ class RequestRenderer:
         self._lookup = self._spec.model.lookup_field
         self._tested = self._spec.role == "dut_model"
         self._sees = "images" in self._spec.model.capabilities
-        # Rows of a task mostly share one text of parameters, and one kind of request.
+        # Most rows of a task have the same parameters and kind of request.
         self._params: dict[str, dict[str, Any]] = {}
         self._answerable: set[tuple[str, bool]] = set()
 
@@ -97,7 +97,7 @@ class RequestRenderer:
             shared["tools"] = decode(row.tools) if row.tools else None
             shared["tool_choice"] = decode(row.tool_choice) if row.tool_choice else None
         else:
-            # Parameters and tools of tasks and samples are those of the model under test.
+            # Parameters and tools of tasks and samples are meant for the model under test.
             shared["params"] = dict(self._binding.params)
         if kind == "tools":
             shared.update(tool_outputs=tool_outputs(context.sample), tool_rounds=self._spec.tool_rounds)
@@ -119,7 +119,7 @@ class RequestRenderer:
         return requests
 
     def _hooked(self, request: Request, context: RowContext) -> Request:
-        """The request after the `prepare` of the adapter's own class, where it has one."""
+        """The request after `prepare` of the adapter's own class, if it has one."""
         hooks = self._spec.hooks
         if hooks is None or not hooks.prepares:
             return request
@@ -129,21 +129,21 @@ class RequestRenderer:
             return replace(request, unasked=Unasked("hook_failed", str(error)))
 
     def _kind(self, prepared: str) -> str:
-        """The kind of a row's requests: the row's for the model under test, chat for prompts that ask something else.
+        """The kind of a row's requests: the row's own for the model under test, chat for support and judge.
 
-        Support and judge prompts are messages of their own, whatever form the sample's question has.
+        Support and judge prompts are complete messages, whatever the kind of the sample's question is.
         """
         kind = prepared if self._template is None or self._tested else "chat"
         return "tools" if kind == "chat" and self._spec.tool_rounds else kind
 
     def _messages(self, row: PreparedRow, context: RowContext, replicate: int) -> list[dict[str, Any]]:
         if self._template is None:
-            # A request without messages is skipped unsent.
+            # A request without messages is skipped and not sent.
             return row.messages
         payload = context.payload(replicate)
         answer = payload["model_output"].get("answer")
         if context.responses is not None and answer is None:
-            # There is nothing to judge; a request without messages is skipped unsent.
+            # There is nothing to judge. A request without messages is skipped and not sent.
             return []
         return self._template.render(
             sample=payload["sample"],
@@ -167,7 +167,7 @@ class RequestRenderer:
         return value if isinstance(value, str) else None
 
     def _check(self, kind: str, row: PreparedRow) -> None:
-        """Refuse what the backend cannot answer, before any of it is sent."""
+        """Refuse what the backend cannot answer, before anything is sent."""
         tools = bool(row.tools) and self._tested
         if (kind, tools) not in self._answerable:
             self._need("chat" if kind in EPISODES else kind, f"{kind} requests")
@@ -191,7 +191,7 @@ def _template(prompt: PromptBinding) -> PromptRenderer:
 
 
 def _seeded(shared: dict[str, Any], draw: int) -> dict[str, Any]:
-    """The values of a request whose further draws have seeds of their own."""
+    """The parameters of a request, with a different seed for each draw."""
     params = shared["params"]
     if isinstance(params.get("seed"), int):
         return {**shared, "params": {**params, "seed": params["seed"] + draw}}

@@ -1,4 +1,4 @@
-"""The requests of a job: artifacts of earlier stages → rows of a part with their context → requests."""
+"""The requests of a job: from artifacts of earlier stages to rows with their context, to requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -23,8 +23,8 @@ class RoleSource:
 
     def __init__(self, asks: Asks, inputs: Mapping[str, Artifact]) -> None:
         """Args:
-        asks: who is asked about what.
-        inputs: by name: ``prepared``; ``samples`` for prompts and replays that look into them, ``responses`` to
+        asks: the asks of the job.
+        inputs: artifacts by name: ``prepared``; ``samples`` for prompts and replays that read them, ``responses`` to
             judge, ``support_responses`` for prompts that show them.
         """
         self._asks = asks
@@ -36,7 +36,7 @@ class RoleSource:
 
     @classmethod
     def of(cls, asks: Asks, store: Store, inputs: Mapping[str, str]) -> "RoleSource":
-        """The requests of a job, from the artifact ids of its stage's inputs."""
+        """The source of a job, from the artifact ids of its stage's inputs."""
         return cls(asks, {name: store.artifact(id_) for name, id_ in inputs.items()})
 
     @cached_property
@@ -45,12 +45,12 @@ class RoleSource:
         return self._asks.counts(self._prepared)
 
     def open(self, part: int) -> "RolePart":
-        """The prepared rows of a part that are asked about, and what prompts need beside them."""
+        """The prepared rows of a part that are asked about, with the context that prompts need."""
         rows, asks = self._asks.open(part, self._prepared)
         return RolePart(rows, self._contexts(part, rows["row_index"]), asks, self._renderer)
 
     def _contexts(self, part: int, indices: pa.ChunkedArray) -> dict[int, RowContext]:
-        """What prompts may see of some rows, by row index; empty where they see nothing."""
+        """Contexts of some rows by row index; empty if the prompts need none."""
         if self._samples is None and self._responses is None and self._support is None:
             return {}
         contexts = {index: RowContext() for index in indices.to_pylist()}
@@ -89,9 +89,9 @@ class RolePart:
     ) -> None:
         """Args:
         rows: `tables.PREPARED` rows that are asked about.
-        contexts: by row index, what prompts may see beside them.
+        contexts: contexts of the rows by row index.
         asks: the asks about them.
-        renderer: makes the requests of a binding.
+        renderer: returns the renderer of a binding.
         """
         self._rows = rows
         self._contexts = contexts
@@ -102,7 +102,8 @@ class RolePart:
         """The requests of the asks ``start`` to ``stop`` (exclusive), one each.
 
         Raises:
-            InputError: a row has no messages and its binding no prompt, or the backend cannot answer its kind.
+            InputError: a row has no messages and its binding no prompt, or the backend cannot answer this kind of
+                request.
         """
         asks = list(self._asks.between(start, stop))
         if not asks:
@@ -117,7 +118,7 @@ class RolePart:
         return requests
 
     def of_sample(self, sample_id: str) -> list[Request]:
-        """The requests about one sample; none where nothing is asked about it."""
+        """The requests about one sample; empty if nothing is asked about it."""
         position = pc.index(self._rows["sample_id"], sample_id).as_py()
         if position < 0:
             return []

@@ -203,7 +203,7 @@ class ScoreSpec:
     def scores_document(
         self, metric: BoundMetric, inputs: Mapping[str, str], samples: Artifact, named: frozenset[str]
     ) -> dict[str, JsonValue]:
-        """What the key of one metric's scores is made of.
+        """What determines the key of one metric's scores.
 
         Args:
             metric: one of the task's.

@@ -1,4 +1,4 @@
-"""What the tools of a sample give: recorded outputs, as no tool runs here."""
+"""Outputs of a sample's tools. They are recorded in the sample, because no tool runs here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +7,10 @@ from gage_eval.canonical import canonical_text
 
 
 def tool_outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The outputs a sample records, ``{name, arguments, content}`` each; arguments are None where any fit.
+    """A sample's recorded outputs, each ``{name, arguments, content}``; arguments are None if any arguments match.
 
-    They stand in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with optional
-    ``arguments``; without it they are those of the first golden trajectory.
+    They are in ``metadata.tool_outputs``, a mapping of name → output or a list of ``{name, output}`` with optional
+    ``arguments``. Without it, the outputs of the first golden trajectory are used.
     """
     recorded = (sample.get("metadata") or {}).get("tool_outputs")
     if isinstance(recorded, Mapping):
@@ -43,7 +43,7 @@ def _output(name: str, arguments: Any, output: Any) -> dict[str, Any]:
 
 
 def _text(output: Any) -> str:
-    """An output as a tool's message holds it: text as it is, message content joined, anything else as JSON."""
+    """An output as the content of a tool message: text unchanged, message content joined, anything else as JSON."""
     if isinstance(output, str):
         return output
     if isinstance(output, list) and output and all(isinstance(part, Mapping) and "text" in part for part in output):

@@ -1,6 +1,6 @@
-"""A run: its options, its folder, the inline runner, and what is published at its end.
+"""A run: its options, its folder, the inline runner, and what is published at the end.
 
-Nothing is loaded before it is asked for: the command line reads the options alone.
+Modules are loaded on first use, because the command line needs only the options.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Model calls of a stored run: requests rendered again as they were sent, and answers that are not committed yet."""
+"""Model calls of a stored run: requests rendered again as they were sent, and answers before their commit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,11 +31,11 @@ class ModelCall:
 
     Attributes:
         stage: support, infer or judge.
-        adapter_id: the role adapter that asked.
+        adapter_id: the role adapter.
         replicate: which repetition.
         request: the request body.
-        as_sent: whether the answer was given to exactly this body; None without an answer.
-        response: the answer as a row of `tables.RESPONSES` without nulls; None while there is none.
+        as_sent: whether exactly this body was answered; None without an answer.
+        response: the answer as a row of `tables.RESPONSES` without nulls; None before the answer.
         telemetry: latency, attempts and errors as a row of `tables.RESPONSE_TELEMETRY` without nulls.
     """
 
@@ -66,10 +66,9 @@ class TaskCalls:
     Args:
         store: where the artifacts are.
         task: the task's plan.
-        outputs: artifact ids by stage and output, of the stages that finished; those of standardize and preprocess
-            are there.
+        outputs: artifact ids by stage and output, of finished stages; always including standardize and preprocess.
         run_id: the run.
-        refreshed: stages that the run computes although they are stored.
+        refreshed: stages that the run computes again although they are stored.
     """
 
     def __init__(
@@ -102,21 +101,21 @@ class TaskCalls:
         ]
 
     def asked(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
-        """What a stage asks each model; nothing while the answers its requests are made of are missing."""
+        """A stage's asks of each model; none while the answers that its requests show are missing."""
         inputs = self._inputs(stage)
         if inputs is not None:
             for asks in asks_of(self._store, stage, self._task, inputs):
                 yield asks, RoleSource.of(asks, self._store, inputs)
 
     def responses(self, stage: Stage, asks: Asks, source: RoleSource) -> "Artifact | PendingResponses":
-        """The responses to some asks: committed, or as many as there are so far."""
+        """The responses to some asks: all of them once committed, otherwise those that exist so far."""
         ids = self._of(stage)
         if asks.output in ids:
             return self._store.artifact(ids[asks.output])
         return PendingResponses(self._store, asks, source, asks.work_key(self._work_key(stage)))
 
     def _inputs(self, stage: Stage) -> dict[str, str] | None:
-        """Artifact ids of what a stage reads; None where it asks nobody, or waits for another's answers."""
+        """Artifact ids of a stage's inputs; None if it asks no model, or waits for answers of another stage."""
         if not asks_a_model(stage, self._task):
             return None
         for earlier in STAGES[: STAGES.index(stage)]:
@@ -125,11 +124,12 @@ class TaskCalls:
         return inputs_of(stage, self._task, {name: ids for name, ids in self._outputs.items() if ids})
 
     def _of(self, stage: Stage) -> Mapping[str, str]:
-        """Outputs of a stage. One that stopped for too many errors told no result, but it is stored."""
+        """Outputs of a stage. Too many errors stop a stage after its outputs are stored, without a result in
+        run.json."""
         if stage not in self._outputs:
             inputs = self._inputs(stage)
             self._outputs[stage] = {}
-            # While a stage is computed again, the store still has its earlier result.
+            # While a stage is computed again, the store still holds its earlier result.
             if inputs is not None and not self._is_refreshing(stage):
                 self._outputs[stage] = stored_outputs(self._store, stage, self._task, inputs, incomplete=True) or {}
         return self._outputs[stage]
@@ -160,7 +160,7 @@ class TaskCalls:
                 asks.spec.adapter_id,
                 replicate,
                 one.body,
-                # An answer's key is made of the body it was given to: equal keys, equal bodies.
+                # The response key contains the body: equal keys mean equal bodies.
                 None if response is None else response["response_key"] == one.key,
                 response,
                 timings.get(replicate),
@@ -168,9 +168,9 @@ class TaskCalls:
 
 
 class PendingResponses:
-    """Responses of a generate stage that is not committed: finished chunks, and answers in the write-ahead logs.
+    """Responses of an uncommitted generate stage: from finished chunks and the write-ahead logs.
 
-    The logs are those of this machine. An episode of several calls counts once its chunk is finished.
+    Only logs on this machine are read. An episode of several calls appears when its chunk is finished.
     """
 
     def __init__(self, store: Store, asks: Asks, source: RoleSource, work_key: str) -> None:
@@ -189,12 +189,12 @@ class PendingResponses:
         return table if columns is None else table.select(list(columns))
 
     def telemetry(self, part: int) -> pa.Table:
-        """What is known of those responses beside their content (`tables.RESPONSE_TELEMETRY`)."""
+        """The telemetry of those responses (`tables.RESPONSE_TELEMETRY`)."""
         return self._table(part, "response_telemetry", RESPONSE_TELEMETRY.arrow)
 
     def _table(self, part: int, name: str, schema: pa.Schema) -> pa.Table:
         found = []
-        # A run under way may commit its answers meanwhile, and clear chunks and logs away.
+        # A running run may commit its answers at any moment, and then remove chunks and logs.
         for chunk in self._wip.chunks(part):
             with suppress(FileNotFoundError):
                 found.append(chunk.tables())
@@ -205,7 +205,7 @@ class PendingResponses:
         return _first_of_each(table.sort_by([("row_index", "ascending"), ("replicate", "ascending")]))
 
     def _logged(self, part: int, done: set[str]) -> Iterator[dict[str, pa.Table]]:
-        """Answers in the logs to requests that no finished chunk has, as tables."""
+        """Logged answers that are in no finished chunk, as tables."""
         if not len(self._log):
             return
         count = dict(self._source.parts)[part]
@@ -222,7 +222,7 @@ class PendingResponses:
 
 
 def _first_of_each(table: pa.Table) -> pa.Table:
-    """The first row of each (row_index, replicate) of a sorted table: chunks overlap when work was shared anew."""
+    """The first row of each (row_index, replicate) in a sorted table: chunks cut for other workers overlap."""
     pairs = list(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
     keep = [index == 0 or pair != pairs[index - 1] for index, pair in enumerate(pairs)]
     return table if all(keep) else table.filter(pa.array(keep))

@@ -15,7 +15,7 @@ class Cards:
     """How the cards of a task's samples are made.
 
     Attributes:
-        rule: the task's.
+        rule: the rule of the task's cards.
         keys: (metric id, filter, value key) → the key of that score, in the order of the metrics.
     """
 
@@ -24,7 +24,7 @@ class Cards:
 
     @classmethod
     def of(cls, card: ScoreCard, numbers: Sequence[Mapping[str, Any]]) -> "Cards":
-        """From the task's own card and the rows of its metrics table."""
+        """The cards' rule and keys, from the task's card and the rows of its metrics table."""
         whole = [(row["metric_id"], row["filter"], row["value_key"]) for row in numbers if row["slice_field"] is None]
         values = {name: len({key for other, _, key in whole if other == name}) for name, _, _ in whole}
         rule = CardRule(
@@ -38,11 +38,11 @@ class Cards:
     def card(
         self, responses: Sequence[Mapping[str, Any]], evaluated: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> ScoreCard:
-        """The card of one sample; replicates are averaged.
+        """The card of one sample, averaged over replicates.
 
         Args:
-            responses: its responses.
-            evaluated: its score rows by metric id, each with filter, status, values, reason and explanation.
+            responses: the sample's responses.
+            evaluated: the sample's score rows by metric id, each with filter, status, values, reason and explanation.
         """
         scores: dict[str, float | None] = {}
         explain = ""
@@ -78,7 +78,7 @@ class Cards:
         )
 
     def _extracted(self, evaluated: Mapping[str, Sequence[Mapping[str, Any]]], replicate: int) -> str | None:
-        """What the primary metric read from the answer."""
+        """What the primary metric extracted from the answer."""
         for (metric_id, filter_name, _), key in self.keys.items():
             if key == self.rule.primary:
                 rows = evaluated.get(metric_id, ())
@@ -88,7 +88,7 @@ class Cards:
 
 
 def _went_wrong(row: Mapping[str, Any]) -> bool:
-    """Whether a score row adds a tag; one whose response is missing has its response's."""
+    """Whether a score row adds a tag. If the response is missing, its own tag says so."""
     return bool(row["status"] != "scored" and row["reason"] != "unanswered")
 
 

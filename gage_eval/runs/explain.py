@@ -1,4 +1,4 @@
-"""Why is it wrong? Answers of a run with their question, reference, what was read out of them, and the reason."""
+"""Why an answer is wrong: each answer of a run with its question, reference, extracted text and the reason."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ class Tally:
     """How many answers of a task have an outcome.
 
     Attributes:
-        found: answers that have it.
+        found: answers with this outcome.
         answers: all answers.
-        among: of those found, how many are unparsed and truncated.
+        among: how many of the found answers are unparsed and truncated.
     """
 
     found: int
@@ -31,21 +31,21 @@ class Tally:
 
 @dataclass(frozen=True)
 class ExplainedAnswer:
-    """One answer and what became of it.
+    """One answer with its score and the reason.
 
     Attributes:
-        row: the sample with everything that the run has of it.
+        row: the sample with all its stored data.
         replicate: which repetition of the sample.
         question: text of the sample's last user message, media as their type in brackets.
-        expected: the label, else the references; None where the sample has neither.
-        answer: what the model said.
+        expected: the label, else the references; None without both.
+        answer: the model's answer.
         status: of the response: ok, truncated, refused, error or skipped.
-        extracted: what the metric read out of the answer.
+        extracted: what the metric extracted from the answer.
         score_status: scored, unparsed or unscored; None without a score.
         value: the score.
         explanation: the metric's reason.
-        failure: for a response in error: its kind, and what the last attempt was told.
-        completion_tokens: length of the answer, where it is known.
+        failure: for an error response, the kind of error and the last attempt's message.
+        completion_tokens: length of the answer, if known.
     """
 
     row: SampleRow
@@ -68,7 +68,7 @@ class ExplainedAnswer:
 
 
 def tally(task: TaskReader, where: RowFilter) -> Tally:
-    """Count the answers of a task that fit, reading light columns only."""
+    """Count the answers of a task that match, reading only small columns."""
     found = answers = 0
     among: Counter[Outcome] = Counter()
     for part in task.parts:
@@ -83,12 +83,12 @@ def tally(task: TaskReader, where: RowFilter) -> Tally:
 
 
 def explained(task: TaskReader, where: RowFilter, *, limit: int | None = None) -> Iterator[ExplainedAnswer]:
-    """The answers of a task that fit, in row order.
+    """The answers of a task that match, in row order.
 
     Args:
         task: the task.
-        where: which answers; its measure is the metric that explains them.
-        limit: at most so many.
+        where: the filter. Its measure is the metric that explains the answers.
+        limit: at most this many.
     """
     return islice(_explained(task, where), limit)
 
@@ -138,7 +138,7 @@ def question_of(sample: dict[str, Any]) -> str:
 
 
 def expected_of(sample: dict[str, Any]) -> str | None:
-    """A sample's reference as text: its label, else its references; None where it has neither."""
+    """A sample's reference as text: its label, else its references; None without both."""
     label = resolve("label", sample=sample)
     targets = resolve("targets", sample=sample)
     several = [str(target) for target in targets] if isinstance(targets, list) else []

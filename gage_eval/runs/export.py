@@ -1,7 +1,7 @@
-"""Samples with their results in one table or file: Parquet, JSON lines, or one JSON file a sample.
+"""Exports: samples with their results as Parquet, JSON lines, or one JSON file per sample.
 
-Each sample carries ``predict_result`` (its responses, a list) and ``eval_result`` (its score rows by metric), and in
-tasks with an answer type ``score_card``. Such tasks' answers are also written as canonical answers. One part of a
+Each sample has ``predict_result`` (its responses, a list) and ``eval_result`` (its score rows by metric), and in
+tasks with an answer type ``score_card``. Answers of such tasks are also written as canonical answers. One part of a
 dataset is in memory at a time.
 """
 
@@ -24,7 +24,7 @@ from gage_eval.runs.rows import Scores
 from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
 
-# Results as JSON text: what a metric extracts and explains is as different as metrics are.
+# Results are JSON text, because each metric has its own fields.
 EXPORTED = pa.schema(
     [
         ("task_id", pa.string()),
@@ -36,25 +36,25 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,80}")
 
 
 class Target(Protocol):
-    """Where exports are written (`gage_eval.runs.folder.RunFolder`)."""
+    """Where exports are written, such as a `gage_eval.runs.folder.RunFolder`."""
 
     @property
     def local(self) -> Path | None:
         """The folder on this machine, None on S3."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place of what is there."""
+        """Write a file, replacing an existing one."""
 
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A folder of this machine."""
+    """A folder on this machine."""
 
     local: Path
 
     @classmethod
     def made(cls, folder: Path) -> "LocalTarget":
-        """The folder, made when it does not exist.
+        """The folder; created if missing.
 
         Raises:
             InputError: it cannot be created.
@@ -66,7 +66,7 @@ class LocalTarget:
         return cls(folder)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place of what is there."""
+        """Write a file, replacing an existing one."""
         file = self.local / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(data)
@@ -76,9 +76,9 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target) -> str:
     """Write one kind of export.
 
     Args:
-        tasks: readers of the tasks, which are scored and reported.
+        tasks: readers of the tasks, which must be scored and reported.
         kind: one of `KINDS`.
-        target: where it goes.
+        target: where to write.
 
     Returns:
         The name of the file or folder.
@@ -92,7 +92,7 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target) -> str:
 
 
 def _check(task: TaskReader) -> None:
-    """Refuse a task that has not finished: an export is whole."""
+    """Refuse an unfinished task: an export is always complete."""
     for stage, output in (("infer", "responses"), ("auto_eval", "metrics"), ("report", "report")):
         task.artifact(stage, output)
 
@@ -195,15 +195,15 @@ def _card(cards: Cards, responses: list[dict[str, Any]], scores: Scores) -> dict
 
 
 def file_name(text: str) -> str:
-    """A file name for a sample or task: its id where that is plain, else a hash of it."""
+    """A file name for a sample or task: its id if that is a safe name, else a hash of it."""
     return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 @contextmanager
 def _placed(target: Target, name: str) -> Iterator[Path]:
-    """A local file to write, which becomes the target's file of that name once it is whole."""
+    """Context of a local file to write. Once it is complete, it becomes the target's file of that name."""
     local = target.local
-    # Written beside its place, it is moved there in one step, whatever its size. A kill leaves no partial object.
+    # It is written under another name and renamed in one step, so a kill leaves no partial file.
     with tempfile.TemporaryDirectory(prefix=".tmp-export-", dir=local) as temporary:
         file = Path(temporary) / name
         yield file

@@ -1,10 +1,10 @@
-"""How far a stage came and how long things take, in the same words wherever they are shown."""
+"""The words for results, progress and durations, the same in all outputs."""
 
 from collections.abc import Mapping
 
 from gage_eval.report.console import counted
 
-# What a stage counts, and what one of it is called.
+# What each stage counts, and the singular.
 _COUNTED = {
     "load": ("raw", "row"),
     "standardize": ("samples", "row"),
@@ -24,7 +24,7 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
     Args:
         stage: the stage.
         counts: rows by output, and what else it counted.
-        seconds: how long it took, when it was computed by this run.
+        seconds: how long this run took to compute it; None if it was cached.
     """
     if stage not in _COUNTED:
         return ""
@@ -41,7 +41,7 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
 
 
 def of_task(task_id: str) -> tuple[str, str]:
-    """The task whose a stage is, and what of it, where that is not its own rows.
+    """The task of a stage's task id, and what the stage works on if not the task's own rows.
 
     >>> of_task("mmlu"), of_task("mmlu:few_shot")
     (('mmlu', ''), ('mmlu', 'few-shot examples'))
@@ -52,11 +52,11 @@ def of_task(task_id: str) -> tuple[str, str]:
 
 
 def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) -> str:
-    """What a stage under way says of itself: ``212 rows/s · 64 in flight · 3 retried``.
+    """The progress of a running stage: ``212 rows/s · 64 in flight · 3 retried``.
 
     Args:
-        figures: as an observer is told them.
-        moving: False for a stage that has stopped: how fast it was, and what it had in flight, is past.
+        figures: the figures of a `StageProgress` event.
+        moving: False for a stopped stage, whose rate and requests in flight are not shown.
     """
     parts = [f"{rate_text(figures['rows_per_s'])} rows/s"] if moving and figures.get("rows_per_s") else []
     words = _SO_FAR if not moving else {"in_flight": "in flight", **_SO_FAR}
@@ -64,7 +64,7 @@ def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) ->
 
 
 def rate_text(rate: float) -> str:
-    """A rate for people; slow ones keep two digits.
+    """A rate as text; small rates have two digits.
 
     >>> rate_text(1234.5), rate_text(2.55), rate_text(0.127)
     ('1,234', '2.5', '0.13')
@@ -73,7 +73,7 @@ def rate_text(rate: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long, for people: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
+    """An approximate duration as text: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
     for size, name in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
         if seconds >= size:
             per = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[name]

@@ -1,6 +1,6 @@
-"""The first rows of a dataset, to tell before a run which fields its metrics will find nowhere.
+"""The first rows of a dataset, to find fields that metrics read but no sample has, before a run.
 
-Only files on this machine and records of the config are read, by code of ours alone, and few of them.
+Reads only a few records, from local files and from the config, and only with built-in code.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from gage_eval.standardize.compose import build
 _LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})
 _ROWS = 200
 _SHOWN = 20
-# A JSON document is read as a whole.
+# A JSON file cannot be read in part.
 _LONGEST_DOCUMENT = 32 * 1024 * 1024
 
 
 def lacking_fields(task: TaskPlan) -> list[Problem]:
-    """Fields that metrics of a task read and that none of its first samples has; none where that cannot be told."""
+    """Fields that a task's metrics read but none of its first samples has; empty if that is unknown."""
     samples = list(_first_samples(task))
     if not samples:
         return []
@@ -43,7 +43,7 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
 
 
 def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
-    """The fields of the sample without which rows have no score or no slice, and what they are to the metric."""
+    """The sample fields that a metric needs for a score or a slice, each with its use."""
     fields = zip(metric.field_paths, metric.definition.fields, strict=True)
     if metric.on_missing_field != "ignore" and metric.default is None:
         for path, field in fields:
@@ -70,10 +70,10 @@ def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
             try:
                 yield to_standard(text, to_sample)[0]
             except RecordRejected:
-                # The run says what is wrong with it, and whether that matters.
+                # The run reports what is wrong with it.
                 continue
     except InputError:
-        # A file that cannot be read is refused by the run, with its place.
+        # The run reports a file that cannot be read.
         return
 
 
@@ -88,7 +88,7 @@ def _is_local(load: LoadSpec) -> bool:
 
 def _records(load: LoadSpec) -> Iterator[tuple[int, str]]:
     if registry.loaders.get(load.loader).info.get("keeps_media"):
-        # Nothing is kept: a field is there, whatever its bytes are.
+        # Media are not stored: only the fields' existence matters.
         return iter(load.source.records(lambda *_: f"media://sha256/{'0' * 64}"))
     return iter(load.source.records())
 
@@ -99,7 +99,7 @@ def _value(path: FieldPath, sample: dict[str, Any]) -> Any:
 
 
 def _fields_beside(path: FieldPath, sample: dict[str, Any]) -> str:
-    """The fields where the path's last step is looked for, and the one that may be meant."""
+    """The existing fields at the path's last step, and the closest name."""
     holder: Any = sample
     *before, last = path.parts
     for step in before:

@@ -1,7 +1,7 @@
-"""The folder of a run: run.json, events.jsonl, summary.json, report.html and what was asked to be exported.
+"""The folder of a run: run.json, events.jsonl, summary.json, report.html and exports.
 
-It refers to artifacts by id and holds none. Only run.json is read to know what the run did. On S3 events.jsonl is
-written to a local file and put beside the rest when the run ends.
+It refers to artifacts by id and holds none. Only run.json is read to know what the run did. On S3, events.jsonl is
+written to a local file and uploaded when the run ends.
 """
 
 import json
@@ -26,7 +26,7 @@ SUMMARY_FILE = "summary.json"
 EVENTS_FILE = "events.jsonl"
 REPORT_FILE = "report.html"
 _NAME_TRIES = 20
-# Each round of `RunFolder.update` loses to another writer that got its change in.
+# Each failed try of `RunFolder.update` means that another writer succeeded.
 _UPDATE_TRIES = 1_000
 
 
@@ -45,15 +45,15 @@ class RunFolder:
         self._events: int | None = None
         self._spool: Path | None = None
         self._events_missing = False
-        # What this object wrote last, so that it need not read its own words again.
+        # What this object wrote last, so that it need not parse it again.
         self._written: tuple[bytes, RunRecord] | None = None
 
     @classmethod
     def create(cls, locations: Locations, run_id: str | None, record: RunRecord) -> "RunFolder":
-        """Make the folder of a new run and its run.json.
+        """Create the folder and the run.json of a new run.
 
         Raises:
-            InputError: a run of that id is there already.
+            InputError: a run with this id exists already.
         """
         if run_id is not None:
             checked(run_id)
@@ -65,18 +65,16 @@ class RunFolder:
             if objects.swap(f"{name}/{RUN_FILE}", named.text(), expected=None):
                 return folder
         if run_id is None:
-            raise InputError(f"{locations.runs} has no name left to give: choose one with --run-id.")
-        go_on = "" if record.rescored is not None else f"Go on with it by {locations.again(run_id)}, or choose "
-        raise InputError(
-            f"a run '{run_id}' is there already in {locations.runs}. {go_on or 'Choose '}another --run-id."
-        )
+            raise InputError(f"{locations.runs} has no free name left: choose one with --run-id.")
+        go_on = "" if record.rescored is not None else f"Resume it: {locations.again(run_id)}, or choose "
+        raise InputError(f"a run '{run_id}' exists already in {locations.runs}. {go_on or 'Choose '}another --run-id.")
 
     @classmethod
     def open(cls, locations: Locations, run_id: str) -> "RunFolder":
         """The folder of an existing run.
 
         Raises:
-            InputError: there is none; the message names the closest.
+            InputError: it does not exist; the message names the closest one.
         """
         checked(run_id)
         root = locations.runs
@@ -100,7 +98,7 @@ class RunFolder:
 
     @property
     def url(self) -> str:
-        """Where the folder is, as people open it."""
+        """Path or URL of the folder, for users."""
         return self.location("")
 
     def location(self, name: str) -> str:
@@ -118,11 +116,11 @@ class RunFolder:
 
     @property
     def engines(self) -> Path | None:
-        """Where engines that the run starts keep their logs, None on S3."""
+        """Folder of the logs of engines that the run starts; None on S3."""
         return self.local / "engines" if self.local is not None else None
 
     def record(self) -> RunRecord:
-        """What run.json holds.
+        """The content of run.json.
 
         Raises:
             InputError: it is damaged.
@@ -130,10 +128,10 @@ class RunFolder:
         return self._read_record(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
 
     def update(self, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
-        """Change run.json: a compare-and-swap, tried again with what another writer left.
+        """Change run.json by compare-and-swap, with retries if another process changes it too.
 
         Args:
-            change: makes the new record of the one that stands; called once for each try.
+            change: makes the new record from the current one; called once for each try.
 
         Raises:
             InputError: run.json is damaged or missing.
@@ -144,13 +142,13 @@ class RunFolder:
             try:
                 current = self._objects.get(path)
             except FileNotFoundError as error:
-                raise InputError(f"{self.location(RUN_FILE)} is gone: somebody removed it during the run.") from error
+                raise InputError(f"{self.location(RUN_FILE)} is missing: it was removed during the run.") from error
             record = change(self._read_record(current)).model_copy(update={"updated": datetime.now(UTC)})
             data = record.text()
             if self._objects.swap(path, data, expected=current):
                 self._written = data, record
                 return record
-        raise StoreError(f"{self.location(RUN_FILE)} cannot be written: other processes change it all the time.")
+        raise StoreError(f"{self.location(RUN_FILE)} cannot be written: other processes keep changing it.")
 
     def _read_record(self, data: bytes) -> RunRecord:
         written = self._written
@@ -162,18 +160,18 @@ class RunFolder:
         self.write(name, _pretty(value))
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file in place of what is there."""
+        """Write a file, replacing an existing one."""
         self._objects.replace(f"{self.run_id}/{name}", data)
 
     def read(self, name: str) -> bytes | None:
-        """A file of the run, None when it is not there."""
+        """The content of a file of the run; None if it does not exist."""
         try:
             return self._objects.get(f"{self.run_id}/{name}")
         except FileNotFoundError:
             return None
 
     def append_event(self, line: bytes) -> None:
-        """Add one line to events.jsonl, in one write. Where that fails the run goes on; a warning says so once."""
+        """Append one line to events.jsonl in one write. If that fails, the run continues, and one warning is logged."""
         try:
             if self._events is None:
                 self._events = os.open(self._events_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -184,7 +182,7 @@ class RunFolder:
             self._events_missing = True
 
     def close(self) -> None:
-        """Close the event log; on S3 put it beside the rest."""
+        """Close the event log; on S3, upload it."""
         if self._events is not None:
             os.close(self._events)
             self._events = None
@@ -201,18 +199,18 @@ class RunFolder:
 
 
 def is_there(root: str) -> bool:
-    """Whether a root of runs has been made; on S3 it needs no making."""
+    """Whether a runs root exists; on S3 always true."""
     folder = local_folder(root)
     return folder is None or folder.is_dir()
 
 
 def open_runs(root: str, *, read_only: bool = False) -> Objects:
-    """The objects of a root of runs; its locks are hidden, as every other folder there is a run."""
+    """The objects of a runs root. Its locks folder is hidden, because all other folders are runs."""
     return open_objects(root, read_only=read_only, lock_folder=".locks")
 
 
 def list_runs(root: str) -> list[str]:
-    """Ids of the runs below a root, newest first."""
+    """Ids of the runs in a runs root, newest first."""
     objects = open_runs(root, read_only=True)
     found = [(info.mtime, info.path.split("/")[0]) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
     return [run_id for _, run_id in sorted(found, reverse=True)]

@@ -1,4 +1,4 @@
-"""Carrying out a run in this process, with or without a Prefect flow run that shows it."""
+"""Carry out a run in this process, with or without a Prefect flow run that shows it."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ _WAKE_EVERY_S = 0.5
 
 
 def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
-    """Run all tasks here, without a Prefect API, and publish the result.
+    """Run all tasks in this process, without a Prefect API, and publish the result.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
@@ -47,7 +47,7 @@ def carry_out(session: RunSession) -> RunOutcome:
 
 
 def stage_call(session: RunSession) -> Call[StageResult]:
-    """Calls a stage right here."""
+    """A `Call` that runs stages in this process."""
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
@@ -57,9 +57,9 @@ def stage_call(session: RunSession) -> Call[StageResult]:
 
 
 def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
-    """Run several tasks; the first failure lets those under way end and starts no other.
+    """Run several tasks. After the first failure, running tasks finish and no other task starts.
 
-    An interruption (Ctrl-C, a signal) ends them soon: what they have in flight is cancelled.
+    An interruption (Ctrl-C, a signal) ends them soon: requests in flight are cancelled.
     """
     work = _Apart(lambda: _until_all_end(session, call))
     try:
@@ -84,10 +84,10 @@ def _until_all_end(session: RunSession, call: Call[StageResult]) -> None:
 
 
 class _Apart:
-    """Work in a thread of its own, waited for through a bare lock.
+    """Work in a separate thread. The main thread waits for it on a bare lock.
 
     An interruption may be raised at any instruction of the main thread. Inside the locks of a thread pool it could
-    leave one of them held, and the pool would wait for it for ever. Acquiring a bare lock is one instruction.
+    leave one of them held, and the pool would wait for it forever. Acquiring a bare lock is one instruction.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -108,8 +108,8 @@ class _Apart:
             self._pending.release()
 
     def wait(self) -> None:
-        """Until the work has ended."""
-        # Now and then awake: a signal that came just before a thread fell asleep is handled when it wakes.
+        """Wait until the work has ended."""
+        # Wake up now and then: a signal that arrives just before the wait is handled only then.
         while not self.ended and not self._pending.acquire(timeout=_WAKE_EVERY_S):
             pass
 

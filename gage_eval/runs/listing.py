@@ -1,4 +1,4 @@
-"""Runs as records: a list of them, newest first, and one with its stages and summary."""
+"""Runs as JSON records: a list of runs, and one run with its stages and summary."""
 
 from dataclasses import dataclass
 from itertools import islice, product
@@ -12,7 +12,7 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.record import StageRecord, StageState
 from gage_eval.runs.stored import StoredRun, stored_runs
 
-# What is said of a stage; the rest is in the record.
+# The shown fields of a stage.
 _SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
 
 
@@ -25,7 +25,7 @@ def run_rows(locations: Locations, limit: int | None = None) -> list[dict[str, A
 
 
 def run_record(stored: StoredRun) -> dict[str, Any]:
-    """One run with its record, the state of its stages, and its summary once it has finished.
+    """One run: its record, the state of its stages, and its summary if it has finished.
 
     Raises:
         InputError: its files cannot be read.
@@ -46,12 +46,12 @@ def run_record(stored: StoredRun) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ShownStage:
-    """A stage of a task as it stands.
+    """The current state of a task's stage.
 
     Attributes:
         task_id, stage: which.
-        state: as run.json has it; ``stopped`` where the run was killed and could not record that it stopped.
-        record: what run.json holds of it.
+        state: the state in run.json; ``stopped`` if the run was killed before it could record that.
+        record: the stage's record in run.json.
     """
 
     task_id: str
@@ -61,7 +61,7 @@ class ShownStage:
 
 
 def shown_stages(stored: StoredRun) -> list[ShownStage]:
-    """The stages that were started, task by task in the config's order; those of tasks it no longer has come last."""
+    """The stages that were started, by task in the config's order. Tasks that the config no longer has come last."""
     order: dict[tuple[str, str], int] = {
         stage_id: number for number, stage_id in enumerate(product(stored.record.tasks, STAGES))
     }
@@ -79,7 +79,7 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
 
 
 def run_remarks(stored: StoredRun) -> list[str]:
-    """What to know and to do about a run whose numbers do not say it all."""
+    """Notes on a run that did not complete normally: what happened and what to do."""
     again = f"resume it: {stored.folder.again}"
     state = stored.state
     if state == "killed":
@@ -87,7 +87,7 @@ def run_remarks(stored: StoredRun) -> list[str]:
     if state == "silent":
         return [f"No sign of life for {duration(stored.silent_s())}: it was probably killed; {again}"]
     if state == "running":
-        return [f"It is running; its last word came {duration(max(0.0, stored.silent_s()))} ago."]
+        return [f"It is running; its last sign of life was {duration(max(0.0, stored.silent_s()))} ago."]
     if state == "completed":
         scored = stored.record.rescored
         return [] if scored is None else [f"It holds other scores of the responses of run {scored.run_id}."]
@@ -116,7 +116,7 @@ def _row(stored: StoredRun) -> dict[str, Any]:
 
 
 def _headline(stored: StoredRun) -> str | None:
-    """The first metric of the first task; None also where the summary cannot be read, as the run's own page says."""
+    """The first metric of the first task; None without a summary, and if it cannot be read."""
     try:
         metrics = stored.summary.metrics
     except InputError:

@@ -1,4 +1,4 @@
-"""Names people can say: a run is called quiet-otter, not 7f3a…."""
+"""Readable names for runs: quiet-otter instead of 7f3a…."""
 
 import re
 import secrets
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def new_name() -> str:
-    """A fresh name such as ``quiet-otter``; whether it is free is the run folder's to say."""
+    """A random name such as ``quiet-otter``. `RunFolder.create` checks whether it is free."""
     return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_ANIMALS)}"
 
 
@@ -35,10 +35,10 @@ def is_name(text: str) -> bool:
 
 
 def checked(run_id: str) -> str:
-    """The run id itself, when it can name a folder.
+    """The run id, if it is a valid folder name.
 
     Raises:
-        InputError: it cannot.
+        InputError: it is not.
     """
     if not is_name(run_id):
         raise InputError(
@@ -49,5 +49,5 @@ def checked(run_id: str) -> str:
 
 
 def slug(name: str) -> str:
-    """The name in lower-case letters, digits and dashes, as Prefect's artifact keys want it."""
+    """The name in lower-case letters, digits and dashes, as Prefect's artifact keys require."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"

@@ -1,6 +1,6 @@
 """The texts of a run's options, for the command line, the Python API and the forms of the flows.
 
-They stand apart from `RunOptions`, whose library takes longer to load than ``gage --help`` may take.
+They are separate from `RunOptions`, because importing pydantic takes longer than ``gage --help`` may take.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ class Option:
     """One option of a run.
 
     Attributes:
-        title: its name in a form.
+        title: the option's name in a form.
         description: what it does, one sentence.
-        least: the smallest number it takes.
-        many: whether it may be given several times.
-        flag: whether it is on or off.
+        least: the smallest allowed number.
+        many: whether it can be given several times.
+        flag: whether it is an on/off option.
     """
 
     title: str
@@ -31,7 +31,7 @@ OPTIONS: Mapping[str, Option] = {
     "text": Option(
         "Config text", "The config itself as YAML; its relative paths start from the folder given as config."
     ),
-    "run_id": Option("Run id", "Name of the run; a fresh one by default."),
+    "run_id": Option("Run id", "Name of the run; a new random name by default."),
     "store": Option("Store", "Where artifacts live: a folder or s3://bucket/prefix."),
     "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
     "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),

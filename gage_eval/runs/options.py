@@ -1,4 +1,4 @@
-"""What a run is asked, apart from the config itself."""
+"""The options of a run, other than the config itself."""
 
 import shlex
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def suite_of(config: str) -> tuple[str, str | None]:
 
 
 def _texts(field: str) -> dict[str, Any]:
-    """What a field of an option says of itself."""
+    """Title and description of an option's field."""
     option = OPTIONS[field]
     texts: dict[str, Any] = {"title": option.title, "description": option.description}
     return texts if option.least is None else {**texts, "ge": option.least}
@@ -47,7 +47,7 @@ class SourceOptions(_Options, title="Config"):
 
 
 class OutputOptions(_Options, title="Output"):
-    """What the run is called and where its results go."""
+    """The run's name and where its results are stored."""
 
     run_id: str | None = scheduling(None, **_texts("run_id"))
     store: str | None = scheduling(None, **_texts("store"))
@@ -55,7 +55,7 @@ class OutputOptions(_Options, title="Output"):
 
 
 class DataOptions(_Options, title="Data"):
-    """Which samples are asked."""
+    """Which samples are used."""
 
     max_samples: int | None = semantic("load", None, **_texts("max_samples"))
     sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
@@ -75,7 +75,7 @@ class ModelOptions(_Options, title="Models"):
 
 
 class ChangeOptions(_Options, title="Changes"):
-    """What differs from the config."""
+    """Changes to the config."""
 
     model_path: str | None = identity("infer", None, **_texts("model_path"))
     overrides: tuple[str, ...] = semantic("load", (), **_texts("overrides"))
@@ -103,7 +103,7 @@ class ExecutionOptions(_Options, title="Execution"):
         return value
 
 
-# The groups of options as the flows take them: each is a card of its own in the form of the Prefect UI.
+# The groups of options as parameters of the flows: each group is one card in the form of the Prefect UI.
 GROUPS: dict[str, type[BaseModel]] = {
     "output": OutputOptions,
     "data": DataOptions,
@@ -114,14 +114,15 @@ GROUPS: dict[str, type[BaseModel]] = {
 
 
 class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, OutputOptions, SourceOptions):
-    """All options of a run. Command line, Python API and flows take their names, defaults, texts and checks from here.
+    """All options of a run. The command line, the Python API and the flows take names, defaults, texts and checks from
+    here.
 
-    They are kept in run.json, so that `gage resume` and a retry in the Prefect UI do the same again.
+    They are stored in run.json, so that `gage resume` and a retry in the Prefect UI use the same options.
     """
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> "RunOptions":
-        """Options by name; None stands for an option that was not given.
+        """Options by name; None means that the option was not given.
 
         Raises:
             InputError: a value does not fit.
@@ -135,7 +136,7 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
             raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}{end}") from error
 
     def recorded(self) -> dict[str, Any]:
-        """The options as run.json keeps them, locations made absolute: a run is resumed from any folder."""
+        """The options for run.json, with absolute locations, so that a run can be resumed from any folder."""
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
         if self.config.startswith(SUITE_PREFIX):
             # A resumed run keeps its version, whatever versions have come since.
@@ -171,7 +172,7 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
 
 @dataclass(frozen=True)
 class Locations:
-    """Where artifacts and run folders live. The command line beats the environment beats the default."""
+    """Where artifacts and run folders are stored: as the command line says, else the environment, else the default."""
 
     store: str
     runs: str
@@ -194,11 +195,11 @@ class Locations:
         return cls(url, runs)
 
     def again(self, run_id: str) -> str:
-        """The command that resumes a run of these locations."""
+        """The command that resumes a run in these locations."""
         return self.command("resume", run_id)
 
     def command(self, *words: str) -> str:
-        """A ``gage`` command about these locations, with the options that lead there from here."""
+        """A ``gage`` command with the options for these locations, where they differ from the current defaults."""
         command = ["gage", *words]
         reached = Locations.at()
         if self.store != reached.store:
@@ -210,17 +211,17 @@ class Locations:
 
 
 def own_root(store: str) -> str:
-    """The runs root that lies in a store, where no other is given."""
+    """The default runs root of a store."""
     return f"{store.rstrip('/')}/runs"
 
 
 def load(options: RunOptions, source: str | None = None, context: "BackendContext | None" = None) -> "LoadedConfig":
-    """The config the options name, with their changes and the environment's settings written into it.
+    """Load the config of some options, with their changes and the settings of the environment.
 
     Args:
         options: what is asked.
-        source: how a config that the options hold as text is called in an error.
-        context: what backends may ask of their surroundings.
+        source: the name in errors of a config that is given as text.
+        context: what backends are built with.
 
     Raises:
         InputError: no such file or suite, or it has problems.

@@ -1,4 +1,4 @@
-"""Right, wrong, unparsed, truncated: what became of each answer, from a few light columns."""
+"""Outcomes of answers (right, wrong, unparsed, truncated, …), computed from a few small columns."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ _STATUS = {"truncated": "truncated", "refused": "refused", "error": "error"}
 
 @dataclass(frozen=True)
 class Measure:
-    """One number that each answer of a task has.
+    """A value that each answer of a task has.
 
     Attributes:
         metric_id, filter, value_key: which.
-        name: as it is shown: ``exact_match,strict-match``.
+        name: its shown name, such as ``exact_match,strict-match``.
         scale: what its values mean.
         threshold: the pass threshold of the task's score card; without one, an answer needs full credit.
     """
@@ -45,7 +45,7 @@ class Measure:
 
 
 def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:
-    """The numbers of a task's metrics table, that of the score card first, else in the config's order."""
+    """The measures of a task's metrics table: that of the score card first, the others in the config's order."""
     found: dict[tuple[str, str | None, str], Measure] = {}
     for row in metrics:
         measured = (row["metric_id"], row["filter"], row["value_key"])
@@ -63,19 +63,19 @@ def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -
 
 
 def needs_scores(outcomes: Collection[str]) -> bool:
-    """Whether a metric decides about one of these outcomes; the others are in the responses."""
+    """Whether one of these outcomes depends on a metric. The others depend only on the responses."""
     return not _OF_SCORE.isdisjoint(outcomes)
 
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which samples to read; one that has several answers fits when any of them does.
+    """Which samples to read. A sample with several answers matches if one of them matches.
 
     Attributes:
         ids: only these samples; all when empty.
         outcomes: only samples with an answer of one of these outcomes; all when empty.
         statuses: only samples with an answer of one of these row statuses; all when empty.
-        measure: the number that wrong, unparsed and unscored are about.
+        measure: the measure that decides about wrong, unparsed and unscored.
     """
 
     ids: tuple[str, ...] = ()
@@ -85,20 +85,20 @@ class RowFilter:
 
     def __post_init__(self) -> None:
         if self.measure is None and needs_scores(self.outcomes):
-            raise ValueError(f"{', '.join(sorted(self.outcomes & _OF_SCORE))}: name the measure this is about")
+            raise ValueError(f"{', '.join(sorted(self.outcomes & _OF_SCORE))}: a measure is required")
 
     @property
     def is_given(self) -> bool:
-        """Whether anything is left out."""
+        """Whether the filter excludes anything."""
         return bool(self.ids) or self.looks_at_answers
 
     @property
     def looks_at_answers(self) -> bool:
-        """Whether responses or scores decide."""
+        """Whether the filter depends on responses or scores."""
         return bool(self.outcomes or self.statuses)
 
     def fitting(self, answers: pa.Table) -> pa.Table:
-        """The rows of an `answer_table` that fit."""
+        """The rows of an `answer_table` that match."""
         keep = pa.repeat(pa.scalar(value=True), answers.num_rows)
         if self.statuses:
             keep = pc.is_in(answers["status"], pa.array(sorted(self.statuses), pa.string()))
@@ -112,7 +112,7 @@ class RowFilter:
 
 
 def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -> pa.ChunkedArray:
-    """Which answers have an outcome.
+    """Mask of the answers with an outcome.
 
     Wrong: the answer is unparsed, or its value is worse than what passes.
 
@@ -146,15 +146,15 @@ def outcome_mask(outcome: Outcome, answers: pa.Table, measure: Measure | None) -
 
 
 def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure | None) -> pa.Table:
-    """The responses with the status and the value of one measure beside them.
+    """The responses with the score status and value of one measure.
 
     Args:
-        responses: columns of `tables.RESPONSES`, row_index and replicate among them.
+        responses: columns of `tables.RESPONSES`, including row_index and replicate.
         scores: row_index, replicate, filter, status and values of `tables.SCORES` of the same part.
-        measure: whose value is taken.
+        measure: the measure of the values.
 
     Returns:
-        The responses' rows with ``score_status`` and ``value``, null where there is no score row.
+        The responses' rows with ``score_status`` and ``value``, which are null without a score row.
     """
     statuses: pa.Array = pa.nulls(responses.num_rows, pa.string())
     values: pa.Array = pa.nulls(responses.num_rows, pa.float64())
@@ -169,7 +169,7 @@ def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure 
 
 
 def _positions(responses: pa.Table, scores: pa.Table) -> pa.Array:
-    """For each response the place of its score row, null where there is none."""
+    """For each response the position of its score row; null without one."""
     wanted, there = _numbers(responses), _numbers(scores)
     order = np.argsort(there, kind="stable")
     at = np.searchsorted(there[order], wanted)
@@ -180,7 +180,7 @@ def _positions(responses: pa.Table, scores: pa.Table) -> pa.Array:
 
 
 def _numbers(table: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """One number for each row index and replicate."""
+    """A unique number for each (row index, replicate)."""
     rows = table["row_index"].to_numpy().astype(np.int64)
     numbers: np.ndarray[Any, np.dtype[np.int64]] = (rows << 20) + table["replicate"].to_numpy().astype(np.int64)
     return numbers

@@ -15,11 +15,11 @@ from gage_eval.store import Store
 
 
 class Planned:
-    """What the options come to. Make one with `planned`.
+    """Config, store and plan of some options. Created by `planned`.
 
     Attributes:
-        options: what was asked.
-        locations: where artifacts and run folders live.
+        options: the options of the run.
+        locations: where artifacts and run folders are stored.
         loaded: the config.
         data: where the files of pinned origins lie.
         plan: the specs of all tasks.
@@ -31,7 +31,7 @@ class Planned:
         self.options = options
         self.locations = Locations.at(options.store, options.output_dir)
         self._read_only = read_only
-        # Backends are built while the config is checked, and may look for media only when they run.
+        # Backends are built while the config is checked, but they may read media only during the run.
         context = BackendContext(
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
@@ -51,7 +51,7 @@ class Planned:
 
     @cached_property
     def store(self) -> Store:
-        """The store, opened when it is first needed: to validate a config needs none."""
+        """The store, opened on first use, because validating a config needs none."""
         return Store.open(self.locations.store, read_only=self._read_only)
 
 
@@ -70,9 +70,9 @@ def planned(options: RunOptions, *, secrets: Callable[[str], str] | None = None,
 
 
 def planned_before(stored: StoredRun) -> Planned:
-    """The plan of an earlier run, from the config as the run kept it: the file may have changed since.
+    """The plan of an earlier run, from the config that the run stored. The file may have changed since.
 
-    The store is opened for reading only.
+    The store is opened read-only.
 
     Raises:
         InputError: the config cannot be used any more.

@@ -1,4 +1,4 @@
-"""The requests a config would send, before any is sent."""
+"""Preview of the requests that a config would send."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Preview:
     Attributes:
         requests: the requests of the first samples.
         total: number of requests of the stages that could be rendered.
-        notes: what could not be shown, and why.
+        notes: what cannot be shown, and why.
     """
 
     requests: list[PreviewedRequest]
@@ -96,7 +96,7 @@ def _add(preview: Preview, env: Env, task: TaskPlan, count: int) -> None:
         if inputs is None:
             lacking = "the responses" if stage == "judge" else "the support model's answers"
             preview.notes.append(
-                f"task '{task.task_id}': the requests of {stage} are made of {lacking}, which are not there yet."
+                f"task '{task.task_id}': the requests of {stage} show {lacking}, which do not exist yet."
             )
             continue
         for asks in asks_of(env.store, stage, task, inputs):

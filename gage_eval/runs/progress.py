@@ -1,4 +1,4 @@
-"""What a person watching a run sees: bars on a terminal, plain lines elsewhere."""
+"""Console output of a run: progress bars on a terminal, plain lines elsewhere."""
 
 import logging
 import sys
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from gage_eval.observability.results import StageResult
 
 
-# What backends say of the engines they start.
+# Loggers of backends that start engines.
 _ENGINES = logging.getLogger("gage_eval.backends")
 
 
 class ConsoleObserver:
-    """Prints a line for every finished stage, and on a terminal a bar for those under way.
+    """Prints a line for every finished stage and, on a terminal, a progress bar for every running stage.
 
     Args:
-        quiet: say nothing (the caller prints JSON).
+        quiet: print nothing (the caller prints JSON).
         inline: the run is in this process, without a Prefect API.
     """
 
@@ -104,7 +104,7 @@ class ConsoleObserver:
 
     def _run_started(self, event: RunStarted) -> None:
         self._resume_command = event.resume_command
-        # The stages of the only task need no name before them.
+        # With one task, stages are shown without the task's name.
         self._width = max(cell_len(clean(name)) for name in event.tasks) + 2 if len(event.tasks) > 1 else 0
         where = "inline" if self._inline else f"prefect {event.url or ''}".rstrip()
         self._say(clean(f"{event.config_name} · {counted(len(event.tasks), 'task')} · {where} · run {event.run_id}"))
@@ -136,7 +136,7 @@ class ConsoleObserver:
         return f"  {self._label(result.task_id, result.stage)} {state:>8}   {text}".rstrip()
 
     def say(self, text: str) -> None:
-        """A line that belongs to no stage: what an engine says that is starting."""
+        """Print a line that belongs to no stage, such as a message of a starting engine."""
         self._say(clean(f"  {text}"))
 
     def _label(self, task_id: str, stage: str) -> str:
@@ -160,12 +160,13 @@ class ConsoleObserver:
                     sys.stdout.write(line + "\n")
                     sys.stdout.flush()
             except OSError:
-                # The reader went away, or a log's disk is full. The run goes on: its answers are worth more than lines.
+                # The output is closed or its disk is full. The run continues, because its answers matter more than its
+                # output.
                 self._quiet = True
 
 
 class _Lines(logging.Handler):
-    """Messages of a logger as lines of the observer."""
+    """Shows log messages as lines of the observer."""
 
     def __init__(self, observer: ConsoleObserver) -> None:
         super().__init__(logging.INFO)

@@ -1,4 +1,4 @@
-"""What a run leaves for people: summary.json, report.html, and what the config asks to be exported."""
+"""What a run writes for users: summary.json, report.html and the exports that the config names."""
 
 import time
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from gage_eval.runs.session import RunOutcome, RunSession
 def publish(session: RunSession) -> RunOutcome:
     """Write the run's folder from its artifacts and close the run's record.
 
-    Always runs, also when every stage was cached.
+    Always runs, even if every stage was cached.
     """
     summary = summarise(session)
     session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
@@ -34,7 +34,7 @@ def _reader(session: RunSession, task_id: str) -> TaskReader:
 
 
 def summarise(session: RunSession) -> Summary:
-    """The run's summary from the report artifact of each task and the stages' times."""
+    """Make the run's summary from the report artifacts of its tasks and the times of its stages."""
     tasks = []
     for task in session.plan.tasks:
         artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])

@@ -4,9 +4,9 @@
     for row in reader.task("gsm8k").rows(start=5_000, limit=50):
         row.sample, row.responses, row.scores
 
-Every front end reads runs here: `gage show`, `gage export`, the Python API. One part of a dataset is in memory at a
-time. Filters read only the columns they look at, and only the rows that are asked for are decoded. A run under way is
-read as far as it got: what is committed, and answers in finished chunks and in the write-ahead logs.
+`gage show`, `gage export` and the Python API read runs here. One part of a dataset is in memory at a time. Filters read
+only the columns they need, and only wanted rows are decoded. Of a running run, all existing data is read: committed
+artifacts, and answers in finished chunks and in the write-ahead logs.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,10 +49,10 @@ class RunReader:
 
     @classmethod
     def open(cls, locations: Locations, run_id: str) -> "RunReader":
-        """A run of these locations.
+        """Open a run in these locations.
 
         Raises:
-            InputError: there is no such run.
+            InputError: the run does not exist.
         """
         return cls(StoredRun.open(locations, run_id), Store.open(locations.store, read_only=True))
 
@@ -63,12 +63,12 @@ class RunReader:
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The ids of its tasks, in the config's order."""
+        """The ids of the run's tasks, in the config's order."""
         return tuple(self.stored.record.tasks)
 
     @property
     def summary(self) -> Summary:
-        """What summary.json holds.
+        """The content of summary.json.
 
         Raises:
             InputError: the run has not finished.
@@ -76,10 +76,10 @@ class RunReader:
         return self.stored.summary
 
     def task(self, task_id: str | None = None) -> "TaskReader":
-        """A task of the run; its id may be left out when there is only one.
+        """A task of the run. The id is optional if there is only one.
 
         Raises:
-            InputError: there is no such task, or there are several and none is named.
+            InputError: the task does not exist, or there are several and no id is given.
         """
         known = ", ".join(self.task_ids)
         if task_id is None:
@@ -97,18 +97,18 @@ class RunReader:
 
     @cached_property
     def plan(self) -> Plan:
-        """What the run was asked to do, from the config as it keeps it.
+        """The run's plan, from the config that it stored.
 
         Raises:
-            InputError: the config names something that is not there any more.
+            InputError: the config names something that does not exist any more.
         """
         return planned_before(self.stored).plan
 
     def tasks(self, task_id: str | None = None) -> "list[TaskReader]":
-        """Every task, or the named one.
+        """All tasks, or the named one.
 
         Raises:
-            InputError: there is no such task.
+            InputError: the task does not exist.
         """
         return [self.task(name) for name in (self.task_ids if task_id is None else (task_id,))]
 
@@ -119,8 +119,8 @@ class TaskReader:
     Args:
         store: where the artifacts are.
         task_id: the task.
-        outputs: artifact ids by stage and output, of the stages that finished.
-        run: the run; without it only what `outputs` names can be read.
+        outputs: artifact ids by stage and output, of finished stages.
+        run: the run. Without it, only the artifacts in `outputs` can be read.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class TaskReader:
 
     @cached_property
     def asked(self) -> Artifact:
-        """The prepared rows (`tables.PREPARED`): those of the samples that are asked.
+        """The prepared rows (`tables.PREPARED`) of the samples that are asked.
 
         Raises:
             InputError: preprocess has not finished.
@@ -170,10 +170,10 @@ class TaskReader:
 
     @cached_property
     def responses(self) -> Artifact | PendingResponses:
-        """The responses, as many as there are (`tables.RESPONSES`).
+        """The responses so far (`tables.RESPONSES`).
 
         Raises:
-            InputError: nothing has been asked yet.
+            InputError: the task has no responses yet.
         """
         committed = self._artifact("infer", "responses")
         if committed is not None:
@@ -186,13 +186,13 @@ class TaskReader:
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of `tables.METRICS`; none while nothing is scored."""
+        """The rows of `tables.METRICS`; empty before scoring."""
         found = self._artifact("auto_eval", "metrics")
         return [] if found is None else found.table().to_pylist()
 
     @cached_property
     def scores(self) -> dict[str, Artifact]:
-        """The score rows of each metric by its id (`tables.SCORES`); none while nothing is scored."""
+        """The score rows (`tables.SCORES`) by metric id; empty before scoring."""
         return {row["metric_id"]: self.store.artifact(row["scores"]) for row in self.metrics}
 
     @cached_property
@@ -207,20 +207,20 @@ class TaskReader:
 
     @cached_property
     def cards(self) -> Cards | None:
-        """How score cards of its samples are made; None in a task without an answer type, or without a report yet."""
+        """How score cards of samples are made; None without an answer type, and before the report."""
         card = self.summary.score_card if self._artifact("report", "report") is not None else None
         return None if card is None else Cards.of(card, self.metrics)
 
     @cached_property
     def measures(self) -> list[Measure]:
-        """The numbers that an answer of the task has, the primary one first; none while nothing is scored."""
+        """The measures of the task's answers, the primary one first; empty before scoring."""
         return measures(self.metrics, self.cards)
 
     def measure(self, name: str | None = None) -> Measure:
-        """One of these numbers by its name, the primary one without a name.
+        """A measure by its name; the primary one by default.
 
         Raises:
-            InputError: there is none of that name, or nothing is scored.
+            InputError: there is no measure of this name, or nothing is scored.
         """
         if not self.measures:
             raise self._missing("auto_eval")
@@ -234,10 +234,10 @@ class TaskReader:
         return found[0]
 
     def response_table(self) -> pa.Table:
-        """All responses in one table, as many as there are.
+        """All responses so far in one table.
 
         Raises:
-            InputError: nothing has been asked yet.
+            InputError: the task has no responses yet.
         """
         return pa.concat_tables([read_part(self.responses, part) for part in self.parts])
 
@@ -245,16 +245,16 @@ class TaskReader:
 
     @property
     def source_files(self) -> tuple[str, ...]:
-        """The files that its records were read from; none where they are not files.
+        """The files that the records were read from; empty if they are not from files.
 
         Raises:
-            InputError: they are not there any more.
+            InputError: they do not exist any more.
         """
         return () if self._run is None else tuple(getattr(self._run.plan.task(self.task_id).load.source, "files", ()))
 
     @property
     def has_rows(self) -> bool:
-        """Whether the task has come so far that there are rows to read."""
+        """Whether the task has rows to read already."""
         return self._artifact("preprocess", "prepared") is not None
 
     @property
@@ -263,15 +263,15 @@ class TaskReader:
         return tuple(part.index for part in self.asked.parts)
 
     def rows(self, where: RowFilter = _EVERYTHING, *, start: int = 0, limit: int | None = None) -> Iterator[SampleRow]:
-        """The samples that were asked, in row order, each with all that the run has of it.
+        """The asked samples in row order, each with all its stored data.
 
         Args:
-            where: only those that fit.
-            start: skip so many of them; whole parts are skipped by their counts.
-            limit: at most so many.
+            where: the filter.
+            start: number of matching samples to skip. Whole parts are skipped without reading them, by their counts.
+            limit: at most this many.
 
         Raises:
-            InputError: preprocess has not finished, or the filter needs scores and there are none.
+            InputError: preprocess has not finished, or the filter needs scores that do not exist.
         """
         left = limit
         for part in self.parts:
@@ -287,7 +287,7 @@ class TaskReader:
                 left = None if left is None else left - len(wanted)
 
     def count(self, where: RowFilter = _EVERYTHING, *, part: int | None = None) -> int:
-        """Number of samples that fit, of all parts or of one; with a filter its columns are read once."""
+        """Number of matching samples, in all parts or in one. With a filter, its columns are read once."""
         if part is None:
             return sum(self.count(where, part=index) for index in self.parts)
         if not where.is_given:
@@ -297,15 +297,15 @@ class TaskReader:
         return self._counts[where, part]
 
     def find(self, sample_id: str) -> SampleRow | None:
-        """The row of a sample; None when it was not asked."""
+        """The row of a sample; None if it was not asked."""
         return next(self.rows(RowFilter(ids=(sample_id,)), limit=1), None)
 
     def answers(self, part: int, measure: Measure | None = None) -> pa.Table:
-        """One light row per response of a part.
+        """One small row per response of a part.
 
         Args:
             part: index of the part.
-            measure: the number that ``score_status`` and ``value`` are of; without one both are null.
+            measure: the measure of ``score_status`` and ``value``. Without one, both are null.
 
         Returns:
             Columns row_index, sample_id, replicate, status, error_kind, completion_tokens, score_status, value.
@@ -323,9 +323,9 @@ class TaskReader:
         """Rows of one part, decoded.
 
         Args:
-            index: of the part.
-            only: row indexes; by default those of samples that have responses.
-            tables: which of responses, telemetry, judgments and scores to read.
+            index: index of the part.
+            only: row indexes; by default all samples with responses.
+            tables: names of the tables to read: responses, telemetry, judgments, scores.
         """
         responses = self._table("responses", index, only) if "responses" in tables else {}
         wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
@@ -339,10 +339,10 @@ class TaskReader:
         )
 
     def calls(self, row: SampleRow) -> list[ModelCall]:
-        """Every request for a sample as it was sent, and what came back.
+        """All requests for a sample as they were sent, with their answers.
 
         Raises:
-            InputError: the run's config names something that is not there any more.
+            InputError: the run's config names something that does not exist any more.
         """
         return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id)
 
@@ -364,7 +364,7 @@ class TaskReader:
             )
 
     def _selected(self, part: int, where: RowFilter) -> list[int]:
-        """Indexes of the rows of a part that fit."""
+        """Indexes of the matching rows of a part."""
         table = self.asked.read(part, columns=["row_index", "sample_id"])
         if where.ids:
             table = table.filter(pc.is_in(table["sample_id"], pa.array(where.ids, pa.string())))

@@ -1,4 +1,4 @@
-"""run.json: what was asked of a run and what it did, stage by stage. It is the only source of both."""
+"""run.json: the options of a run and what it did, stage by stage. It is the only source of both."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,18 +23,20 @@ class _Model(BaseModel):
 
 
 class StageRecord(_Model):
-    """How far a stage of a task is."""
+    """The state of a task's stage."""
 
-    state: StageState = Field(description="stopped: the run ended before the stage did, by no error of the stage.")
-    started: AwareDatetime | None = Field(None, description="When the stage started last.")
-    seconds: float | None = Field(None, description="Wall time of the stage, once it finished.")
-    key: str | None = Field(None, pattern=_DIGEST, description="Key of the action, once the stage finished.")
-    outputs: dict[str, str] = Field({}, description="Artifact id by output, of the last time the stage finished.")
-    complete: bool = Field(default=True, description="False when rows ended in error and will be asked again.")
-    counts: dict[str, int] = Field({}, description="What the finished stage counted: rows by output, sent, reused, ….")
-    done: int = Field(0, description="Rows done while it runs.")
-    total: int | None = Field(None, description="Rows there are, where that is known.")
-    figures: dict[str, int | float] = Field({}, description="in_flight, retried, errors, rows_per_s while it runs.")
+    state: StageState = Field(description="stopped: the run ended before the stage, without an error of the stage.")
+    started: AwareDatetime | None = Field(None, description="When the stage was last started.")
+    seconds: float | None = Field(None, description="Wall time of the finished stage.")
+    key: str | None = Field(None, pattern=_DIGEST, description="Key of the finished stage's action.")
+    outputs: dict[str, str] = Field({}, description="Artifact ids by output, of the last time the stage finished.")
+    complete: bool = Field(default=True, description="False if rows ended in error and will be asked again.")
+    counts: dict[str, int] = Field({}, description="Counts of the finished stage: rows by output, sent, reused, ….")
+    done: int = Field(0, description="Rows done so far, while the stage runs.")
+    total: int | None = Field(None, description="Total number of rows, if known.")
+    figures: dict[str, int | float] = Field(
+        {}, description="in_flight, retried, errors, rows_per_s, while the stage runs."
+    )
     error: str | None = Field(None, description="Why it failed.")
 
     @field_validator("outputs")
@@ -64,7 +66,7 @@ class ConfigRecord(_Model):
 
     source: str
     digest: str
-    text: str = Field(description="As it was written, references to secrets not replaced.")
+    text: str = Field(description="The config as written; references to secrets are not replaced.")
 
 
 class ProcessRecord(_Model):
@@ -72,7 +74,7 @@ class ProcessRecord(_Model):
 
     host: str
     pid: int
-    born: int = Field(description="Tells the process from a later one of the same pid.")
+    born: int = Field(description="Start time: distinguishes the process from a later one with the same pid.")
 
 
 class FlowRunRecord(_Model):
@@ -83,39 +85,39 @@ class FlowRunRecord(_Model):
     url: str | None = None
     unreported_at: str | None = Field(
         None,
-        description="API that must still be told how the run ended; None where nothing is left to tell.",
+        description="API that does not know yet how the run ended; None if it knows.",
     )
 
 
 class RescoredRecord(_Model):
-    """Of a run made by `gage score --save`: which run's responses it scored, and with what."""
+    """For a run of `gage score --save`: which run's responses it scored, and with which metrics."""
 
     run_id: str
     metrics: list[dict[str, Any]]
 
 
 class RunRecord(_Model):
-    """What run.json holds."""
+    """The content of run.json."""
 
     schema_version: Literal[2] = 2
     run_id: str = ""
-    gage_eval: str | None = Field(None, description="Version of gage-eval that ran it last.")
-    name: str = Field(description="What is run: the config's or the suite's name.")
+    gage_eval: str | None = Field(None, description="Version of gage-eval that last ran it.")
+    name: str = Field(description="Name of the config or suite.")
     status: RunStatus
     created: AwareDatetime
-    resumed: AwareDatetime | None = Field(None, description="When it was resumed last.")
-    updated: AwareDatetime | None = Field(None, description="When this file was written last: a sign of life.")
+    resumed: AwareDatetime | None = Field(None, description="When it was last resumed.")
+    updated: AwareDatetime | None = Field(None, description="When this file was last written: a sign of life.")
     finished: AwareDatetime | None = None
     error: str | None = Field(None, description="Why it failed.")
     tasks: list[str]
-    options: dict[str, Any] = Field(description="`RunOptions`, to resume it with.")
+    options: dict[str, Any] = Field(description="`RunOptions`, used to resume the run.")
     config: ConfigRecord
     process: ProcessRecord | None = None
     prefect: FlowRunRecord | None = None
     packages: dict[str, str] = Field({}, description="Versions of Python and of packages that results may depend on.")
     rescored: RescoredRecord | None = None
     refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")
-    stages: dict[str, StageRecord] = Field({}, description="By task/stage, in the order in which they started.")
+    stages: dict[str, StageRecord] = Field({}, description="Stages by task/stage, in the order of their start.")
 
     @field_validator("stages", "refreshed")
     @classmethod
@@ -128,7 +130,7 @@ class RunRecord(_Model):
 
     @classmethod
     def read(cls, data: bytes, location: str | PurePath) -> "RunRecord":
-        """The record that a run.json holds.
+        """Read the record from a run.json.
 
         Raises:
             InputError: it is damaged; the message names the field.
@@ -154,11 +156,11 @@ class RunRecord(_Model):
         return {stage_id_of(name): stage for name, stage in self.stages.items()}
 
     def with_stages(self, stages: Mapping[str, StageRecord]) -> "RunRecord":
-        """The record with these stages in place of its own of the same names."""
+        """The record with these stages replaced or added."""
         return self.model_copy(update={"stages": {**self.stages, **stages}})
 
     def with_stopped_stages(self) -> "RunRecord":
-        """The record where no stage runs any more."""
+        """The record with all running stages marked as stopped."""
         running = {name: stage for name, stage in self.stages.items() if stage.state == "running"}
         return self.with_stages(
             {name: stage.model_copy(update={"state": "stopped"}) for name, stage in running.items()}
@@ -166,13 +168,13 @@ class RunRecord(_Model):
 
 
 def reported(record: RunRecord) -> RunRecord:
-    """The record once Prefect knows how the run ended."""
+    """The record after the run's end was reported to Prefect."""
     assert record.prefect is not None
     return record.model_copy(update={"prefect": record.prefect.model_copy(update={"unreported_at": None})})
 
 
 def stage_name(task_id: str, stage: str) -> str:
-    """How run.json names a stage of a task."""
+    """The name of a task's stage in run.json."""
     return f"{task_id}/{stage}"
 
 

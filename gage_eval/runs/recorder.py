@@ -1,4 +1,4 @@
-"""Keeps run.json up to date while a run is under way."""
+"""Keeps run.json up to date during a run."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from gage_eval.observability.results import StageResult
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.record import RunRecord, RunStatus, StageRecord, stage_name
 
-# So often run.json is written while stages change, and so often when they do not, as a sign of life.
+# How often run.json is written: while stages change, and without changes, as a sign of life.
 WRITE_EVERY_S = 1.0
 SIGN_OF_LIFE_S = 30.0
 
@@ -19,10 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Recorder:
-    """Writes what stages do to run.json: about once a second, and at once where it must not be lost.
+    """Writes what stages do to run.json: about once a second, and at once for events that must not be lost.
 
-    Only what changed is written, in a compare-and-swap with what stands there, so two processes that resume the same
-    run lose nothing of each other. A kill loses about a second of this record; the stages' actions are in the store.
+    Only changes are written, by compare-and-swap. So two processes that resume the same run lose no changes of each
+    other. A kill loses about a second of this record, but no results: the stages' actions are in the store.
 
     Args:
         folder: the run's folder, with its run.json.
@@ -58,14 +58,14 @@ class Recorder:
             if isinstance(event, StageFinished):
                 self.results[task_id, stage] = event.result
                 if not event.result.cached and (task_id, stage) in self._refresh:
-                    # A resume that did not know this would pay for the stage a second time.
+                    # Without this record, a resume would compute the stage a second time.
                     self._refreshed.add(name)
                     at_once = True
         if at_once:
             self._try_to_write()
 
     def finish(self, status: RunStatus, error: str | None) -> None:
-        """Record how the run ended, and write nothing more.
+        """Record how the run ended, and stop writing.
 
         Raises:
             GageError: run.json cannot be written, or is damaged.
@@ -79,7 +79,7 @@ class Recorder:
         self._write(ended)
 
     def close(self) -> None:
-        """Write nothing more on its own."""
+        """Stop the regular writing."""
         self._end.set()
         if threading.current_thread() is not self._writer:
             self._writer.join()
@@ -93,7 +93,7 @@ class Recorder:
                 self._try_to_write()
 
     def _try_to_write(self) -> None:
-        """Write what changed; where that fails the run goes on, and a warning says so once."""
+        """Write the changes. If that fails, the run continues, and one warning is logged."""
         try:
             self._write(lambda record: record)
         except GageError as error:
@@ -120,7 +120,7 @@ class Recorder:
 
 
 def _after(event: Event, before: StageRecord | None) -> StageRecord | None:
-    """A stage's record after an event, None when the event changes nothing.
+    """A stage's record after an event; None if the event changes nothing.
 
     The stage's earlier result stays in its record until it finishes again, so that garbage collection keeps it.
     """

@@ -1,4 +1,4 @@
-"""Scoring the stored responses of a run with other metrics; nobody is asked anything."""
+"""Score the stored responses of a run with other metrics. No model is called."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -28,14 +28,14 @@ _NEEDED: tuple[Stage, ...] = ("standardize", "preprocess", "infer")
 
 @dataclass
 class Rescored:
-    """The responses of a run under other metrics.
+    """The responses of a run, scored with other metrics.
 
     Attributes:
         stored: the run.
-        metrics: the metrics, as they were given.
-        summary: as a run's, of the tasks that were scored.
+        metrics: the metrics as given.
+        summary: a summary like that of a run, of the scored tasks.
         results: the results of auto_eval and report by (task id, stage).
-        without_score: what to say of metrics that scored no row, a sentence for each task.
+        without_score: one sentence per task about metrics that scored no row.
     """
 
     stored: StoredRun
@@ -45,7 +45,7 @@ class Rescored:
     without_score: Sequence[str] = ()
 
     def save(self, run_id: str | None = None) -> RunFolder:
-        """Keep it as a run of its own beside the scored one: run.json, summary.json and report.html.
+        """Save it as a separate run: run.json, summary.json and report.html.
 
         Raises:
             InputError: the scored run has not finished, or the run id is taken.
@@ -53,12 +53,12 @@ class Rescored:
         record = self.stored.record
         if record.status != "completed":
             raise InputError(
-                f"run {self.stored.run_id} is not finished, so its scores cannot be saved as a run; finish it by "
+                f"run {self.stored.run_id} is not finished, so its scores cannot be saved as a run; finish it: "
                 f"{self.stored.folder.again}"
             )
         now = datetime.now(UTC)
         tasks = [task.task_id for task in self.summary.tasks]
-        # The stages of a task's few-shot examples are under its name and a colon.
+        # Stages for a task's few-shot examples have the task's name and a colon.
         kept = {name: stage for name, stage in record.stages.items() if stage_id_of(name)[0].split(":")[0] in tasks}
         mine = {stage_name(*stage_id): StageRecord.of(result) for stage_id, result in self.results.items()}
         folder = RunFolder.create(
@@ -97,17 +97,17 @@ def rescore(
 ) -> Rescored:
     """Score a run's responses.
 
-    Scores that are stored already are not computed again, and those that are computed are stored.
+    Stored scores are not computed again. New scores are stored.
 
     Args:
         stored: the run; its responses may be incomplete.
         store: where its artifacts are.
-        metrics: what to score with, in place of the run's own metrics.
+        metrics: the metrics to use instead of the run's own.
         tasks: only these tasks.
-        processes: that score.
+        processes: number of scoring processes.
 
     Raises:
-        InputError: a metric cannot be used, or a task is not there or has no responses yet.
+        InputError: a metric cannot be used, or a task does not exist or has no responses yet.
     """
     began = time.perf_counter()
     ids = [metric.metric_id for metric in metrics]
@@ -182,14 +182,14 @@ def _check_judged(store: Store, stored: StoredRun, task_id: str, result: StageRe
 
 
 def _metric_names(store: Store, stored: StoredRun) -> frozenset[str]:
-    """What the run's own metrics are called: samples may set parameters for them, too."""
+    """Names of the run's own metrics. Samples may set parameters for them too."""
     tables = [outputs["metrics"] for (_, stage), outputs in stored.outputs.items() if stage == "auto_eval"]
     rows = [row for id_ in tables for row in store.artifact(id_).table(["metric_id", "implementation"]).to_pylist()]
     return frozenset(name for row in rows for name in (row["metric_id"], row["implementation"]))
 
 
 def _names(store: Store, stored: StoredRun, task_id: str) -> ReportSpec:
-    """The names the task's report shows; a stopped run has no report yet."""
+    """The names for the task's report. A stopped run has no report yet."""
     known: Mapping[str, Any] = {}
     outputs = stored.outputs.get((task_id, "report"))
     if outputs is not None:

@@ -1,4 +1,4 @@
-"""Going on with an earlier run."""
+"""Resume an earlier run."""
 
 from gage_eval.errors import InputError
 from gage_eval.runs.folder import RUN_FILE, RunFolder
@@ -13,17 +13,17 @@ def resumed(
     only_errors: bool = False,
     verify: bool = False,
 ) -> RunOptions:
-    """The options of an earlier run, to resume it.
+    """The options that resume an earlier run.
 
     Args:
         run_id: the run's name.
-        store: where its artifacts are, by default where they were.
+        store: where its artifacts are; by default the store of the options.
         output_dir: where its folder is.
         only_errors: ask again only for rows that ended in an error.
         verify: check the hashes of every stored result that is used again, as the earlier run may have done.
 
     Raises:
-        InputError: there is no such run, or it cannot be resumed.
+        InputError: the run does not exist, or cannot be resumed.
     """
     folder = RunFolder.open(Locations.at(store, output_dir), run_id)
     record = folder.record()

@@ -1,6 +1,6 @@
-"""What must stay in a store: everything that runs and baselines refer to, wherever the runs' folders are.
+"""What gc must keep in a store: everything that runs and baselines refer to, in all recorded runs roots.
 
-A store records every runs root whose runs use it, below ``runs_roots/``. Its own ``runs`` folder needs no record.
+A store records every runs root whose runs use it, in ``runs_roots/``. Its own ``runs`` folder needs no record.
 """
 
 import logging
@@ -23,21 +23,22 @@ _DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _log = logging.getLogger(__name__)
 
 _FOLDER = "runs_roots"
-# A run that says it is running and has said nothing for a day was killed.
+# A run with the status running and no sign of life for a day was killed.
 _ALIVE_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Roots:
-    """What a collection keeps.
+    """What gc keeps.
 
     Attributes:
         artifacts: ids that runs and baselines refer to.
-        folders: the runs roots that were looked at.
+        folders: the runs roots that were read.
         runs: number of runs.
-        unfinished: runs that may be resumed, whose answers so far are kept.
-        under_way: runs that go on now.
-        since: when the oldest of those began, seconds since the epoch; everything younger stays. None without any.
+        unfinished: runs that may be resumed. Their answers so far are kept.
+        under_way: runs that are running now.
+        since: start of the oldest running run, in seconds since the epoch; everything younger is kept. None without
+            one.
     """
 
     artifacts: frozenset[str]
@@ -49,7 +50,7 @@ class Roots:
 
 
 def record_root(store: Store, locations: Locations) -> None:
-    """Have the store know the runs root of a run that uses it."""
+    """Record in the store the runs root of a run that uses it."""
     root = _absolute(locations.runs)
     if root == _absolute(own_root(locations.store)):
         return
@@ -59,26 +60,28 @@ def record_root(store: Store, locations: Locations) -> None:
     try:
         store.objects.create(path, canonical_json({"runs": root, "host": socket.gethostname()}))
     except StoreError as error:
-        # Runs whose results are all there need no store that can be written.
-        _log.info("gage cache gc of this store will not know the runs in %s: %s", root, error)
+        # A run whose results are all cached needs no writable store.
+        _log.info(
+            "gage cache gc does not know the runs in %s, because this store could not record them: %s", root, error
+        )
 
 
 def forget_root(store: Store, root: str) -> None:
-    """Remove the record of a runs root, whose runs then keep nothing."""
+    """Remove the record of a runs root. Its runs then keep nothing."""
     store.objects.delete(_record_path(_absolute(root)))
 
 
 def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -> Roots:
-    """The artifacts that the runs of all roots of the store and its baselines need.
+    """The artifacts that are needed by the store's baselines and by the runs of all its runs roots.
 
     Args:
         store: the store.
-        locations: the same store, and one more runs root to look at.
-        gone: a recorded runs root that is not looked at.
+        locations: the same store, and one more runs root to read.
+        gone: a recorded runs root that is not read.
 
     Raises:
         InputError: the store has no record of the root that is gone.
-        StoreError: a root or a run's record cannot be read, so that nobody knows what it needs.
+        StoreError: a root or a run's record cannot be read, so its needs are unknown.
     """
     folders = list(
         dict.fromkeys([_absolute(own_root(locations.store)), _absolute(locations.runs), *_readable(store, gone)])
@@ -93,7 +96,7 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
         try:
             artifacts.update(_of_run(store, stored))
         except InputError as error:
-            raise StoreError(f"{error} Nothing is collected before that.") from error
+            raise StoreError(f"{error} Nothing was removed.") from error
         if stored.status != "completed":
             unfinished.add(stored.run_id)
         if stored.state == "running" or (stored.state == "silent" and stored.silent_s() < _ALIVE_S):
@@ -106,11 +109,11 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
 
 
 def _readable(store: Store, gone: str | None) -> Iterator[str]:
-    """The recorded roots but the one that is gone.
+    """The recorded roots, except the one that is gone.
 
     Raises:
-        InputError: that one is not recorded.
-        StoreError: one of them cannot be read from here.
+        InputError: the one that is gone is not recorded.
+        StoreError: one of them cannot be read from this machine.
     """
     records = list(_recorded(store))
     if gone is not None:
@@ -124,8 +127,8 @@ def _readable(store: Store, gone: str | None) -> Iterator[str]:
         if not is_there(record["runs"]):
             here = "" if record["host"] == socket.gethostname() else f" on {record['host']}"
             raise StoreError(
-                f"runs in {record['runs']}{here} use this store, and that folder cannot be read from here. Nothing is "
-                f"collected. Make it readable, or, if its runs are gone for good: gage cache gc --forget-root "
+                f"runs in {record['runs']}{here} use this store, and that folder cannot be read from here. Nothing was "
+                f"removed. Make it readable, or, if its runs are gone for good: gage cache gc --forget-root "
                 f"{shlex.quote(record['runs'])}"
             )
         yield record["runs"]
@@ -167,7 +170,7 @@ def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:
 
 
 def _scores(store: Store, metrics_id: str) -> Iterator[str]:
-    """The scores artifacts that a metrics table names; none when the table is gone already."""
+    """The scores artifacts that a metrics table names; none if the table does not exist any more."""
     if store.objects.exists(manifest_path(metrics_id)):
         yield from filter(None, store.artifact(metrics_id).table(columns=["scores"])["scores"].to_pylist())
 

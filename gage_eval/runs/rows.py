@@ -1,4 +1,4 @@
-"""Rows of a stored run: one sample with everything that the run has of it, and how tables become such rows."""
+"""Rows of a stored run: one sample with all its stored data, made from tables."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ _JSON_COLUMNS = ("tool_calls", "parsed")
 
 @dataclass(frozen=True)
 class SampleRow:
-    """One sample of a task with everything that the run has of it.
+    """One sample of a task with all its stored data.
 
     Attributes:
         task_id: the task.
         part: the part of the dataset that holds it.
-        row_index: number of its record in the dataset, from 0.
-        sample_id: its id.
+        row_index: index of its record in the dataset, from 0.
+        sample_id: id of the sample.
         sample: the sample in canonical form.
-        responses, telemetry, judgments: rows of those tables by replicate, without nulls; empty while there are none.
+        responses, telemetry, judgments: rows of those tables by replicate, without nulls; may be empty.
         scores: score rows by metric id.
     """
 
@@ -49,10 +49,10 @@ class SampleRow:
 
 @dataclass(frozen=True)
 class PartRows:
-    """Rows of one part, side by side.
+    """Rows of one part, by table.
 
     Attributes:
-        samples: of `tables.SAMPLES`.
+        samples: rows of `tables.SAMPLES`.
         responses, telemetry, judgments: rows of those tables by row index.
         scores: score rows by row index and metric id.
     """
@@ -65,7 +65,7 @@ class PartRows:
 
 
 def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `tables.SCORES` as it stands under a metric's name."""
+    """A row of `tables.SCORES` as an entry of a metric."""
     return {
         "replicate": row["replicate"],
         "filter": row["filter"],
@@ -79,7 +79,7 @@ def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_part(source: Artifact | PendingResponses, part: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part; none where the table has no such part, as that of a task without a judge."""
+    """The rows of a part; empty if the table has no such part, as in a task without a judge."""
     if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
         empty = source.schema.empty()
         return empty if columns is None else empty.select(list(columns))

@@ -1,4 +1,4 @@
-"""A run from its options to its end: what the inline runner and the flows share."""
+"""A run from its options to its end, shared by the inline runner and the flows."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ from gage_eval.runs.roots import record_root
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 
-# Tasks side by side: enough that the tail of one overlaps the start of the next, few enough to stay small in memory.
+# Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
 TASKS_AT_ONCE = 4
 
 _PACKAGES = ("numpy", "pyarrow", "pydantic", "jinja2", "sacrebleu", "pillow", "datasets", "tokenizers", "transformers",
@@ -44,9 +44,9 @@ class RunOutcome:
     """The outcome of a run.
 
     Attributes:
-        run_id: its name.
-        folder: its folder.
-        summary: what summary.json holds.
+        run_id: the run's name.
+        folder: the run's folder.
+        summary: the content of summary.json.
         results: every stage's result by (task id, stage).
     """
 
@@ -61,15 +61,15 @@ class RunOutcome:
 
 
 class RunSession:
-    """Everything a run holds open: its folder, store, engine and observers, its plan, and results as they come.
+    """Everything a run keeps open: folder, store, event loop, observers, plan, and the results so far.
 
     Use as a context manager.
 
     Args:
         options: what is asked.
-        observers: told what happens, beside the run's own event log.
+        observers: receive events, like the run's own event log.
         secrets: value of a ``block:`` reference; only flows have one.
-        flow_run: the Prefect flow run it is, for run.json.
+        flow_run: the Prefect flow run, for run.json.
 
     Raises:
         InputError: the config or the options cannot be used, or the run id is taken.
@@ -153,9 +153,9 @@ class RunSession:
         if not options.resume:
             return RunFolder.create(locations, options.run_id, record)
         if options.run_id is None:
-            raise InputError("resume needs the id of a run.")
+            raise InputError("resume needs a run id.")
         folder = RunFolder.open(locations, options.run_id)
-        # A resumed run records these anew: its config may have been edited since.
+        # A resumed run records these again: its config may have been edited.
         anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages")
         again = {name: getattr(record, name) for name in anew}
         if flow_run is not None:
@@ -164,7 +164,7 @@ class RunSession:
         return folder
 
     def _refresh(self) -> frozenset[tuple[str, str]]:
-        """What to compute again; a resumed run does not do twice what it refreshed already."""
+        """The stages to compute again. A resumed run does not repeat what it has refreshed already."""
         tasks = [*self.plan.tasks, *(task.pool for task in self.plan.tasks if task.pool)]
         wanted = {(task.task_id, stage) for stage in self.options.refresh for task in tasks}
         if self.options.resume and wanted:
@@ -181,7 +181,7 @@ class RunSession:
         self.observer.tell(RunFinished())
 
     def cancel(self) -> None:
-        """End the run soon, from any thread: stages under way raise `RunCancelled`. What was answered is kept."""
+        """End the run soon, from any thread: running stages raise `RunCancelled`. Answers are kept."""
         self.env.cancelled.set()
         self.runtime.cancel()
 
@@ -201,9 +201,9 @@ class RunSession:
     ) -> None:
         ended: BaseException | None = error
         if isinstance(error, SystemExit | GeneratorExit):
-            # Somebody's code would end this process, and with it the run, as if all were well.
+            # A plug-in called sys.exit: without this, the process would end as if the run had succeeded.
             ended = GageError(
-                f"{failure('a plug-in or a library', error)} What was computed is kept; to go on: {self.folder.again}"
+                f"{failure('a plug-in or a library', error)} What was computed is kept; resume it: {self.folder.again}"
             )
         try:
             if ended is not None:
@@ -234,6 +234,6 @@ def package_versions() -> dict[str, str]:
 
 
 def process_record() -> ProcessRecord:
-    """Names this process, so that a run that says it is running can be told from one that was killed."""
+    """Identifies this process, to distinguish a running run from a killed one."""
     pid = os.getpid()
     return ProcessRecord(host=socket.gethostname(), pid=pid, born=born(pid))

@@ -1,4 +1,4 @@
-"""Runs as they stand in the runs root: finished, failed, or under way in another process."""
+"""Stored runs: finished, failed, or running in another process."""
 
 import socket
 from collections import defaultdict
@@ -17,7 +17,7 @@ from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs, 
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord, RunStatus, StageRecord
 
-# A run under way writes its run.json every 30 seconds or more often.
+# A running run writes its run.json at least every 30 seconds.
 SILENT_S = 120.0
 
 
@@ -29,7 +29,7 @@ class StoredRun:
 
     @classmethod
     def open(cls, locations: Locations, run_id: str) -> "StoredRun":
-        """A run of these locations.
+        """Open a run in these locations.
 
         Raises:
             InputError: there is none of that id.
@@ -42,7 +42,7 @@ class StoredRun:
 
     @cached_property
     def record(self) -> RunRecord:
-        """What run.json holds.
+        """The content of run.json.
 
         Raises:
             InputError: it is damaged.
@@ -51,14 +51,14 @@ class StoredRun:
 
     @property
     def status(self) -> RunStatus:
-        """As run.json has it."""
+        """The status in run.json."""
         return self.record.status
 
     @property
     def state(self) -> str:
-        """The status, where a run that says it is running may be ``killed`` (its process is gone) or ``silent``.
+        """The status; for a run with the status running also ``killed`` (its process is gone) or ``silent``.
 
-        A process can be looked up on its own host only; from elsewhere silence is all there is to go by.
+        A process can be looked up only on its own host. Elsewhere, a run without a sign of life is ``silent``.
         """
         if self.status != "running":
             return self.status
@@ -69,7 +69,7 @@ class StoredRun:
 
     @property
     def unreported_at(self) -> str | None:
-        """The Prefect API that is still to be told how the run ended: the process that should have told it is gone."""
+        """The Prefect API that was not told how the run ended, because the run's process was killed before."""
         process, flow_run = self.record.process, self.record.prefect
         if flow_run is None or flow_run.unreported_at is None or process is None:
             return None
@@ -79,7 +79,7 @@ class StoredRun:
 
     @cached_property
     def summary(self) -> Summary:
-        """What summary.json holds.
+        """The content of summary.json.
 
         Raises:
             InputError: the run has not finished, or another version of gage-eval wrote the file.
@@ -97,7 +97,7 @@ class StoredRun:
 
     @property
     def stages(self) -> dict[tuple[str, str], StageRecord]:
-        """Each stage that was started, by (task id, stage)."""
+        """All stages that were started, by (task id, stage)."""
         return self.record.by_stage
 
     @property
@@ -106,7 +106,7 @@ class StoredRun:
         return {stage_id: stage.outputs for stage_id, stage in self.stages.items() if stage.outputs}
 
     def unfinished(self, task_id: str, stage: str) -> InputError:
-        """The error that a stage of a task has not finished, with what to do about it."""
+        """The error for an unfinished stage, with what to do about it."""
         state = self.state
         remedy = "wait until it has" if state == "running" else f"resume it: {self.folder.again}"
         return InputError(
@@ -120,7 +120,7 @@ class StoredRun:
 
 
 def stored_runs(locations: Locations) -> Iterator[StoredRun]:
-    """The runs of these locations, newest first; none when there is no such folder."""
+    """The runs of these locations, newest first; none if the folder does not exist."""
     if not is_there(locations.runs):
         return
     objects = open_runs(locations.runs, read_only=True)
@@ -129,7 +129,7 @@ def stored_runs(locations: Locations) -> Iterator[StoredRun]:
 
 
 def uses_of(locations: Locations) -> dict[str, list[Use]]:
-    """Which runs of these locations used an action, by its key; damaged runs are left out."""
+    """The runs of these locations that used an action, by its key. Damaged runs are ignored."""
     uses: defaultdict[str, list[Use]] = defaultdict(list)
     for run in stored_runs(locations):
         with suppress(InputError):

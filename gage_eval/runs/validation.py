@@ -1,4 +1,4 @@
-"""Whether a config can be run: all its mistakes at once, and what to know about it before it runs."""
+"""Checks whether a config can be run. Reports all mistakes at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,12 +24,12 @@ class Validation:
     """A config that can be run.
 
     Attributes:
-        name: what the run is called.
+        name: name of the config or suite.
         source: the config's file or suite.
-        digest: digest of the config with everything filled in.
-        warnings: what is worth knowing although it can be run.
+        digest: digest of the complete config, with all defaults and rules applied.
+        warnings: problems that do not prevent a run.
         names: the tasks, datasets, models, judges and metrics.
-        origins: where each value of the config came from, by its path; what is not there is the default.
+        origins: where each value of the config came from, by its path. Other values are defaults.
     """
 
     name: str
@@ -67,10 +67,10 @@ def validated(options: RunOptions) -> Validation:
 
 
 def examined(options: RunOptions) -> Examined:
-    """Check a config of somebody else: nothing that it names is imported, started or asked.
+    """Check an untrusted config: nothing that it names is imported, started or called.
 
     Raises:
-        ConfigError: so much is wrong that it cannot be told what the config would do.
+        ConfigError: the config has so many mistakes that its effects are unknown.
         InputError: it cannot be read.
     """
     file = Path(options.config)
@@ -92,7 +92,7 @@ def _datasets(tasks: Iterable[TaskPlan]) -> list[str]:
 
 
 def _not_there(plan: Plan, later: Collection[TaskPlan]) -> list[Problem]:
-    """What a plan names and is not there: files of data, and backends that cannot be built.
+    """Missing data files and backends that cannot be built.
 
     The data of the tasks of ``later`` are not looked at.
     """

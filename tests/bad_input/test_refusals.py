@@ -51,8 +51,8 @@ def replaced(old: str, new: str) -> Edit:
         ),
         (
             replaced("max_elapsed_s: 0.2", "api_key: sk-planted-canary"),
-            "sums.yaml has 1 problem:\n  line 14  backends[0].config.api_key: a literal secret does not belong in a "
-            "config; write env:NAME (or block:NAME).",
+            "sums.yaml has 1 problem:\n  line 14  backends[0].config.api_key: a config must not contain a literal "
+            "secret; write env:NAME (or block:NAME).",
         ),
         (
             replaced("max_elapsed_s: 0.2", "max_elapsed_s: soon"),
@@ -133,8 +133,7 @@ def test_a_run_id_that_is_taken_is_refused_and_the_run_stays_as_it_is(tmp_path: 
         record = (tmp_path / ".gage" / "runs" / "mine" / "run.json").read_bytes()
         ended = gage("run", "sums.yaml", "--run-id", "mine")
         assert ended.sentence == (
-            "a run 'mine' is there already in .gage/runs. Go on with it by gage resume mine, or choose another "
-            "--run-id."
+            "a run 'mine' exists already in .gage/runs. Resume it: gage resume mine, or choose another --run-id."
         )
         assert ended.code == 2
         assert (tmp_path / ".gage" / "runs" / "mine" / "run.json").read_bytes() == record

@@ -120,7 +120,7 @@ def test_gc_stops_at_a_run_nobody_can_read(gage: Gage, store: Path) -> None:
     age(store)
     said = gage("cache", "gc")
     assert said.code == 1
-    assert "Nothing is collected" in said.err
+    assert "Nothing was removed" in said.err
     assert artifacts(store)
 
 

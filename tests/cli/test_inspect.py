@@ -54,7 +54,7 @@ class TestValidate:
             origins = said.json["origins"]
             assert origins["datasets[0].params.path"].startswith("mine.yaml:")
             assert origins["datasets[0].params.limit"] == "--set datasets.sums.params.limit"
-            assert origins["datasets[0].loader"] == "rule: the loader of such data is 'jsonl'"
+            assert origins["datasets[0].loader"] == "rule: the default loader of this data is 'jsonl'"
 
     def test_a_config_of_somebody_else_is_listed_and_its_mistakes_said(self, gage: Gage, workspace: Path) -> None:
         write_config(workspace, metrics=["theirs.py:score"])
@@ -117,7 +117,7 @@ class TestPreview:
         write_config(workspace, **JUDGED)
         before = gage("preview", "mine.yaml", "--json").json
         assert {request["stage"] for request in before["requests"]} == {"infer"}
-        assert "the requests of judge are made of the responses" in before["notes"][0]
+        assert "the requests of judge show the responses" in before["notes"][0]
         gage("run", "mine.yaml", "--inline")
         after = gage("preview", "mine.yaml", "-n", "1", "--json").json
         assert after["notes"] == []

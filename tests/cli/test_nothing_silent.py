@@ -120,7 +120,7 @@ def test_validate_reads_the_first_rows_of_every_kind_of_local_file(gage: Gage, w
 
 
 def test_validate_knows_what_requests_of_a_mode_bring(gage: Gage, workspace: Path) -> None:
-    assert "metric 'acc' compares log-likelihoods, which chat requests do not bring. Set mode: likelihood" in (
+    assert "metric 'acc' compares log-likelihoods, which chat requests do not give. Set mode: likelihood" in (
         config_problems(gage, workspace, "acc")
     )
     said = config_problems(gage, workspace, "judge_threshold")

@@ -115,7 +115,7 @@ def test_a_run_under_way_shows_its_progress(gage: Gage, workspace: Path) -> None
     under_way(workspace / ".gage" / "runs" / "busy", silent=timedelta(seconds=2))
     said = gage("show", "busy").out
     assert "40/90 · 8 in flight · 2 retried · 1 in error" in said
-    assert "It is running; its last word came" in said
+    assert "It is running; its last sign of life was" in said
 
 
 def test_a_run_without_a_sign_of_life_is_said_to_be_killed(gage: Gage, workspace: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_run_of_other_scores_says_whose_responses_they_are_of(gage: Gage) -> N
     keep = ("score", "first", "--metric", "contains", "--save", "--run-id", "again")
     assert gage(*keep).code == 0
     assert gage("show", "again").out.endswith("\nIt holds other scores of the responses of run first.\n")
-    assert gage(*keep).err == "a run 'again' is there already in .gage/runs. Choose another --run-id.\n"
+    assert gage(*keep).err == "a run 'again' exists already in .gage/runs. Choose another --run-id.\n"
 
 
 def test_a_run_that_goes_on_with_an_edited_config_records_that_one(gage: Gage, workspace: Path) -> None:

@@ -38,7 +38,7 @@ BY_POSITION = [{"backend_id": "local", "type": "replay", "config": {"path": "ans
                 "backends": [{"backend_id": "local", "type": "dummy"}],
                 "tasks": [{"task_id": "t", "dataset_id": "mine", "mode": "likelihood"}],
             },
-            "tasks[0].mode: backend 'local' (dummy) answers no likelihood requests. It can: chat, ",
+            "tasks[0].mode: backend 'local' (dummy) cannot answer likelihood requests. It can: chat, ",
         ),
         (
             {"role_adapters": [{**DUT, "class_path": "no.such:Thing"}]},

@@ -164,7 +164,7 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
         ),
         (
             {"datasets": [{"dataset_id": "a", "params": {"path": "a.jsonl", "seed": 1, "shuffle_seed": 2}}]},
-            "datasets[0].params: 'seed' and 'shuffle_seed' are two spellings of one setting; keep 'seed'.",
+            "datasets[0].params: 'seed' and 'shuffle_seed' are the same setting; keep 'seed'.",
         ),
         ({"models": [1]}, "models: nothing reads this section any more; remove it."),
         ({"api_version": "gage/v9"}, "api_version: must be gage/v1alpha1, not 'gage/v9'."),

@@ -108,7 +108,7 @@ def test_a_placeholder_on_the_command_line_is_text(load: Load, small: Small) -> 
         ),
         (
             "backends.local.type.x=1",
-            "--set backends.local.type.x=1: 'backends[0].type' holds a single value, nothing below it.",
+            "--set backends.local.type.x=1: 'backends[0].type' is a single value without fields.",
         ),
         (
             "metadata.name=[1",
@@ -134,7 +134,7 @@ def test_a_wrong_value_says_that_the_command_line_gave_it(small: Small) -> None:
 def test_a_secret_is_refused_on_the_command_line_too(small: Small) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(small(), env={}, overrides=["backends.local.config.api_key=canary4711"])
-    assert "a literal secret does not belong in a config" in str(caught.value)
+    assert "a config must not contain a literal secret" in str(caught.value)
     assert "canary4711" not in str(caught.value)
 
 
@@ -178,9 +178,7 @@ class TestModelPath:
         backends = [{"backend_id": name, "type": "dummy"} for name in ("a", "b")]
         with pytest.raises(InputError) as caught:
             parse_config(small(backends=backends), env={}, model_path="x")
-        assert str(caught.value) == (
-            "--model-path: the config has not one model under test; name the backend with --set."
-        )
+        assert str(caught.value) == ("--model-path: the config does not have exactly one model under test; use --set.")
 
     def test_a_backend_without_a_model_is_said(self, small: Small) -> None:
         backends = [{"backend_id": "b", "type": "replay", "config": {"path": "x.jsonl"}}]

@@ -104,8 +104,7 @@ class TestWhatFollows:
         backend = out.tasks[0].dut.backend
         assert (backend.type, backend.backend_id) == ("replay", "dut_text")
         assert out.warnings == (
-            "role_adapters[0]: 'backend' and 'backend_id' are both given; the inline backend counts, "
-            "'local' is not used.",
+            "role_adapters[0]: 'backend' and 'backend_id' are both given; the inline backend is used, not 'local'.",
         )
 
     @pytest.mark.parametrize(
@@ -169,14 +168,14 @@ class TestWhatIsRefused:
                 {"role_adapters": [DUT, {**DUT, "adapter_id": "dut_docvqa"}]},
                 [
                     "tasks[0]: 2 adapters are dut_model (dut_text, dut_docvqa); say which with 'adapter_id'. "
-                    "(implied: a config without tasks has one for each dataset)"
+                    "(implied: a config without tasks has one task per dataset)"
                 ],
             ),
             (
                 {"backends": [LOCAL, OTHER]},
                 [
                     "tasks[0]: 2 adapters are dut_model (local, other); say which with 'adapter_id'. "
-                    "(implied: a config without tasks has one for each dataset)"
+                    "(implied: a config without tasks has one task per dataset)"
                 ],
             ),
             ({"backends": []}, ["backends: a config needs a model: add one under 'backends'."]),
@@ -202,7 +201,7 @@ class TestWhatIsRefused:
             ),
             (
                 {"builtin": {"steps": ["inference"]}, "custom": {"steps": ["inference"]}},
-                ["custom: steps stand in 'builtin' or in 'custom', not in both; remove one."],
+                ["custom: steps are given in both 'builtin' and 'custom'; remove one."],
             ),
             (
                 {"tasks": [{**TASK, "steps": ["auto_eval"]}]},

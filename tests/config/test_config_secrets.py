@@ -22,7 +22,7 @@ def test_a_literal_key_is_refused_without_being_shown(
 ) -> None:
     lines = refusal(small(backends=backend(api_key=CANARY)))
     assert lines == [
-        "backends[0].config.api_key: a literal secret does not belong in a config; write env:NAME (or block:NAME)."
+        "backends[0].config.api_key: a config must not contain a literal secret; write env:NAME (or block:NAME)."
     ]
 
 

@@ -60,9 +60,9 @@ def test_adapters_of_one_backend_share_its_engines() -> None:
     [
         ("vllm", {"model_path": "m", "tensor_parallel_size": 8}, "backend 'model' needs 8 GPUs .*, and gpus is 4"),
         ("vllm", {"model_path": "m", "replicas": 8}, "backend 'model' needs 8 GPUs .*, and gpus is 4"),
-        ("vllm", {"base_url": "http://h/v1", "model": "m"}, "gpus means nothing to backend 'model'.*pool_size"),
-        ("openai_http", {"model": "m"}, "gpus means nothing to backend 'model'.*pool_size"),
-        ("transformers", {"model_path": "m"}, "gpus means nothing to backend 'model'.*pool_size"),
+        ("vllm", {"base_url": "http://h/v1", "model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
+        ("openai_http", {"model": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
+        ("transformers", {"model_path": "m"}, "gpus has no effect on backend 'model'.*pool_size"),
     ],
 )
 def test_gpus_that_cannot_be_had_are_said_at_their_place(type_: str, config: dict[str, Any], said: str) -> None:

@@ -48,7 +48,7 @@ def test_a_run_id_is_taken_once_on_s3(folder: Path, s3_url: str) -> None:
     with mock_endpoint() as endpoint:
         config = write_config(folder, endpoint.url, rows=5)
         gage_eval.run(str(config), store=s3_url, run_id="mine")
-        with pytest.raises(InputError, match="a run 'mine' is there already"):
+        with pytest.raises(InputError, match="a run 'mine' exists already"):
             gage_eval.run(str(config), store=s3_url, run_id="mine")
 
 
