@@ -74,7 +74,7 @@ def test_what_is_implied_names_its_rule() -> None:
     found = origins()
     assert found["tasks[0].dataset_id"] == "rule: a config without tasks has one task per dataset"
     assert found["datasets[0].loader"] == "rule: the default loader of this data is 'jsonl'"
-    assert found["tasks[0].adapter_id"] == "rule: the only dut_model does the step 'inference'"
+    assert found["tasks[0].adapter_id"] == "rule: the step 'inference' has the only dut_model"
     assert found["tasks[0].steps[0].step"].startswith("rule: ")
     assert found["role_adapters[0].backend_id"].startswith("rule: ")
 
