@@ -279,6 +279,8 @@ def _print(found: "Gated", anchor: "Gated | None") -> None:
 
 
 def _notes(one: "GatedTask", tolerance: float) -> Iterator[str]:
+    for kind in one.allowed:
+        yield f"NOT THE SAME {kind}, as allowed"
     yield from one.judged.notes
     needed = one.judged.rows_needed
     if needed is not None and one.judged.verdict == "inconclusive":

@@ -10,7 +10,15 @@ import pyarrow as pa
 
 from gage_eval.errors import InputError, closest
 from gage_eval.metrics.grouping import Grouping, grouping
-from gage_eval.regression.definitions import KINDS, Definition, Difference, changed_samples, definition, differences
+from gage_eval.regression.definitions import (
+    KINDS,
+    WRITTEN_BY_PROMPTS,
+    Definition,
+    Difference,
+    changed_samples,
+    definition,
+    differences,
+)
 from gage_eval.regression.evidence import Evidence, evidence
 from gage_eval.regression.gate import MAX_PARTNERLESS, GateRule, detectable_loss
 from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
@@ -144,19 +152,25 @@ class TaskComparison:
         for kind in ("prompts", "scorer"):
             found = [one for one in self.differences if one.kind == kind]
             if found and kind not in allowed:
-                more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+                named = found[0].text.rstrip(".")
+                named += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
                 raise InputError(
-                    f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {found[0].text}{more}. "
+                    f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {named}. "
                     f"The scores do not compare; to see them side by side all the same: --allow-different {kind}"
                 )
         if "data" not in allowed:
-            count, first = changed_samples(self._baseline[0].reader, self._current.reader)
+            ignored = WRITTEN_BY_PROMPTS if any(one.kind == "prompts" for one in self.differences) else ()
+            count, first = changed_samples(self._baseline[0].reader, self._current.reader, ignored=ignored)
             if count:
                 raise InputError(
                     f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
                     f"same id differ, '{first}' among them. The scores do not compare; to see them side by side all "
                     "the same: --allow-different data"
                 )
+
+    def allowed_differences(self, allowed: Collection[str]) -> tuple[str, ...]:
+        """Of data, prompts and scorer, what was allowed to differ and does."""
+        return tuple(kind for kind in allowed if kind == "data" or any(one.kind == kind for one in self.differences))
 
     @cached_property
     def better(self) -> list[str]:
@@ -271,7 +285,7 @@ def compare(
             found[task.task_id],
             adjusted[task.task_id],
             detectable_loss(found[task.task_id], rule or GateRule()),
-            tuple(kind for kind in allowed if kind == "data" or any(one.kind == kind for one in task.differences)),
+            task.allowed_differences(allowed),
             tuple(_notes(task)),
         )
         for task in tasks

@@ -1,6 +1,6 @@
 """What a task was asked to do, as the store recorded it, and how two of them differ."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from gage_eval.store.content import content_hash
 
 # What must be the same for two scores to be comparable. Other differences are what a comparison is about.
 KINDS = ("data", "prompts", "scorer")
+# Columns of a sample that the prompt makes.
+WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
 _SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
 _SHOWN = 60
 
@@ -104,18 +106,24 @@ def differences(a: Definition, b: Definition) -> list[Difference]:
     return [one for kind in ("data", "prompts", "sampling", "model", "scorer") for one in _of_kind(kind, a, b)]
 
 
-def changed_samples(a: TaskReader, b: TaskReader) -> tuple[int, str | None]:
-    """Samples of the same id whose content differs: how many, and the first one's id."""
+def changed_samples(a: TaskReader, b: TaskReader, *, ignored: Collection[str] = ()) -> tuple[int, str | None]:
+    """Samples of the same id whose content differs: how many, and the first one's id.
+
+    Args:
+        a, b: a task of two runs.
+        ignored: columns that may differ.
+    """
     if a.samples.id == b.samples.id:
         return 0, None
     where = _index(b)
     count, first = 0, None
+    dropped = ["row_index", *ignored]
     for part in a.samples.parts:
         mine = a.samples.read(part.index)
         theirs = _rows_of(b, where, mine["id"])
         mine = mine.filter(pc.is_in(mine["id"], theirs["id"].combine_chunks()))
         theirs = theirs.take(pc.index_in(mine["id"], value_set=theirs["id"].combine_chunks()))
-        mine, theirs = mine.drop_columns(["row_index"]), theirs.drop_columns(["row_index"])
+        mine, theirs = mine.drop_columns(dropped), theirs.drop_columns(dropped)
         if content_hash(mine) == content_hash(theirs):
             continue
         for row in range(mine.num_rows):

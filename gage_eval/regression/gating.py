@@ -20,11 +20,13 @@ class GatedTask:
         comparison: the rows.
         judged: the verdict.
         alarm: the sequential alarm.
+        allowed: of data, prompts and scorer, what differs as it was allowed to.
     """
 
     comparison: TaskComparison
     judged: Judged
     alarm: Alarm
+    allowed: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -51,6 +53,7 @@ class GatedTask:
                 "worse": task.worse,
                 "better": task.better,
                 "alarm": {"rings": self.alarm.rings, "level": self.alarm.level, "withheld": self.alarm.withheld},
+                "allowed_different": list(self.allowed),
                 "notes": list(self.judged.notes),
             },
         }
@@ -131,6 +134,7 @@ def gate(
             one,
             judged[one.task_id],
             alarm(judged[one.task_id].evidence, rule, year=year, repeats=len(entry.runs)),
+            one.allowed_differences(allowed),
         )
         for one in comparisons
     )

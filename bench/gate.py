@@ -1,0 +1,217 @@
+"""``python -m bench.gate``: simulate the gate on models that are known to be equal or worse, and write the page.
+
+Every verdict is that of the gate's own functions. Seeds are fixed, so that the page says the same each time.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gage_eval.regression.alarm import PROMISE, alarm
+from gage_eval.regression.evidence import PairedRows, evidence
+from gage_eval.regression.gate import GateRule, judge
+
+PAGE = Path(__file__).parents[1] / "docs" / "gate-simulations.md"
+STRICT = GateRule(tolerance=0)
+NIGHTS = 10_000
+HISTORIES = 1_000
+_YEAR = 365
+
+_TEXT = """# How often the gate is wrong
+
+Simulated nights of models that are known to be equal, or worse by a known amount. Each night's verdict is that of the
+gate's own functions. To simulate again (about ten minutes): `.venv/bin/python -m bench.gate`.
+
+## One night
+
+In the rows that should be at most 6 %, nothing has changed. The share is that of false alarms, at tolerance 0 and a
+level of 5 %. With fewer than 25 discordant pairs the test is cautious. In the last rows the model is 3 points worse,
+and the tolerance is the default of 0.02.
+
+{cases}
+
+## A year
+
+{histories:,} years of 365 nights, with 200 rows, one baseline of 5 repeats in each year, and a model that never
+changes. The nightly verdict says *regressed* at least once in {regressed:.0%} of the years: every night meets the luck
+of the same baseline. The alarm rings in {rings:.1%} of the years.
+
+{promise}
+
+## Power
+
+How often the gate finds a drop, at the default tolerance of 0.02, in 500 nights each. The rows say how many samples
+there are, and which share of them one run has right and the other one wrong. A drop of just the tolerance is
+found in about half of the nights, however many rows there are.
+
+{power}
+"""
+
+Make = Callable[[np.random.Generator], PairedRows]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A situation and what the gate should do in it.
+
+    Attributes:
+        text: in words.
+        make: one night's rows.
+        rule: tolerance and level.
+        verdict: which verdict is counted.
+        low, high: the share of nights that it should have.
+        nights: how many are simulated.
+    """
+
+    text: str
+    make: Make
+    rule: GateRule
+    verdict: str
+    low: float
+    high: float
+    nights: int = NIGHTS
+
+
+def right_or_wrong(n: int, discordance: float, drop: float = 0.0) -> Make:
+    """0/1 answers: each pair is discordant with a probability, and the current run loses ``drop`` on average."""
+    worse = (discordance + drop) / 2
+
+    def make(rng: np.random.Generator) -> PairedRows:
+        draw = rng.random(n)
+        baseline = np.where(draw < worse, 1.0, np.where(draw < discordance, 0.0, 1.0))
+        current = np.where(draw < worse, 0.0, 1.0)
+        return PairedRows(current, baseline[None], binary=True)
+
+    return make
+
+
+def clustered(clusters: int, size: int = 20) -> Make:
+    """0/1 answers in clusters that move together, by an effect that favours either run with the same chance."""
+    codes = np.repeat(np.arange(clusters), size)
+
+    def make(rng: np.random.Generator) -> PairedRows:
+        share = np.clip(0.6 + 0.15 * rng.standard_normal(clusters), 0.02, 0.98)
+        other = np.clip(share + 0.2 * rng.standard_normal(clusters), 0.0, 1.0)
+        one, two = ((rng.random(codes.size) < rate[codes]).astype(float) for rate in (share, other))
+        swapped = (rng.random(clusters) < 0.5)[codes]
+        return PairedRows(np.where(swapped, one, two), np.where(swapped, two, one)[None], clusters=codes, binary=True)
+
+    return make
+
+
+def repeated(n: int, repeats: int, shock: float) -> Make:
+    """0/1 answers of R + 1 runs, each moved as a whole by ``shock`` times the standard error of a run's mean."""
+
+    def make(rng: np.random.Generator) -> PairedRows:
+        rate = rng.beta(2, 2, n)
+        error = float(np.sqrt((rate * (1 - rate)).mean() / n)) * shock
+        moved = error * rng.standard_normal(repeats + 1)
+        runs = (rng.random((repeats + 1, n)) < np.clip(rate + moved[:, None], 0, 1)).astype(float)
+        return PairedRows(runs[0], runs[1:])
+
+    return make
+
+
+def rare_gains(n: int) -> Make:
+    """One row in a hundred gains much, all others lose a little: no difference on average."""
+
+    def make(rng: np.random.Generator) -> PairedRows:
+        return PairedRows(np.where(rng.random(n) < 0.01, 0.99, -0.01), np.zeros((1, n)))
+
+    return make
+
+
+CASES = (
+    *(
+        Case(f"n = {n:,}, {share:.0%} discordant: {n * share:.0f} pairs", right_or_wrong(n, share), STRICT,
+             "regressed", 0.04 if n * share >= 25 else 0.0, 0.06)
+        for n, share in ((250, 0.10), (500, 0.05), (1000, 0.05), (2000, 0.10), (100, 0.10), (100, 0.05))
+    ),
+    *(Case(f"{c} clusters of 20 rows", clustered(c), STRICT, "regressed", 0.0, 0.06) for c in (10, 20, 50)),
+    Case("R = 5, no noise between runs, n = 500", repeated(500, 5, 0.0), STRICT, "regressed", 0.0, 0.06),
+    Case("R = 5, noise between runs as large as row noise, n = 500", repeated(500, 5, 1.0), STRICT, "regressed",
+         0.0, 0.06),
+    Case("rare large gains against small losses, n = 500", rare_gains(500), STRICT, "regressed", 0.0, 0.06),
+    *(
+        Case(f"a drop of 3 points, n = 2,000, {share:.0%} discordant", right_or_wrong(2000, share, 0.03), GateRule(),
+             "regressed", 0.90, 1.0, nights=2000)
+        for share in (0.03, 0.05, 0.10)
+    ),
+)  # fmt: skip
+
+
+def share_of(case: Case, seed: int) -> float:
+    """The share of nights with the verdict that the case counts."""
+    rng = np.random.default_rng(seed)
+    hits = 0
+    for _ in range(case.nights):
+        found = evidence(case.make(rng), alpha=case.rule.alpha)
+        hits += judge({"metric": found}, case.rule)["metric"].verdict == case.verdict
+    return hits / case.nights
+
+
+def nights_of(n: int, repeats: int, seed: int) -> tuple[float, float]:
+    """The alarm and the nightly verdict of a model that never changes: the shares of years in which each rings."""
+    rng = np.random.default_rng(seed)
+    rings = regressed = 0
+    for _ in range(HISTORIES):
+        rate = rng.beta(2, 2, n)
+        baseline = (rng.random((repeats, n)) < rate).astype(float)
+        ever, rang = False, False
+        for night in (rng.random((_YEAR, n)) < rate).astype(float):
+            found = evidence(PairedRows(night, baseline))
+            ever = ever or judge({"metric": found}, STRICT)["metric"].verdict == "regressed"
+            rang = rang or alarm(found, STRICT, year=2027, repeats=repeats).rings
+        rings += rang
+        regressed += ever
+    return rings / HISTORIES, regressed / HISTORIES
+
+
+def power_table(seed: int) -> Iterator[str]:
+    """How often a drop is found, by rows, drop and discordance."""
+    yield "| rows | discordant | drop 2 points | 3 points | 5 points | 10 points |"
+    yield "|---|---|---|---|---|---|"
+    for n in (200, 500, 1000, 2000, 5000):
+        for discordance in (0.10, 0.20):
+            makes = [right_or_wrong(n, discordance, drop) for drop in (0.02, 0.03, 0.05, 0.10)]
+            cases = [Case("", make, GateRule(), "regressed", 0, 1, nights=500) for make in makes]
+            yield f"| {n:,} | {discordance:.0%} | {' | '.join(f'{share_of(case, seed):.0%}' for case in cases)} |"
+
+
+def main() -> int:
+    """Simulate, and write the page; 1 when a share is out of its bounds."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gate", description="Simulate the gate.")
+    parser.add_argument("--seed", type=int, default=1)
+    seed = parser.parse_args().seed
+    lines = ["| situation | nights | verdict | should be | is |", "|---|---|---|---|---|"]
+    missed = 0
+    for number, case in enumerate(CASES):
+        share = share_of(case, seed + number)
+        met = case.low <= share <= case.high
+        missed += not met
+        bounds = f"{case.low:.0%} to {case.high:.0%}"
+        lines.append(
+            f"| {case.text} | {case.nights:,} | {case.verdict} | {bounds} | {share:.1%}{'' if met else ' !'} |"
+        )
+        print(lines[-1])
+    rings, regressed = nights_of(200, 5, seed)
+    missed += rings > 0.05
+    print(f"alarm in {rings:.1%} of years, nightly verdict in {regressed:.1%}")
+    text = _TEXT.format(
+        cases="\n".join(lines),
+        histories=HISTORIES,
+        regressed=regressed,
+        rings=rings,
+        promise=PROMISE,
+        power="\n".join(power_table(seed)),
+    )
+    PAGE.write_text(text, encoding="utf-8")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
