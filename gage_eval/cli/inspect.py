@@ -201,13 +201,13 @@ def _cell(value: Any) -> str:
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="config, summary or sample.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="config, run_config, template, summary or sample.")],
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema, for editors and for programs."""
     from gage_eval.errors import InputError, closest
 
-    names = ("config", "summary", "sample")
+    names = ("config", "run_config", "template", "summary", "sample")
     if name not in names:
         raise InputError(f"no schema '{name}'. Schemas: {', '.join(names)}.{closest(name, names)}")
     text = _schema(name)
@@ -231,6 +231,7 @@ def _schema(name: str) -> str:
         from gage_eval.sample.model import json_schema as sample_schema
 
         return json.dumps(sample_schema(), indent=2, ensure_ascii=False)
-    from gage_eval.config.schema import config_schema
+    from gage_eval.config.schema import config_schema, kind_schema
 
-    return json.dumps(config_schema(), indent=2, ensure_ascii=False)
+    kind = {"run_config": "RunConfig", "template": "BuiltinTemplate"}.get(name)
+    return json.dumps(config_schema() if kind is None else kind_schema(kind), indent=2, ensure_ascii=False)

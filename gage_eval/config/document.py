@@ -22,16 +22,18 @@ class Origin:
         source: the file, the option, the variable, or a description of the rule.
         line: line in the file, from 1.
         variables: variables whose placeholders were replaced in the value.
+        rule: the name of the rule (`gage_eval.config.rules`).
     """
 
     kind: Kind
     source: str
     line: int | None = None
     variables: tuple[str, ...] = ()
+    rule: str = ""
 
     def __str__(self) -> str:
         if self.kind == "rule":
-            return f"rule: {self.source}"
+            return f"rule {self.rule}: {self.source}"
         location = self.source if self.line is None else f"{self.source}:{self.line}"
         return f"{location} with {', '.join(self.variables)}" if self.variables else location
 
@@ -103,6 +105,11 @@ class Document:
         if full in self._origins:
             self._forget(full)
         self._origins.update(((*full, *inner), origin) for inner in _locs(value))
+
+    def take(self, loc: Loc) -> Any:
+        """Remove a value; its origin stays known, for what is made of it."""
+        here = self.given(loc[:-1])
+        return here.pop(loc[-1], None) if isinstance(here, dict) else None
 
     def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
         """Replace a value by another form of it, with the same origin.

@@ -12,6 +12,7 @@ from typing import Any
 from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
 from gage_eval.config.compose import compose
+from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import Given, set_from_environment
 from gage_eval.config.files import read_config
@@ -27,7 +28,7 @@ from gage_eval.config.plain_words import as_written
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
-from gage_eval.config.rules import apply_rules, name_implied_tasks
+from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.validate import validate
 from gage_eval.config.yaml_text import yaml_text
 from gage_eval.foreign import forget_failures
@@ -177,7 +178,8 @@ def read_document(
     document.warnings += composed.warnings
     merge_template(document)
     read_card(document, composed.card)
-    name_implied_tasks(document)
+    name_parts(document)
+    apply_defaults(document)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
     apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
     set_from_environment(document, settings or {})

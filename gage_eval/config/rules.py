@@ -1,19 +1,16 @@
 """The passes that fill in what a short config leaves out, by fixed rules.
 
-* no ``tasks``: one task for each dataset, with the dataset's id (before the command line, which may name them);
-* a metric in a short form: its full form;
-* a dataset without ``loader``: the one for the ending of its file, its hub or its inline records;
-* no ``role_adapters``: one adapter ``dut`` for the only backend; with several backends one each, with the backend's id;
-* an adapter without a backend: the only backend;
-* no steps: ``inference`` and ``auto_eval``, and ``support`` and ``judge`` if such an adapter is declared;
-* a step without an adapter: the only adapter of its role. Several adapters are an error that names them;
-* an ``answer_type`` without metrics: those of its preset in the scoring profile (`gage_eval.config.task_metrics`).
+Each rule has a name, which the origin of what it wrote names too. The rules of `NAMING` come before the command line,
+which may name what they write; those of `FILLING` after command line and environment, in this order. An ``answer_type``
+without metrics gets those of its scoring profile (`gage_eval.config.task_metrics`).
 
 Rules read unvalidated values. They leave unreadable values unchanged, and the validation reports them.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from gage_eval.config.document import Document, Origin, copied
@@ -28,6 +25,7 @@ from gage_eval.config.models import (
 )
 from gage_eval.config.problems import Loc
 from gage_eval.config.sugar import metric_form
+from gage_eval.config.task_types import apply_task_types
 
 ROLE_OF_STEP: dict[StepName, RoleType] = {"support": "support", "inference": "dut_model", "judge": "judge_model"}
 ADAPTER_KEY: dict[StepName, str] = {
@@ -38,21 +36,74 @@ ADAPTER_KEY: dict[StepName, str] = {
 _METRIC_LISTS = ("metric_overrides", "metrics")
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its name, what it does in a sentence, and the pass."""
+
+    name: str
+    summary: str
+    apply: Callable[[Document], None]
+
+
+def name_parts(document: Document) -> None:
+    """Give names to datasets, backends and tasks that have none."""
+    for rule in NAMING:
+        rule.apply(document)
+
+
+def _by(rule: str, sentence: str) -> Origin:
+    return Origin("rule", sentence, rule=rule)
+
+
+def _datasets_of_files(document: Document) -> None:
+    """A dataset may be its file alone; one without a name has that of its file."""
+    sentence = "a dataset is called like its file"
+    items = document.given(("datasets",))
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, str):
+            document.respell(("datasets", index), {"params": {"path": item}}, {"params": ()})
+    taken = set(_ids(document, "datasets", "dataset_id"))
+    for index, dataset in document.mappings("datasets"):
+        params = dataset.get("params")
+        path = params.get("path") if isinstance(params, dict) else None
+        if dataset.get("dataset_id") is not None or not isinstance(path, str):
+            continue
+        name = _name_of(path)
+        if is_id(name) and name not in taken:
+            taken.add(name)
+            document.put(("datasets", index, "dataset_id"), name, _by("dataset-name", sentence))
+
+
+def _name_of(path: str) -> str:
+    """A name for a file: its own up to the first dot, letters that no id has replaced."""
+    stem = PurePosixPath(path).name.partition(".")[0]
+    return "".join(char if char.isalnum() or char in "_-+@" else "_" for char in stem).lstrip("-+@_") or "data"
+
+
+def _backend_without_name(document: Document) -> None:
+    backends = document.given(("backends",))
+    if not isinstance(backends, list) or len(backends) != 1 or not isinstance(backends[0], dict):
+        return
+    if backends[0].get("backend_id") is None and backends[0].get("type") is not None:
+        document.put(("backends", 0, "backend_id"), "model", _by("backend-name", "the only backend is called 'model'"))
+
+
 def name_implied_tasks(document: Document) -> None:
     """One task for each dataset where no tasks are given."""
     if document.given(("tasks",)) in (None, []):
         ids = dict.fromkeys(_ids(document, "datasets", "dataset_id"))
         if ids:
             tasks = [{"task_id": name, "dataset_id": name} for name in ids]
-            document.put(("tasks",), tasks, Origin("rule", "a config without tasks has one task per dataset"))
+            document.put(("tasks",), tasks, _by("implied-tasks", "a config without tasks has one task per dataset"))
 
 
 def apply_rules(document: Document) -> None:
     """Apply the rules one after another."""
+    apply_task_types(document)
     _metrics_in_full(document)
     document.unruled = copied(document.data)
-    for rule in RULES:
-        rule(document)
+    for rule in FILLING:
+        rule.apply(document)
 
 
 def write_out_metric(document: Document, loc: Loc) -> None:
@@ -79,7 +130,7 @@ def _loader_of_datasets(document: Document) -> None:
     for index, dataset in document.mappings("datasets"):
         loader = implied_loader(dataset) if dataset.get("loader") is None else None
         if loader is not None:
-            origin = Origin("rule", f"the default loader of this data is '{loader}'")
+            origin = _by("loader", f"the default loader of this data is '{loader}'")
             document.put(("datasets", index, "loader"), loader, origin)
 
 
@@ -92,7 +143,7 @@ def _adapter_of_backends(document: Document) -> None:
             {"adapter_id": "dut" if len(ids) == 1 else name, "role_type": "dut_model", "backend_id": name}
             for name in dict.fromkeys(ids)
         ]
-        origin = Origin("rule", "without role_adapters, each backend is a model under test")
+        origin = _by("implied-adapters", "without role_adapters, each backend is a model under test")
         document.put(("role_adapters",), adapters, origin)
 
 
@@ -101,7 +152,7 @@ def _backend_of_adapters(document: Document) -> None:
     if len(ids) == 1:
         for index, adapter in document.mappings("role_adapters"):
             if adapter.get("backend") is None and adapter.get("backend_id") is None:
-                origin = Origin("rule", "an adapter without a backend has the only one")
+                origin = _by("only-backend", "an adapter without a backend has the only one")
                 document.put(("role_adapters", index, "backend_id"), ids[0], origin)
 
 
@@ -116,7 +167,7 @@ def _steps_of_tasks(document: Document) -> None:
         names.insert(0, "support")
     for index, task in document.mappings("tasks"):
         if task.get("steps") is None:
-            origin = Origin("rule", "a task without steps has a step for each declared role")
+            origin = _by("steps", "a task without steps has a step for each declared role")
             document.put(("tasks", index, "steps"), [{"step": name} for name in names], origin)
 
 
@@ -129,16 +180,29 @@ def _adapter_of_steps(document: Document) -> None:
             fitting = adapters.get(ROLE_OF_STEP[name], [])
             key = ADAPTER_KEY[name]
             if adapter_id is None and task.get(key) is None and len(fitting) == 1 and is_id(fitting[0]):
-                origin = Origin("rule", f"the step '{name}' has the only {ROLE_OF_STEP[name]}")
+                origin = _by("only-adapter", f"the step '{name}' has the only {ROLE_OF_STEP[name]}")
                 document.put(("tasks", index, key), fitting[0], origin)
 
 
-RULES: tuple[Callable[[Document], None], ...] = (
-    _loader_of_datasets,
-    _adapter_of_backends,
-    _backend_of_adapters,
-    _steps_of_tasks,
-    _adapter_of_steps,
+NAMING = (
+    Rule("dataset-name", "A dataset without a `dataset_id` is called like its file.", _datasets_of_files),
+    Rule("backend-name", "A single backend without a `backend_id` is called `model`.", _backend_without_name),
+    Rule("implied-tasks", "Without `tasks`, each dataset is a task of the same name.", name_implied_tasks),
+)
+FILLING = (
+    Rule("loader", "Without `loader`, the ending of the file, the hub or the records choose it.", _loader_of_datasets),
+    Rule(
+        "implied-adapters",
+        "Without `role_adapters`, each backend is a model under test: `dut` for a single one, else called like it.",
+        _adapter_of_backends,
+    ),
+    Rule("only-backend", "An adapter without a backend takes the only one.", _backend_of_adapters),
+    Rule(
+        "steps",
+        "A task without `steps` asks the model and scores; also the support model and the judge, where there are any.",
+        _steps_of_tasks,
+    ),
+    Rule("only-adapter", "A step is done by the only adapter of its role.", _adapter_of_steps),
 )
 
 

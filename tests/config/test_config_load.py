@@ -125,8 +125,8 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
             "not 'samples_jsonlines'. Did you mean 'samples_jsonl'?",
         ),
         ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
-        ({"datasets": ["mine.jsonl"]}, "datasets[0]: must be a mapping, not 'mine.jsonl'."),
-        ({"datasets": [{"params": {"path": "a.jsonl"}}]}, "datasets[0]: 'dataset_id' is missing."),
+        ({"datasets": [5]}, "datasets[0]: must be a mapping, not 5."),
+        ({"datasets": [{"params": {"records": []}}]}, "datasets[0]: 'dataset_id' is missing."),
         (
             {"datasets": [{**DATASET, "dataset_id": 5}]},
             "datasets[0].dataset_id: must be text, not 5. Put it in quotes.",

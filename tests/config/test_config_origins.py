@@ -72,11 +72,11 @@ def test_the_environment_is_named_by_its_variable() -> None:
 
 def test_what_is_implied_names_its_rule() -> None:
     found = origins()
-    assert found["tasks[0].dataset_id"] == "rule: a config without tasks has one task per dataset"
-    assert found["datasets[0].loader"] == "rule: the default loader of this data is 'jsonl'"
-    assert found["tasks[0].adapter_id"] == "rule: the step 'inference' has the only dut_model"
-    assert found["tasks[0].steps[0].step"].startswith("rule: ")
-    assert found["role_adapters[0].backend_id"].startswith("rule: ")
+    assert found["tasks[0].dataset_id"] == "rule implied-tasks: a config without tasks has one task per dataset"
+    assert found["datasets[0].loader"] == "rule loader: the default loader of this data is 'jsonl'"
+    assert found["tasks[0].adapter_id"] == "rule only-adapter: the step 'inference' has the only dut_model"
+    assert found["tasks[0].steps[0].step"].startswith("rule steps: ")
+    assert found["role_adapters[0].backend_id"].startswith("rule implied-adapters: ")
 
 
 def test_a_default_has_no_origin() -> None:

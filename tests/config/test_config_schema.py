@@ -33,8 +33,23 @@ def test_older_spellings_are_known_and_marked(spec: str, key: str) -> None:
 
 
 def test_what_has_a_default_is_not_required() -> None:
-    assert definition("DatasetConfig")["required"] == ["dataset_id"]
+    assert "required" not in definition("DatasetConfig")
+    assert definition("BackendEntry")["required"] == ["type"]
     assert definition("MetricConfig")["required"] == ["metric_id"]
+
+
+def test_a_short_config_fits_and_a_misspelled_one_does_not() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    short = {
+        "include": "base.yaml",
+        "defaults": {"tasks": {"max_samples": 5}},
+        "datasets": ["mine.jsonl", {"task_type": "short-answer", "params": {"path": "other.jsonl"}}],
+        "backends": [{"type": "dummy"}],
+    }
+    jsonschema.validate(short, config_schema())
+    for wrong in ({"defaults": {"task": {}}}, {"datasets": [{"task_type": "other"}]}, {"includes": "a"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**short, **wrong}, config_schema())
 
 
 def test_short_forms_are_described() -> None:
