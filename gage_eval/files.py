@@ -24,10 +24,26 @@ def write_new(file: Path, text: str) -> None:
         InputError: it is there already, or cannot be written.
     """
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("x", encoding="utf-8") as out:
-            out.write(text)
+        _write(file, text, "x")
     except FileExistsError as error:
         raise InputError(f"'{file}' is there already; choose another name, or remove it.") from error
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write a file, in place of what is there, and the folders it needs.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    _write(file, text, "w")
+
+
+def _write(file: Path, text: str, mode: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open(mode, encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}.") from error

@@ -48,6 +48,7 @@ _COMMANDS = (
     "show",
     "compare",
     "gate",
+    "matrix",
     "export",
     "cache",
     "doctor",

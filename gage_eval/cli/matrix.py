@@ -1,0 +1,62 @@
+"""gage matrix: suites × models in one table."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, OutputDir, Store
+
+
+@app.command()
+def matrix(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file that names rows and models.")],
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the numbers to this file.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the table to this file.")
+    ] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Run suites with several models, and rank the models."""
+    from dataclasses import asdict
+
+    from gage_eval.cli.lean import be_lean
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.errors import GageError
+    from gage_eval.files import write_text
+    from gage_eval.launch import launch_run
+    from gage_eval.regression.matrix import Matrix, as_csv, as_markdown, run_cells, standings, table
+    from gage_eval.report.console import clean, counted
+    from gage_eval.runs.options import Locations, RunOptions
+    from gage_eval.runs.reading import RunReader
+
+    be_lean()
+    asked = Matrix.read(file)
+    locations = Locations.at(store, output_dir)
+
+    def run(options: RunOptions) -> RunReader:
+        given = options.model_copy(update={"store": locations.store, "output_dir": locations.runs})
+        return RunReader.open(locations, launch_run(given, quiet=json).run_id)
+
+    cells = run_cells(asked, file.parent, run)
+    found = standings(cells)
+    header, rows = table(found, cells)
+    if csv is not None:
+        write_text(csv, as_csv(found))
+    if markdown is not None:
+        write_text(markdown, as_markdown(header, rows))
+    if json:
+        runs = [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells]
+        print_json({"name": asked.name, "cells": runs, "standings": [asdict(one) for one in found]})
+    else:
+        print()
+        print_table(header, rows)
+        print("In brackets: the ranks that chance leaves open (paired tests, Holm).")
+    failed = [cell for cell in cells if cell.error is not None]
+    for cell in failed:
+        typer.echo(clean(f"{cell.row} with {cell.model} failed: {cell.error}"), err=True)
+    if failed:
+        raise GageError(f"{counted(len(failed), 'cell')} of {len(cells)} failed; the others are in the table.")

@@ -1,0 +1,272 @@
+"""Suites × models: every cell is a run, and every model gets the ranks that chance leaves open."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gage_eval.config.yaml_lines import MAX_BYTES, as_written, parse
+from gage_eval.errors import ConfigError, GageError, InputError, Problem
+from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.runs.options import SUITE_PREFIX, RunOptions
+from gage_eval.runs.reading import RunReader
+from gage_eval.stats.multiple import holm
+
+_ALPHA = 0.05
+
+
+class _Model(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class MatrixRow(_Model):
+    """A suite or a config, with options of its own."""
+
+    suite: str | None = None
+    config: str | None = None
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return {"suite": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one(self) -> "MatrixRow":
+        if (self.suite is None) == (self.config is None):
+            raise ValueError("name either a suite or a config")
+        return self
+
+    @property
+    def name(self) -> str:
+        """As it is shown."""
+        return self.suite or self.config or ""
+
+
+class MatrixModel(_Model):
+    """A model: how it is called in the table, and the options that choose it."""
+
+    name: str = Field(min_length=1)
+    options: dict[str, Any] = {}
+
+
+class Matrix(_Model):
+    """What a matrix file holds.
+
+    Attributes:
+        name: of the matrix.
+        rows: suites and configs.
+        models: each runs every row.
+        options: of every run; those of a row and of a model come after them.
+    """
+
+    name: str = "matrix"
+    rows: list[MatrixRow] = Field(min_length=1)
+    models: list[MatrixModel] = Field(min_length=1)
+    options: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _different(self) -> "Matrix":
+        for what, names in (("model", [one.name for one in self.models]), ("row", [one.name for one in self.rows])):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f"the {what} '{twice}' is there twice")
+        return self
+
+    @classmethod
+    def read(cls, file: Path) -> "Matrix":
+        """The matrix of a YAML file.
+
+        Raises:
+            InputError: it cannot be read, or says something impossible; all problems at once.
+        """
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error.strerror}).") from error
+        if len(data) > MAX_BYTES:
+            raise InputError(f"{file} has {len(data):,} bytes; a matrix has at most {MAX_BYTES:,}.")
+        tree = as_written(parse(data.decode(errors="replace"), str(file)))
+        try:
+            found = cls.model_validate(tree)
+            found.check_options()
+        except ValidationError as error:
+            problems = [Problem(".".join(map(str, x["loc"])), f"{x['msg'].rstrip('.')}.") for x in error.errors()]
+            raise ConfigError(str(file), problems) from error
+        return found
+
+    def check_options(self) -> None:
+        """Refuse options that no run has.
+
+        Raises:
+            InputError: one of them does not fit.
+        """
+        for row in self.rows:
+            for model in self.models:
+                self.options_of(row, model, Path())
+
+    def options_of(self, row: MatrixRow, model: MatrixModel, folder: Path) -> RunOptions:
+        """The options of a cell.
+
+        Args:
+            row: the suite or config; a config's path starts from ``folder``.
+            model: the model.
+            folder: of the matrix file.
+
+        Raises:
+            InputError: an option does not fit.
+        """
+        source = f"{SUITE_PREFIX}{row.suite}" if row.suite is not None else str(folder / (row.config or ""))
+        return RunOptions.of({**self.options, **row.options, **model.options, "config": source})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one row: its run, or why there is none."""
+
+    row: str
+    model: str
+    run: RunReader | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model's number on one task, and the ranks that it may have.
+
+    Attributes:
+        value, low, high: the number with its 95 % interval.
+        best: 1 + number of models that are significantly better.
+        worst: K − number of models that are significantly worse.
+    """
+
+    row: str
+    task_id: str
+    metric: str
+    model: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    best: int
+    worst: int
+
+    @property
+    def ranks(self) -> str:
+        """``2`` or ``1–3``."""
+        return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+def run_cells(matrix: Matrix, folder: Path, run: Callable[[RunOptions], RunReader]) -> list[Cell]:
+    """Run every cell; one that fails leaves the others.
+
+    Args:
+        matrix: what to run.
+        folder: of the matrix file.
+        run: carries out a run.
+    """
+    cells = []
+    for model in matrix.models:
+        for row in matrix.rows:
+            try:
+                cells.append(Cell(row.name, model.name, run(matrix.options_of(row, model, folder))))
+            except GageError as error:
+                cells.append(Cell(row.name, model.name, error=str(error)))
+    return cells
+
+
+def standings(cells: Sequence[Cell]) -> list[Standing]:
+    """The numbers of every task in every cell, with ranks among the models of the same task.
+
+    Two models differ where the two-sided paired test says so, adjusted by Holm over all pairs of models of the task.
+
+    Raises:
+        InputError: two runs of a task are not comparable.
+    """
+    found = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        runs = {cell.model: cell.run for cell in cells if cell.row == row and cell.run is not None}
+        for task_id in dict.fromkeys(task for run in runs.values() for task in run.task_ids):
+            there = {model: run for model, run in runs.items() if task_id in run.task_ids}
+            found += list(_of_task(row, task_id, there))
+    return found
+
+
+def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[Standing]:
+    tasks = {model: ScoredTask.of_run(run, task_id) for model, run in runs.items()}
+    p_values, better = {}, {}
+    for one, other in combinations(tasks, 2):
+        comparison = TaskComparison(tasks[one], [tasks[other]])
+        comparison.check_comparable()
+        evidence = comparison.evidence(_ALPHA)
+        pair = f"{one}\0{other}"
+        p_values[pair] = evidence.p
+        better[pair] = one if (evidence.difference or 0) > 0 else other
+    significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
+    for model, run in runs.items():
+        measure = tasks[model].reader.measure()
+        number = next(
+            x
+            for x in run.task(task_id).summary.metrics
+            if (x.metric_id, x.filter, x.value_key) == (measure.metric_id, measure.filter, measure.value_key)
+        )
+        mine = [pair for pair in significant if model in pair.split("\0")]
+        won = sum(better[pair] == model for pair in mine)
+        yield Standing(
+            row,
+            task_id,
+            measure.name,
+            model,
+            number.value,
+            number.ci_low,
+            number.ci_high,
+            number.n,
+            best=1 + len(mine) - won,
+            worst=len(runs) - won,
+        )
+
+
+def as_csv(found: Sequence[Standing]) -> str:
+    """One line per model and task."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("row", "task", "metric", "model", "value", "ci_low", "ci_high", "n", "rank_best", "rank_worst"))
+    for one in found:
+        numbers = (one.value, one.low, one.high, one.n, one.best, one.worst)
+        writer.writerow((one.row, one.task_id, one.metric, one.model, *numbers))
+    return out.getvalue()
+
+
+def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: one line per task, one column per model; a failed cell says so."""
+    models = list(dict.fromkeys(cell.model for cell in cells))
+    rows = []
+    for row in dict.fromkeys(cell.row for cell in cells):
+        failed = {cell.model for cell in cells if cell.row == row and cell.run is None}
+        of_row = [one for one in found if one.row == row]
+        for task_id in dict.fromkeys(one.task_id for one in of_row) or [""]:
+            own = {one.model: one for one in of_row if one.task_id == task_id}
+            metric = next((one.metric for one in own.values()), "")
+            cells_text = [_text(own.get(model), failed=model in failed) for model in models]
+            rows.append([row, task_id, metric, *cells_text])
+    return ["suite", "task", "metric", *models], rows
+
+
+def as_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The table for a README."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def _text(one: Standing | None, *, failed: bool) -> str:
+    if one is None:
+        return "failed" if failed else "–"
+    if one.value is None:
+        return "–"
+    ends = "" if one.low is None or one.high is None else f" [{one.low:.3f}, {one.high:.3f}]"
+    return f"{one.value:.3f}{ends} ({one.ranks})"

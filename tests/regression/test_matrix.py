@@ -1,0 +1,92 @@
+"""Promises of the matrix: every cell runs, a failed one leaves the others, and ranks say what chance leaves open."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+from gage_eval.errors import InputError
+from gage_eval.regression.matrix import Matrix, as_csv, as_markdown, run_cells, standings, table
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from tests.support.workspace import write_config, write_rows
+
+COUNT = 300
+
+
+def write_answers(folder: Path, name: str, right: int) -> None:
+    rows = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
+    (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    """Three models on one config: one is clearly the best, the other two cannot be told apart."""
+    write_rows(tmp_path, COUNT)
+    for name, right in (("best", 240), ("second", 151), ("third", 150)):
+        write_answers(tmp_path, name, right)
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "best.jsonl", "answer_field": "output"}}
+    write_config(tmp_path, backends=[backend])
+    models = [
+        {"name": name, "options": {"overrides": [f"backends.model.config.path={name}.jsonl"]}}
+        for name in ("best", "second", "third")
+    ]
+    file = tmp_path / "matrix.yaml"
+    file.write_text(yaml.safe_dump({"rows": [{"config": "mine.yaml"}], "models": models}), encoding="utf-8")
+    return file
+
+
+def reader(options: RunOptions, folder: Path) -> RunReader:
+    given = options.model_copy(update={"store": str(folder / "store")})
+    return RunReader.open(Locations.at(str(folder / "store")), run_inline(given).run_id)
+
+
+def test_ranks_are_those_that_chance_leaves_open(matrix: Path) -> None:
+    asked = Matrix.read(matrix)
+    cells = run_cells(asked, matrix.parent, lambda options: reader(options, matrix.parent))
+    assert [cell.error for cell in cells] == [None, None, None]
+    found = standings(cells)
+    assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("second", "2–3"), ("third", "2–3")]
+    assert [one.value for one in found] == [0.8, 151 / COUNT, 0.5]
+    header, rows = table(found, cells)
+    assert header == ["suite", "task", "metric", "best", "second", "third"]
+    assert rows[0][:3] == ["mine.yaml", "sums", "exact_match"]
+    assert rows[0][3].startswith("0.800 [0.75")
+    assert rows[0][3].endswith("(1)")
+    assert as_csv(found).splitlines()[1].startswith("mine.yaml,sums,exact_match,best,0.8,")
+    assert as_markdown(header, rows).splitlines()[1] == "| --- | --- | --- | --- | --- | --- |"
+
+
+def test_a_failed_cell_leaves_the_others(matrix: Path) -> None:
+    (matrix.parent / "second.jsonl").unlink()
+    cells = run_cells(Matrix.read(matrix), matrix.parent, lambda options: reader(options, matrix.parent))
+    assert [cell.error is None for cell in cells] == [True, False, True]
+    assert "second.jsonl" in (cells[1].error or "")
+    found = standings(cells)
+    assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("third", "2")]
+    assert table(found, cells)[1][0][4] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("rows: []\nmodels: [{name: a}]", "rows"),
+        ("rows: [{suite: a, config: b}]\nmodels: [{name: a}]", "either a suite or a config"),
+        ("rows: [gsm8k]\nmodels: [{name: a}, {name: a}]", "'a' is there twice"),
+        ("rows: [gsm8k]\nmodels: [{name: a, options: {max_sample: 3}}]", "max_sample"),
+        ("rows: [gsm8k]\nmodels: [{name: a, modle: x}]", "modle"),
+        ("rows: [\n", "not valid YAML"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "matrix.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=sentence):
+        Matrix.read(file)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.yaml cannot be read"):
+        Matrix.read(tmp_path / "none.yaml")
