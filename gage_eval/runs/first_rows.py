@@ -62,10 +62,12 @@ def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
 def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
     spec = task.standardize
     plugin = registry.preprocessors.loaded(spec.preprocess)
-    if plugin is None or not plugin.is_builtin or spec.callables or spec.text is not None or not _is_local(task.load):
+    if plugin is None or not plugin.is_builtin or spec.callables or spec.text is not None:
         return
     to_sample = build(plugin, spec.kwargs)
     try:
+        if not _is_local(task.load):
+            return
         for _, text in islice(_records(task.load), _ROWS):
             try:
                 yield to_standard(text, to_sample)[0]
@@ -73,7 +75,7 @@ def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
                 # The run reports what is wrong with it.
                 continue
     except InputError:
-        # The run reports a file that cannot be read.
+        # The run reports a file that cannot be read; one of a pinned origin may not be here yet.
         return
 
 

@@ -163,6 +163,10 @@ class MtBench(BuiltInPreprocessor):
     ] = "reference"
     id_field: IdField = "question_id"
     category_field: Annotated[str, Field(description="What goes into `data_tag.category`.")] = "category"
+    category_params: Annotated[
+        Mapping[str, Mapping[str, Any]] | None,
+        Field(description="Sampling parameters of the samples of a category, as `{math: {temperature: 0}}`."),
+    ] = None
     system_prompt: SystemPrompt = None
     task_type: TaskType = "dialogue"
 
@@ -183,6 +187,9 @@ class MtBench(BuiltInPreprocessor):
         sample["task_type"] = self.task_type
         category = read(record, self.category_field)
         if category is not None:
-            sample["data_tag"] = {**object_of(sample, "data_tag"), "category": text_of(category, self.category_field)}
+            name = text_of(category, self.category_field)
+            sample["data_tag"] = {**object_of(sample, "data_tag"), "category": name}
+            if (params := (self.category_params or {}).get(name)) is not None:
+                sample["sampling_params"] = {**params, **object_of(sample, "sampling_params")}
         self.field_map.apply(record, sample)
         return sample

@@ -1,0 +1,82 @@
+"""Each built-in suite says what it is, needs what its tasks ask for, and code suites refuse with their sentence."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.runs import gage
+from support.suites import suite_names, template_of
+
+from gage_eval.config.card import SuiteCard
+from gage_eval.datasets.origins import load_origin
+
+SECTIONS = ("Measures", "Data.", "Prompt.", "Metric.", "Pitfalls", "Cost.")
+CODE = ("humaneval", "mbpp")
+
+
+def parts(name: str) -> tuple[str, dict[str, Any]]:
+    path, template = template_of(name)
+    return (path.parent / "README.md").read_text(encoding="utf-8"), template
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_a_readme_says_what_one_wants_to_know_of_a_suite(name: str) -> None:
+    page, template = parts(name)
+    flat = " ".join(page.split())
+    assert page.startswith("# ")
+    for section in SECTIONS:
+        assert f"**{section}" in page, section
+    card = template["suite"]
+    assert "eference score" in page
+    for score in card.get("reference", []):
+        assert re.search(rf"\| {re.escape(score['model'])} \|.*\| {score['score']:g} \|", page), score
+    for origin in card.get("origins", []):
+        assert f"`configs/origins/{origin}.yaml`" in page
+    if card.get("hub"):
+        assert "not pinned" in flat
+    assert card["licence"].split()[0].rstrip(",;") in flat or "in the package" in page.lower()
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_a_card_fits_its_definition(name: str) -> None:
+    _, template = parts(name)
+    card = SuiteCard.model_validate(template["suite"])
+    definition = template["definition"]
+    used = {dataset["params"].get("origin") for dataset in definition["datasets"]} - {None}
+    assert set(card.origins) == used
+    assert set(card.hub) == {dataset["hub"] for dataset in definition["datasets"] if "hub" in dataset}
+    assert ("likelihood" in card.needs) == any("likelihood" in task.get("mode", "") for task in definition["tasks"])
+    judges = [one for one in definition.get("role_adapters", []) if one["role_type"] == "judge_model"]
+    assert ("judge" in card.needs) == bool(judges)
+    assert card.non_commercial == any(load_origin(origin).non_commercial for origin in used)
+    if name != "demo":
+        assert not definition.get("backends"), "the model comes from the command line"
+        asked = [task for task in definition["tasks"] if "likelihood" not in task.get("mode", "")]
+        assert all(task["sampling_params"]["max_new_tokens"] for task in asked)
+    # Every metric of a suite is named as a result shows it.
+    ids = {
+        one if isinstance(one, str) else one["metric_id"] for task in definition["tasks"] for one in metrics_of(task)
+    }
+    assert card.metric == "pass@1" or re.split("[, ]", card.metric)[0] in ids
+
+
+def metrics_of(task: dict[str, Any]) -> list[Any]:
+    return [*task.get("metric_overrides", []), *task.get("metrics", [])]
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_code_suite_refuses_until_there_is_a_sandbox(name: str, tmp_path: Path) -> None:
+    arguments = ("suite", name, "--model", "m", "--endpoint", "http://127.0.0.1:1/v1")
+    done = gage(tmp_path, *arguments, check=False)
+    assert done.returncode == 2
+    assert "the suite runs code that the model writes, and the sandbox for it is not there yet." in done.stderr
+
+
+def test_the_list_of_suites_is_that_of_the_issue() -> None:
+    asked = (
+        "demo gsm8k math500 mmlu mmlu_pro cmmlu agieval piqa arc hellaswag truthfulqa bbh ifeval humaneval mbpp mmmu "
+        "mmmu_pro docvqa mt_bench local_judge multi_choice_likelihood"
+    )
+    likelihood = "mmlu cmmlu agieval piqa arc hellaswag truthfulqa"
+    assert {*asked.split(), *(f"{name}_likelihood" for name in likelihood.split())} == set(suite_names())

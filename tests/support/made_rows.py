@@ -1,0 +1,195 @@
+"""Rows in the form of datasets that are not beside the checkout, made for tests. They are nobody's benchmark data."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Rows: TypeAlias = list[dict[str, Any]]
+# Few-shot pools of five examples need so many.
+_EXAMPLES = 5
+
+
+def write_jsonl(file: Path, rows: Rows) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return file
+
+
+def agieval(path: str) -> Rows:
+    """Three questions of an exam of AGIEval; some with several right options, some without options."""
+    name = Path(path).stem
+    base: dict[str, Any] = {"passage": None, "label": None, "answer": None, "other": None}
+    if name in ("math", "gaokao-mathcloze"):
+        answers = ["12", r"\frac{3}{4}", "-7"]
+        return [
+            {**base, "question": f"{name} {n}: what is the value of x?", "options": None, "answer": answer}
+            for n, answer in enumerate(answers)
+        ]
+    several = name in ("gaokao-physics", "jec-qa-ca", "jec-qa-kd")
+    labels: list[Any] = [["B"], ["A", "C"], ["B", "D"]] if several else ["B", "A", "D"]
+    return [
+        {
+            **base,
+            "passage": f"A passage of {name}.\n" if n else None,
+            "question": f"{name} {n}: which number is it?",
+            "options": [f"({letter}){10 * n + place}" for place, letter in enumerate("ABCD")],
+            "label": label,
+        }
+        for n, label in enumerate(labels)
+    ]
+
+
+def bbh_prompts(task: str) -> str:
+    """A file of worked examples as in BIG-Bench Hard's folder ``cot-prompts``."""
+    shots = "\n\n".join(
+        f"Q: Example {n} of {task}?\nA: Let's think step by step.\nWe look.\nThen we count. So the answer is {n}."
+        for n in range(3)
+    )
+    return f"made for tests\n-----\nA description of {task}.\n\n{shots}"
+
+
+def mmlu_pro(split: str) -> Rows:
+    count = _EXAMPLES if split == "validation" else 2
+    return [
+        {
+            "question_id": 100 * place + n + (1000 if split == "validation" else 0),
+            "question": f"{subject} {split} {n}: which letter is it?",
+            "options": [f"{letter} of {subject} {n}" for letter in "PQRSTUVWXY"[: 10 - n]],
+            "answer": "ABCDEFGHIJ"[n],
+            "answer_index": n,
+            "cot_content": f"A: Let's think step by step. It is simple. The answer is ({'ABCDEFGHIJ'[n]})."
+            if split == "validation"
+            else "",
+            "category": subject,
+            "src": "made",
+        }
+        for place, subject in enumerate(("law", "computer science", "math", "history", "physics"))
+        for n in range(count)
+    ]
+
+
+def arc(subset: str) -> Rows:
+    rows = []
+    for n in range(10):
+        labels = list("1234") if n == 3 else list("ABC") if n == 5 else list("ABCD")
+        rows.append(
+            {
+                "id": f"{subset}-{n}",
+                "question": f"{subset} {n}: which of these is a solid ",
+                "choices": {"text": [f"thing {n}.{place}" for place in range(len(labels))], "label": labels},
+                "answerKey": labels[n % len(labels)],
+            }
+        )
+    return rows
+
+
+def hellaswag() -> Rows:
+    return [
+        {
+            "ind": n,
+            "activity_label": f"Removing {n}",
+            "ctx_a": "A man is seen on a ladder."
+            if n % 2
+            else "[header] How to do it [title] Take a ladder. [step] Climb.",
+            "ctx_b": "he" if n % 2 else "",
+            "ctx": "unused",
+            "endings": [f"climbs  down {n} [substeps] {place}." for place in range(4)],
+            "source_id": f"made~{n}",
+            "split": "val",
+            "split_type": "indomain",
+            "label": str(n % 4),
+        }
+        for n in range(10)
+    ]
+
+
+def mbpp(split: str) -> Rows:
+    first = 2 if split == "prompt" else 11
+    return [
+        {
+            "task_id": first + n,
+            "text": f"Write a function to add {n} to a number.",
+            "code": f"def add_{n}(x):\r\n  return x + {n}",
+            "test_list": [f"assert add_{n}({x}) == {x + n}" for x in range(3)],
+            "test_setup_code": "",
+            "challenge_test_list": [],
+        }
+        for n in range(10)
+    ]
+
+
+def mmmu(subset: str, image: str) -> Rows:
+    return [
+        {
+            "id": f"validation_{subset}_1",
+            "question": f"{subset}: which part of <image 1> is it?",
+            "options": "['the top', 'the middle', \"the bottom\"]",
+            "answer": "B",
+            "question_type": "multiple-choice",
+            "subfield": "made",
+            "image_1": image,
+        },
+        {
+            "id": f"validation_{subset}_2",
+            "question": f"{subset}: <image 1> How many lines are there?",
+            "options": "[]",
+            "answer": "7.5",
+            "question_type": "open",
+            "subfield": "made",
+            "image_1": image,
+        },
+    ]
+
+
+def mmmu_pro(subset: str, image: str) -> Rows:
+    rows: Rows = []
+    for n in range(3):
+        row: dict[str, Any] = {
+            "id": f"test_{subset}_{n}",
+            "options": str([f"part {place}" for place in range(10)]),
+            "answer": "ABC"[n],
+            "subject": "History" if n else "Art",
+        }
+        if subset == "vision":
+            rows.append({**row, "image": image})
+        else:
+            rows.append({**row, "question": f"Which part of <image 1> is it ({n})?", "image_1": image})
+    return rows
+
+
+def docvqa(image: str) -> Rows:
+    return [
+        {
+            "questionId": str(n),
+            "question": f"What is in line {n}?",
+            "answers": [f"Line {n}", f"line no. {n}"],
+            "image": image,
+        }
+        for n in range(3)
+    ]
+
+
+def ifeval() -> Rows:
+    """Prompts whose instructions an answer can be written for without a model."""
+    return [
+        {
+            "key": n,
+            "prompt": f"Write something without commas ({n}).",
+            "instruction_id_list": ["punctuation:no_comma"],
+            "kwargs": [{}],
+        }
+        for n in range(3)
+    ]
+
+
+HUB: dict[str, Callable[[dict[str, str], str], Rows]] = {
+    "TIGER-Lab/MMLU-Pro": lambda params, image: mmlu_pro(params["split"]),
+    "allenai/ai2_arc": lambda params, image: arc(params["subset"]),
+    "Rowan/hellaswag": lambda params, image: hellaswag(),
+    "google-research-datasets/mbpp": lambda params, image: mbpp(params["split"]),
+    "MMMU/MMMU": lambda params, image: mmmu(params["subset"], image),
+    "MMMU/MMMU_Pro": lambda params, image: mmmu_pro(params["subset"], image),
+    "lmms-lab/DocVQA": lambda params, image: docvqa(image),
+}
+"""By dataset of the hub: its rows, from the ``hub_params`` and the path of an image."""
