@@ -1,19 +1,29 @@
 """gage plan."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, Given, takes
 
 if TYPE_CHECKING:
     from gage_eval.planning import Forecast
+    from gage_eval.runs.options import RunOptions
 
 
 @app.command()
 @takes(
     "config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path", "overrides"
 )
-def plan(given: Given, json: AsJson = False) -> None:
+def plan(
+    given: Given,
+    expanded: Annotated[
+        bool,
+        typer.Option("--expanded", help="Print the whole config instead, and what gave each of its values."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Say what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.planning import forecast
@@ -24,6 +34,9 @@ def plan(given: Given, json: AsJson = False) -> None:
     from gage_eval.settings import load_settings
 
     options = RunOptions.of(given)
+    if expanded:
+        _print_expanded(options, json=json)
+        return
     asked = planned(options)
     # What is cached depends on what the data are.
     with ConsoleObserver(quiet=json) as console:
@@ -38,6 +51,19 @@ def plan(given: Given, json: AsJson = False) -> None:
         print_json({"name": asked.plan.name, "store": asked.store.url, "stages": [_record(one) for one in found]})
     else:
         _print(found, [task.task_id for task in asked.plan.tasks])
+
+
+def _print_expanded(options: "RunOptions", *, json: bool) -> None:
+    from gage_eval.cli.output import print_json, readable
+    from gage_eval.config.written_out import written_out, written_out_text
+    from gage_eval.runs.options import load
+
+    loaded = load(options)
+    if json:
+        origins = {path: str(origin) for path, origin in loaded.origins.items()}
+        print_json({"config": written_out(loaded), "origins": origins, "digest": loaded.digest})
+    else:
+        print(readable(written_out_text(loaded)), end="")
 
 
 def _record(one: "Forecast") -> dict[str, Any]:

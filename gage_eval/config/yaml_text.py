@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.config import yaml_lines
@@ -10,6 +11,10 @@ from gage_eval.config.yaml_lines import Node
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
+
+
+# Where comments at the ends of lines begin.
+_COLUMN = 48
 
 
 def yaml_text(
@@ -66,13 +71,14 @@ class _Writer:
             if (text := self._before.get(place)) is not None:
                 out.yaml_set_comment_before_after_key(key, before=text, indent=_indent(place))
             if (text := self._after.get(place)) is not None:
-                out.yaml_add_eol_comment(text, key)
+                out.yaml_add_eol_comment(text, key, column=_COLUMN)
         return out
 
 
 def _indent(place: Loc) -> int:
     """How far the key or item at a place is indented."""
-    return sum(4 if isinstance(part, int) else 2 for part in place[:-1]) + (2 if isinstance(place[-1], int) else 0)
+    inside = sum(4 if isinstance(part, int) else 2 * isinstance(inner, str) for part, inner in pairwise(place))
+    return inside + (2 if isinstance(place[-1], int) else 0)
 
 
 def _scalar(node: yaml_lines.Scalar) -> Any:
