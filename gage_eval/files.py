@@ -1,5 +1,8 @@
 """Paths of files that configs and commands name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 
 from gage_eval.errors import InputError
@@ -47,3 +50,25 @@ def _write(file: Path, text: str, mode: str) -> None:
         raise
     except (OSError, ValueError) as error:
         raise InputError(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}.") from error
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Hold the lock of a file, which is made for that; the kernel frees it when its holder ends for any reason.
+
+    It is opened anew each time, so that two threads exclude each other too. On a file system without locks (some
+    network mounts) nothing is locked: work may be done twice there, with no other harm.
+
+    Raises:
+        OSError: the file cannot be made or locked.
+    """
+    import fcntl
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in (ENOLCK, EOPNOTSUPP):
+                raise
+        yield

@@ -49,7 +49,6 @@ Reason: TypeAlias = Literal[
 
 RESPONSE_STATUSES: tuple[str, ...] = get_args(ResponseStatus)
 NOT_OK: tuple[str, ...] = RESPONSE_STATUSES[1:]
-JUDGMENT_STATUSES: tuple[str, ...] = get_args(JudgmentStatus)
 SCORE_STATUSES: tuple[str, ...] = get_args(ScoreStatus)
 REASONS: tuple[str, ...] = get_args(Reason)
 

@@ -129,19 +129,26 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         key = None if reference is None else await asyncio.to_thread(self.context.secret, reference)
         await self._connect(config.base_url, key)
 
-    async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
-        self._endpoint = HTTPEndpoint(
-            base_url,
-            api_key=api_key,
+    def endpoint_at(
+        self, url: str, key: str | None, is_alive: Callable[[], bool] | None = None, rates: Rates | None = None
+    ) -> HTTPEndpoint:
+        """An HTTP API with the limits of this backend; not open yet."""
+        return HTTPEndpoint(
+            url,
+            api_key=key,
             policy=self.config.retry_policy,
             timeout_s=self.config.timeout,
             connect_timeout_s=self.config.connect_timeout,
             env=self.context.env,
             is_alive=is_alive,
             limiter=self.limiter,
-            rates=Rates(self.config.requests_per_minute, self.config.tokens_per_minute),
+            rates=rates,
             give_up_after_s=self.config.give_up_after,
         )
+
+    async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
+        rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
+        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, rates)
         await self._endpoint.open()
 
     async def call(self, request: Request, body: bytes) -> Response:

@@ -55,17 +55,3 @@ class ServedClient(OpenAIHTTP):
         """The server's HTTP API."""
         assert self._endpoint is not None, "the backend is not open"
         return self._endpoint
-
-    def endpoint_at(self, url: str, key: str | None, is_alive: Callable[[], bool] | None) -> HTTPEndpoint:
-        """Another part of the same server's API, with the same limits; not open yet."""
-        return HTTPEndpoint(
-            url,
-            api_key=key,
-            policy=self.config.retry_policy,
-            timeout_s=self.config.timeout,
-            connect_timeout_s=self.config.connect_timeout,
-            env=self.context.env,
-            is_alive=is_alive,
-            limiter=self.limiter,
-            give_up_after_s=self.config.give_up_after,
-        )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
 import yaml
 
@@ -14,10 +14,8 @@ from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import config_model
 from gage_eval.config import secrets
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.environment import Given
-from gage_eval.config.load import origins_of, read_document, resolve_document
+from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
 from gage_eval.config.located import NamedCode, code_of
-from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.models import DatasetConfig, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
@@ -74,36 +72,20 @@ class Examined:
     origins: Mapping[str, Origin]
 
 
-def examine(
-    text: str,
-    source: str,
-    folder: Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    model_path: str | None = None,
-    models: ModelChoice | None = None,
-    settings: Mapping[str, Given] | None = None,
-) -> Examined:
+def examine(text: str, source: str, folder: Path, **changes: Unpack[Changes]) -> Examined:
     """Check a config without importing or starting anything that it names, and without a network.
 
     Args:
         text: the config.
         source: the config's name in messages.
         folder: the folder that relative paths start from.
-        env: the variables for placeholders; by default the process's environment.
-        overrides: each ``a.b=c``.
-        model_path: the model of the backend under test.
-        models: the models that the command line chooses.
-        settings: values from the environment, for what the config leaves unset.
+        changes: what differs from the text.
 
     Raises:
         ConfigError: so much is wrong that it cannot be told what the config would do.
     """
     with nothing_imported():
-        document, config = read_document(
-            text, source, folder, env=env, overrides=overrides, model_path=model_path, models=models, settings=settings
-        )
+        document, config = read_document(text, source, folder, **changes)
         here, named = code_of(config, folder)
         resolve_document(document, here, replace(BackendContext(), base_dir=folder, built={}))
         lister = _Lister(document, folder)

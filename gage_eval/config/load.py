@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
@@ -66,46 +66,40 @@ class LoadedConfig:
     base_dir: Path
 
 
-def load_config(
-    path: str | Path,
-    *,
-    env: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    max_samples: int | None = None,
-    model_path: str | None = None,
-    models: ModelChoice | None = None,
-    settings: Mapping[str, Given] | None = None,
-    context: BackendContext | None = None,
-) -> LoadedConfig:
+class Changes(TypedDict, total=False):
+    """What a caller sets beside the text of a config. None of it needs to be given.
+
+    Attributes:
+        env: what placeholders are filled from; the process's environment unless given.
+        overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
+        max_samples: at most so many samples of every task (``--max-samples``).
+        model_path: the model of the backend under test (``--model-path``).
+        models: the models that the command line chooses, for a suite or in place of the config's.
+        settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
+    """
+
+    env: Mapping[str, str] | None
+    overrides: Sequence[str]
+    max_samples: int | None
+    model_path: str | None
+    models: ModelChoice | None
+    settings: Mapping[str, Given] | None
+
+
+def load_config(path: str | Path, *, context: BackendContext | None = None, **changes: Unpack[Changes]) -> LoadedConfig:
     """Read and check a PipelineConfig, or the definition of a BuiltinTemplate.
 
     Args:
         path: the YAML file.
-        env: the variables for placeholders; by default the process's environment.
-        overrides: each ``a.b=c``, as with ``--set``. They override the file.
-        max_samples: most samples of every task (``--max-samples``).
-        model_path: the model of the backend under test (``--model-path``).
-        models: the models that the command line chooses, for a suite or in place of the config's.
-        context: what backends are built with; its folder is the config's folder.
-        settings: values from the environment, for what the config leaves unset (`gage_eval.settings.Settings.given`).
+        context: what backends may ask of their surroundings; its folder is the config's.
+        changes: what differs from the file.
 
     Raises:
-        InputError: the file cannot be read, or an override cannot be applied.
-        ConfigError: the config has mistakes; the error names all of them with their lines.
+        InputError: the file cannot be read, or an override has no place to go.
+        ConfigError: the config is wrong; all its problems, each with its line.
     """
     file = Path(path)
-    return parse_config(
-        read_config(file),
-        source=str(path),
-        base_dir=file.parent,
-        env=env,
-        overrides=overrides,
-        max_samples=max_samples,
-        model_path=model_path,
-        models=models,
-        settings=settings,
-        context=context,
-    )
+    return parse_config(read_config(file), source=str(path), base_dir=file.parent, context=context, **changes)
 
 
 def parse_config(
@@ -113,27 +107,12 @@ def parse_config(
     *,
     source: str = "config",
     base_dir: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    max_samples: int | None = None,
-    model_path: str | None = None,
-    models: ModelChoice | None = None,
-    settings: Mapping[str, Given] | None = None,
     context: BackendContext | None = None,
+    **changes: Unpack[Changes],
 ) -> LoadedConfig:
     """`load_config` for a text in memory, with the same arguments and errors."""
     folder = base_dir or Path()
-    document, config = read_document(
-        text,
-        source,
-        folder,
-        env=env,
-        overrides=overrides,
-        max_samples=max_samples,
-        model_path=model_path,
-        models=models,
-        settings=settings,
-    )
+    document, config = read_document(text, source, folder, **changes)
     here = located(config, folder)
     surroundings = replace(context or BackendContext(), base_dir=folder, built={})
     resolved, metrics = resolve_document(document, here, surroundings)
@@ -165,7 +144,7 @@ def read_document(
     models: ModelChoice | None = None,
     settings: Mapping[str, Given] | None = None,
 ) -> tuple[Document, PipelineConfig]:
-    """The passes up to the validated config, without checking references. Arguments are those of `parse_config`.
+    """The passes up to the validated config, without checking references. The arguments are those of `parse_config`.
 
     Raises:
         ConfigError: the config has so many mistakes that further checks could report wrong ones.

@@ -1,16 +1,14 @@
 """Suites by name: templates ``<suite>/v<N>.yaml`` of the package and of the folders in ``GAGE_EVAL_SUITES``."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
 from pydantic import ValidationError
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.config.card import SuiteCard
-from gage_eval.config.environment import Given
-from gage_eval.config.load import LoadedConfig, load_config
-from gage_eval.config.model_choice import ModelChoice
+from gage_eval.config.load import Changes, LoadedConfig, load_config
 from gage_eval.config.template_places import suite_file, suite_folders, versions_in
 from gage_eval.errors import InputError
 
@@ -48,14 +46,9 @@ def load_suite(
     name: str,
     version: str | None = None,
     *,
-    env: Mapping[str, str] | None = None,
-    overrides: Sequence[str] = (),
-    max_samples: int | None = None,
-    model_path: str | None = None,
-    models: ModelChoice | None = None,
-    settings: Mapping[str, Given] | None = None,
-    context: BackendContext | None = None,
     root: Path | None = None,
+    context: BackendContext | None = None,
+    **changes: Unpack[Changes],
 ) -> LoadedConfig:
     """`load_config` of a suite.
 
@@ -63,16 +56,7 @@ def load_suite(
         InputError: unknown suite or version, or an override that cannot be applied.
         ConfigError: the filled-in template has mistakes.
     """
-    return load_config(
-        suite_file(name, version, root=root),
-        env=env,
-        overrides=overrides,
-        max_samples=max_samples,
-        model_path=model_path,
-        models=models,
-        settings=settings,
-        context=context,
-    )
+    return load_config(suite_file(name, version, root=root), context=context, **changes)
 
 
 def _facts(path: Path) -> tuple[str, Path, SuiteCard | None]:

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from errno import EDQUOT, ENOLCK, ENOSPC, EOPNOTSUPP
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 from gage_eval.client.download import DownloadFailed, download
 from gage_eval.datasets.origins import GITHUB, DataOrigin, OriginPath
 from gage_eval.errors import InputError
+from gage_eval.files import locked
 from gage_eval.hashing import file_digest
 
 DEFAULT_CACHE = "~/.cache/gage-eval/datasets"
@@ -123,7 +124,7 @@ class DataCache:
 
         pooch.get_logger().setLevel("ERROR")
         url, file = one.origin.url(one.path, self._base_url), one.file
-        with self._writing(one) as place, _locked(_partial(self.folder, file.sha256)):
+        with self._writing(one) as place, locked(_partial(self.folder, file.sha256).with_suffix(".lock")):
             if self._is_here(one):
                 # Another process fetched it meanwhile.
                 advance(file.bytes)
@@ -246,19 +247,3 @@ def _names(files: Sequence[OriginPath]) -> str:
 def _partial(cache: Path, sha256: str) -> Path:
     """Where a file is put together, whatever its origin."""
     return cache / ".partial" / sha256
-
-
-@contextmanager
-def _locked(part: Path) -> Iterator[None]:
-    """Hold the lock of a file under construction; the kernel frees it when its holder ends for any reason."""
-    import fcntl
-
-    part.parent.mkdir(parents=True, exist_ok=True)
-    with part.with_suffix(".lock").open("ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        except OSError as error:
-            # A network mount without locks: the file may be fetched twice.
-            if error.errno not in (ENOLCK, EOPNOTSUPP):
-                raise
-        yield

@@ -226,22 +226,22 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     Raises:
         InputError: no such file or suite, or it has problems.
     """
-    from gage_eval.config.load import load_config, parse_config
+    from gage_eval.config.load import Changes, load_config, parse_config
     from gage_eval.config.templates import load_suite
     from gage_eval.settings import load_settings, unknown_variables
 
-    changes: dict[str, Any] = {
+    changes: Changes = {
         "overrides": options.overrides,
         "max_samples": options.max_samples,
         "model_path": options.model_path,
         "models": options.choice,
         "settings": load_settings().given(),
-        "context": context,
     }
     if options.text is not None:
-        loaded = parse_config(options.text, source=source or "config", base_dir=options.base_dir, **changes)
+        here = options.base_dir
+        loaded = parse_config(options.text, source=source or "config", base_dir=here, context=context, **changes)
     elif options.config.startswith(SUITE_PREFIX):
-        loaded = load_suite(*suite_of(options.config), **changes)
+        loaded = load_suite(*suite_of(options.config), context=context, **changes)
     else:
-        loaded = load_config(options.config, **changes)
+        loaded = load_config(options.config, context=context, **changes)
     return replace(loaded, warnings=(*loaded.warnings, *unknown_variables()))

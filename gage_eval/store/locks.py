@@ -9,12 +9,12 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from errno import ENOLCK, EOPNOTSUPP
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gage_eval.canonical import canonical_json
 from gage_eval.errors import StoreError
+from gage_eval.files import locked
 from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
 
 LEASE_S = 30.0
@@ -41,19 +41,9 @@ def hold_lock(objects: Objects, key: str, *, lease_s: float = LEASE_S) -> Iterat
 
 @contextmanager
 def _flock(file: Path, url: str) -> Iterator[None]:
-    import fcntl
-
-    with explain_os_errors(url, f"locks/{file.name}"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        stream = file.open("ab")
-    # Opened per acquisition, so that two threads exclude each other too.
-    with stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        except OSError as error:
-            # A file system without locks (some network mounts): work may be done twice, with no other harm.
-            if error.errno not in (ENOLCK, EOPNOTSUPP):
-                raise
+    with ExitStack() as held:
+        with explain_os_errors(url, f"locks/{file.name}"):
+            held.enter_context(locked(file))
         yield
 
 
