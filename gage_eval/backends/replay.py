@@ -188,7 +188,7 @@ class Replay(BaseBackend[ReplayConfig]):
         """A mapping, or something to iterate, of records; only a JSON document is held as a whole."""
         kind = self._format(file)
         if kind == "parquet":
-            return _parquet_rows(file)
+            return self._parquet_rows(file)
         return self._document(file) if kind == "json" else self._rows(file, kind)
 
     def _rows(self, file: Path, kind: str) -> Iterator[Any]:
@@ -198,35 +198,44 @@ class Replay(BaseBackend[ReplayConfig]):
                 if kind == "jsonl":
                     for number, line in enumerate(lines_of(opened, file.name), 1):
                         if line:
-                            yield self._line(number, line)
+                            yield self._line(file, number, line)
                 else:
                     lines = BoundedLines(io.TextIOWrapper(opened, "utf-8-sig", newline=""), file.name)
                     for row in csv.DictReader(lines):
                         lines.end_row()
                         yield row
         except (ValueError, OSError, EOFError, csv.Error) as error:
-            raise self._wrong(f"cannot be read as {kind}: {error}") from error
+            raise self._wrong(f"cannot be read as {kind}: {error}", file) from error
+
+    def _parquet_rows(self, file: Path) -> Iterator[dict[str, Any]]:
+        import pyarrow.parquet as pq
+
+        try:
+            for batch in pq.ParquetFile(file).iter_batches():
+                yield from batch.to_pylist()
+        except (ValueError, OSError) as error:
+            raise self._wrong(f"cannot be read as parquet: {error}", file) from error
 
     def _document(self, file: Path) -> Mapping[str, Any] | Iterable[Any]:
         try:
             with open_bytes(str(file)) as opened:
                 value = decode(document_of(opened, file.name))
         except (ValueError, OSError, EOFError) as error:
-            raise self._wrong(f"cannot be read as json: {error}") from error
+            raise self._wrong(f"cannot be read as json: {error}", file) from error
         if self.config.records_path is not None:
             found = _dig(value, self.config.records_path)
             if found is _ABSENT:
                 raise self._missing("records_path", self.config.records_path, value)
             value = found
         if not isinstance(value, dict | list):
-            raise self._wrong("the records are neither a list nor a mapping by id; set records_path")
+            raise self._wrong("the records are neither a list nor a mapping by id; set records_path", file)
         return value
 
-    def _line(self, number: int, line: bytes) -> Any:
+    def _line(self, file: Path, number: int, line: bytes) -> Any:
         try:
             return decode(line)
         except ValueError as error:
-            raise self._wrong(f"line {number} is not JSON: {error}") from error
+            raise self._wrong(f"line {number} is not JSON: {error}", file) from error
 
     def _as_text(self, value: Any) -> str:
         if value is None:
@@ -236,8 +245,9 @@ class Replay(BaseBackend[ReplayConfig]):
         except ValueError as error:
             raise self._wrong(str(error)) from error
 
-    def _wrong(self, what: str) -> InputError:
-        return InputError(f"replay: {self.config.path}: {what}.")
+    def _wrong(self, what: str, file: Path | None = None) -> InputError:
+        """A sentence about one of the files, or about what ``path`` names."""
+        return InputError(f"replay: {self.config.path if file is None else file.name}: {what.rstrip('.')}.")
 
     def _missing(self, setting: str, name: str, record: Any) -> InputError:
         known = [str(key) for key in record] if isinstance(record, dict) else []
@@ -264,10 +274,3 @@ def _dig(value: Any, path: str) -> Any:
         else:
             return _ABSENT
     return value
-
-
-def _parquet_rows(file: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    for batch in pq.ParquetFile(file).iter_batches():
-        yield from batch.to_pylist()

@@ -1,5 +1,6 @@
 """The contract of a loader, and the code that loaders of files share."""
 
+import csv
 import glob
 import hashlib
 import io
@@ -272,6 +273,9 @@ class BoundedLines:
     """
 
     def __init__(self, text: io.TextIOBase, name: str) -> None:
+        # Python's own limit is shorter than many an answer.
+        if csv.field_size_limit() < MAX_BYTES:
+            csv.field_size_limit(MAX_BYTES)
         self._text = text
         self._name = name
         self._line = 0

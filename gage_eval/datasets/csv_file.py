@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import MAX_BYTES, BoundedLines, Record, Source, open_bytes, record_text, why
+from gage_eval.datasets.base import BoundedLines, Record, Source, open_bytes, record_text, why
 from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
@@ -46,8 +46,6 @@ class CsvLoader:
         if self._delimiter is not None and (not isinstance(self._delimiter, str) or len(self._delimiter) != 1):
             raise InputError(f"loader {self.NAME}: delimiter is one character, not {self._delimiter!r}.")
         self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
-        if csv.field_size_limit() < MAX_BYTES:
-            csv.field_size_limit(MAX_BYTES)
 
     @property
     def files(self) -> tuple[str, ...]:

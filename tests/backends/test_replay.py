@@ -138,6 +138,11 @@ def test_a_sample_without_a_record_is_what_the_config_says(tmp_path: Path, on_mi
         ("3", {"format": "json"}, "neither a list nor a mapping"),
         ("{}", {"format": "json", "records_path": "a.b"}, "records_path: no 'a.b'"),
         ('{"id": NaN}', {}, "line 1 is not JSON"),
+        ('{"id":' + "[" * 1000 + "]" * 1000 + "}", {}, "line 1 is not JSON: it is nested too deep"),
+        ('{"id":"a","x":' + "9" * 5000 + "}", {}, "line 1 is not JSON: an integer of 5,000 digits is too long"),
+        ("[" * 100_000, {"format": "json"}, "cannot be read as json: it is nested too deep"),
+        ('{"id":null}\n{"id":null}', {}, "records 0 and 1 (from 0) have the same id ''"),
+        ("PAR1 and nothing else", {"format": "parquet"}, "cannot be read as parquet"),
     ],
 )
 def test_a_file_that_is_not_as_the_config_says_is_refused_in_one_sentence(
@@ -148,6 +153,28 @@ def test_a_file_that_is_not_as_the_config_says_is_refused_in_one_sentence(
         replay(tmp_path, path="r.jsonl", **config)
     assert sentence in str(caught.value)
     assert str(caught.value).startswith("replay: r.jsonl: ")
+
+
+def test_values_that_are_strange_but_whole_are_answers(tmp_path: Path) -> None:
+    long = "x" * 200_000
+    (tmp_path / "r.csv").write_text(f"id,answer\na,{long}\n")
+    assert ask(replay(tmp_path, path="r.csv", answer_field="answer"), "a").answer == long
+    lines = [
+        '{"id":["a"],"answer":123456789012345678901234567890}',
+        '{"id":"\\ud800","answer":null}',
+        '{"id":"nul\\u0000","answer":{"x":[1,null]}}',
+    ]
+    (tmp_path / "r.jsonl").write_text("\n".join(lines))
+    backend = replay(tmp_path, path="r.jsonl", answer_field="answer")
+    found = {key: ask(backend, key).answer for key in ('["a"]', "\ufffd", "nul\0")}
+    assert found == {'["a"]': "123456789012345678901234567890", "\ufffd": "", "nul\0": '{"x":[1,null]}'}
+
+
+def test_a_bad_line_of_several_files_is_named_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id":"a"}\n')
+    (tmp_path / "b.jsonl").write_text('{"id":"b"}\n{"id"')
+    with pytest.raises(InputError, match=r"^replay: b\.jsonl: line 2 is not JSON"):
+        replay(tmp_path, path="*.jsonl")
 
 
 def test_a_missing_file_and_an_unknown_suffix_are_refused(tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ class Mute(Exception):
         raise SystemExit(0)
 
 
+class Map(dict):
+    def __iter__(self):
+        raise SystemExit(0)
+
+
 class Own(float):
     def __float__(self):
         raise SystemExit(0)
@@ -64,6 +69,27 @@ SCORES = {
     "surrogate in what was read": "Score(1.0, extracted='\\ud800')",
     "surrogate in a key": "{'\\ud800': 1.0}",
     "nested components": "Score(1.0, components=nested(1000))",
+}
+ANSWERS = {
+    **RAISED,
+    "a number": "10**400",
+    "bytes": "b'text'",
+    "nothing": "None",
+    "no fields": "{}",
+    "an unknown field": "{'answer': 'a', '\\ud800': 1}",
+    "a key that is no text": "{'answer': 'a', 3: 1}",
+    "a status that is no text": "{'answer': 'a', 'status': []}",
+    "an unknown status": "{'answer': 'a', 'status': '\\ud800'}",
+    "an answer that is no text": "{'answer': 10**400}",
+    "nested tool calls": "{'answer': '', 'tool_calls': nested(1000)}",
+    "tool calls that are no numbers": "{'answer': '', 'tool_calls': [float('nan'), 10**30]}",
+    "nested log probabilities": "{'answer': '', 'logprobs': nested(1000)}",
+    "log probabilities of objects": "{'answer': '', 'logprobs': [object()]}",
+    "log probabilities that are no numbers": "{'answer': '', 'logprobs': [float('-inf'), 10**30]}",
+    "a count beyond all counts": "{'answer': '', 'prompt_tokens': 10**30}",
+    "a count that is no number": "{'answer': '', 'completion_tokens': float('nan')}",
+    "an error kind that is no text": "{'answer': '', 'error_kind': 4}",
+    "a mapping of its own": "Map(answer='a')",
 }
 TEXTS = {**RAISED, "a number": "10**400", "a surrogate": "'\\ud800'"}
 VERDICTS = {
@@ -245,6 +271,22 @@ def test_a_prompt_that_fails_on_one_row_costs_its_row(tmp_path: Path, gage: Comm
     ended = gage("run", "all.yaml")
     assert ended.code == 2
     assert ended.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_what_a_custom_script_gives_or_raises_costs_its_row(tmp_path: Path, gage: Command, asynchronous: bool) -> None:
+    code = cases(ANSWERS) + (
+        "class Own:\n    def generate(self, request):\n        name = request['messages'][-1]['content'].strip('<>')\n"
+        "        return CASES.get(name, lambda: name)()\n"
+    )
+    if asynchronous:
+        code = code.replace("def generate", "async def ainvoke")
+    config = {"file_path": "own.py", "class_name": "Own", "timeout": 20}
+    write(tmp_path, list(ANSWERS), code, backends=[{"backend_id": "m", "type": "custom_script", "config": config}])
+    run(gage)
+    found = {row["sample_id"]: (row["error_kind"], row["status"]) for row in table(tmp_path, "infer", "responses")}
+    assert found.pop("good") == (None, "ok")
+    assert found == dict.fromkeys(ANSWERS, ("script", "error"))
 
 
 @pytest.mark.parametrize("value", RAISED)

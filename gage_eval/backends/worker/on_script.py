@@ -57,9 +57,10 @@ class ScriptEngine:
             else:
                 found = await _in_thread(self._model.generate, asked["request"])
             return _response(found)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - foreign code may raise anything, SystemExit too; the row says what
+        except BaseException as error:
+            # The class may raise a CancelledError of its own.
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             kind = "timeout" if isinstance(error, TimeoutError) else "script"
             return failed(kind, described(error))
 
@@ -89,13 +90,18 @@ async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             result, error = call(*arguments), None
         except BaseException as raised:  # noqa: BLE001 - passed to the waiting caller
-            # A future takes neither of these two; SystemExit would end the loop.
-            is_ordinary = not isinstance(raised, StopIteration | SystemExit | KeyboardInterrupt)
+            # A future takes no StopIteration, and what is no Exception would end its task or the loop.
+            is_ordinary = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             result, error = None, raised if is_ordinary else RuntimeError(described(raised))
         loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, name="custom-script", daemon=True).start()
     return await future
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _response(found: Any) -> Answered:
@@ -116,7 +122,7 @@ def _response(found: Any) -> Answered:
     for name in found:
         if name not in _GIVEN:
             raise ValueError(f"it returned '{name}', which is not a field of an answer.{closest(str(name), _GIVEN)}")
-    status = found.get("status") or "ok"
+    status = "ok" if found.get("status") is None else found["status"]
     if status not in RESPONSE_STATUSES:
         raise ValueError(f"its status is {status!r}, not one of {', '.join(RESPONSE_STATUSES)}")
     for name in _TEXTS:
@@ -138,6 +144,6 @@ def described(error: BaseException) -> str:
     """An exception on one line, its kind first."""
     try:
         text = " ".join(str(error)[:300].split())
-    except Exception as second:  # noqa: BLE001 - an exception of foreign code may fail to say what it is
+    except BaseException as second:  # noqa: BLE001 - an exception of foreign code may fail to say what it is
         text = f"its text cannot be read ({type(second).__name__})"
     return f"{type(error).__name__}: {text}"
