@@ -1,11 +1,30 @@
-"""The card of a suite: facts for people, in the section ``suite:`` of its template. No digest holds them."""
+"""What a suite is: its identity, and its card, the facts for people in the section ``suite:`` of its template."""
 
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Need: TypeAlias = Literal["judge", "sandbox", "likelihood", "images"]
 Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\n]+$")]
+
+
+@dataclass(frozen=True)
+class SuiteIdentity:
+    """A suite as it is run.
+
+    Attributes:
+        name: the suite's name.
+        version: ``v1``, ``v2``, …
+        digest: of its definition, as it was released.
+        modified: the values of its logic that the command line or the environment changed, as
+            ``tasks[0].sampling_params.temperature``. A score of a modified suite is not the suite's.
+    """
+
+    name: str
+    version: str
+    digest: str
+    modified: tuple[str, ...] = ()
 
 
 class _Model(BaseModel):
@@ -32,7 +51,7 @@ class Cost(_Model):
 
 
 class SuiteCard(_Model):
-    """What one wants to know of a suite before running it."""
+    """What one wants to know of a suite before running it. No digest holds it."""
 
     title: Line
     summary: Line = Field(description="What it measures, in one sentence.")

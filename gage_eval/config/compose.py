@@ -12,7 +12,7 @@ from gage_eval.config import yaml_lines
 from gage_eval.config.include import with_includes
 from gage_eval.config.nodes import child, node_of, scalars, text_of, with_items
 from gage_eval.config.run_config import compiled
-from gage_eval.config.template_file import parse_template
+from gage_eval.config.template_file import Template, parse_template
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node
 from gage_eval.errors import ConfigError, Problem
@@ -29,6 +29,7 @@ class Composed:
         warnings: things that work but are probably not intended.
         problems: what is wrong with a template beside its definition.
         card: the facts of the suite that a RunConfig runs.
+        template: what the config is or runs.
     """
 
     node: Node
@@ -37,6 +38,7 @@ class Composed:
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     card: dict[str, Any] | None = None
+    template: Template | None = None
 
 
 def compose(text: str, source: str, folder: Path) -> Composed:
@@ -57,24 +59,29 @@ def compose(text: str, source: str, folder: Path) -> Composed:
         head = {"api_version": node_of("gage/v1alpha1", source), "kind": node_of("PipelineConfig", source)}
         whole = replace(pipeline, items={**head, **pipeline.items}, lines={**dict.fromkeys(head, 1), **pipeline.lines})
         return Composed(
-            whole, frozenset({template.source}), alone=False, warnings=tuple(warnings), card=template.model.suite
+            whole,
+            frozenset({template.source}),
+            alone=False,
+            warnings=tuple(warnings),
+            card=template.model.suite,
+            template=template,
         )
     if kind == "BuiltinTemplate" and isinstance(node, Mapping):
-        return _template(node, source)
+        return _template(node, source, folder)
     whole_config = with_includes(node, source, folder)
     return Composed(whole_config, alone=whole_config is node)
 
 
-def _template(node: Mapping, source: str) -> Composed:
+def _template(node: Mapping, source: str, folder: Path) -> Composed:
     """A template that is run itself, its parameters' defaults put in."""
     if not isinstance(child(node, "definition"), Mapping):
         return Composed(node, frozenset({source}))
     try:
-        template = parse_template(node, source)
+        template = parse_template(node, source, folder=folder)
     except ConfigError as error:
         if any("${runtime." in scalar.text for _, scalar in scalars(node)):
             raise
         # Its pipeline is checked too: all mistakes are said at once.
         return Composed(node, frozenset({source}), problems=error.problems)
     filled = Filler(template.definition, template.model.parameters, source).filled(None)
-    return Composed(with_items(node, {"definition": filled}), frozenset({source}))
+    return Composed(with_items(node, {"definition": filled}), frozenset({source}), template=template)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.config.card import SuiteCard
+from gage_eval.config.card import SuiteCard, SuiteIdentity
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
@@ -62,6 +62,7 @@ class Document:
         warnings: things that work but are probably not intended, one sentence each.
         card: the facts of the suite; None for a config that is no suite.
         text: the whole config as a run keeps it, placeholders as written.
+        suite: which suite the config is or runs; None for other configs.
     """
 
     def __init__(self, filled: Filled, source: str, templates: Collection[str] = ()) -> None:
@@ -75,6 +76,7 @@ class Document:
         self.warnings: list[str] = []
         self.card: SuiteCard | None = None
         self.text = ""
+        self.suite: SuiteIdentity | None = None
         self._origins = {
             loc: Origin(
                 "template" if (file := filled.sources.get(loc, source)) in templates else "file",
@@ -110,6 +112,12 @@ class Document:
         """Remove a value; its origin stays known, for what is made of it."""
         here = self.given(loc[:-1])
         return here.pop(loc[-1], None) if isinstance(here, dict) else None
+
+    def set_by(self, *kinds: Kind) -> Iterator[tuple[Loc, Origin]]:
+        """The places of the pipeline that such origins gave."""
+        for full, origin in self._origins.items():
+            if origin.kind in kinds and full[: len(self.prefix)] == self.prefix:
+                yield full[len(self.prefix) :], origin
 
     def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
         """Replace a value by another form of it, with the same origin.

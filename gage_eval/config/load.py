@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
+from gage_eval.config.card import SuiteIdentity
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
 from gage_eval.config.document import Document, Origin
@@ -29,6 +30,7 @@ from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
+from gage_eval.config.suite_identity import suite_identity
 from gage_eval.config.validate import validate
 from gage_eval.config.yaml_text import yaml_text
 from gage_eval.foreign import forget_failures
@@ -52,6 +54,7 @@ class LoadedConfig:
             Origins are in no digest.
         warnings: things that work but are probably not intended, one sentence each.
         base_dir: the folder that relative paths of the config start from.
+        suite: which suite it is; None for a config that is no template and runs none.
     """
 
     config: PipelineConfig
@@ -64,6 +67,7 @@ class LoadedConfig:
     origins: Mapping[str, Origin]
     warnings: tuple[str, ...]
     base_dir: Path
+    suite: SuiteIdentity | None = None
 
 
 class Changes(TypedDict, total=False):
@@ -129,6 +133,7 @@ def parse_config(
         origins=origins_of(config, document),
         warnings=tuple(dict.fromkeys(document.warnings)),
         base_dir=folder,
+        suite=document.suite,
     )
 
 
@@ -166,6 +171,7 @@ def read_document(
     config = validate(document)
     if config is None:
         raise document.error()
+    document.suite = None if composed.template is None else suite_identity(document, composed.template)
     return document, config
 
 

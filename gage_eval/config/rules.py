@@ -106,6 +106,14 @@ def apply_rules(document: Document) -> None:
         rule.apply(document)
 
 
+def apply_rules_without_model(document: Document) -> None:
+    """Apply the rules that need no model: names, task types, metrics in their full form, the loader of each dataset."""
+    name_parts(document)
+    apply_task_types(document)
+    _metrics_in_full(document)
+    _loader_of_datasets(document)
+
+
 def write_out_metric(document: Document, loc: Loc) -> None:
     """Replace a metric by its full form, so that its settings can be changed."""
     short = document.given(loc)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from gage_eval.config import yaml_lines
 from gage_eval.config.digest import definition_digest
 from gage_eval.config.document import Document
+from gage_eval.config.expanded import with_expanded
 from gage_eval.config.files import read_config
 from gage_eval.config.interpolate import fill
 from gage_eval.config.kinds import BuiltinTemplate
@@ -16,6 +17,7 @@ from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written
+from gage_eval.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,11 @@ def read_template(file: Path, shown: str | None = None) -> Template:
         ConfigError: it is not a template, or its digest is not that of its definition.
     """
     source = shown or str(file)
-    return parse_template(yaml_lines.parse(read_config(file, source), source), source, file)
+    return parse_template(yaml_lines.parse(read_config(file, source), source), source, file, file.parent)
 
 
-def parse_template(node: Node, source: str, path: Path | None = None) -> Template:
-    """`read_template` for a tree."""
+def parse_template(node: Node, source: str, path: Path | None = None, folder: Path | None = None) -> Template:
+    """`read_template` for a tree; ``folder`` is that of its file."""
     document = Document(fill(node, None), source)
     data = document.whole
     if not isinstance(data, dict) or data.get("kind") != "BuiltinTemplate":
@@ -67,6 +69,11 @@ def parse_template(node: Node, source: str, path: Path | None = None) -> Templat
         raise document.error() from None
     definition = child(node, "definition")
     assert isinstance(definition, Mapping)
+    try:
+        definition = with_expanded(definition, source, model.metadata, folder or Path(source).parent)
+    except InputError as error:
+        document.add([ConfigProblem(("definition",), str(error))])
+        raise document.error() from error
     filler = Filler(definition, model.parameters, source)
     expanded = filler.filled(None)
     document.add(filler.found)

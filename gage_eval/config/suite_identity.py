@@ -1,0 +1,78 @@
+"""Which suite a config is, and whether its logic was changed on the way."""
+
+from typing import Any
+
+from gage_eval.config.card import SuiteIdentity
+from gage_eval.config.document import Document
+from gage_eval.config.models import PipelineConfig
+from gage_eval.config.plain_words import model_at
+from gage_eval.config.problems import Loc, path_text
+from gage_eval.config.template_file import Template
+from gage_eval.config.template_values import Filler
+from gage_eval.config.yaml_lines import as_written
+from gage_eval.marks import mark_of
+
+_LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builtin", "custom"})
+# How many rows are asked shows as n; which adapter does a step is about the model.
+_NOT_LOGIC = frozenset({"max_samples", "limit", "adapter_id", "judge_adapter_id", "support_adapter_id"})
+_OF_ADAPTERS = frozenset(
+    {"prompt_id", "prompt_params", "params", "sampling_params", "class_path", "verdict_parser", "tool_rounds"}
+)
+
+
+def suite_identity(document: Document, template: Template) -> SuiteIdentity:
+    """Which suite a config is.
+
+    Args:
+        document: the config after the command line and the environment.
+        template: what it is or runs.
+    """
+    released = as_written(Filler(template.definition, template.model.parameters, template.source).filled(None))
+    return SuiteIdentity(
+        name=template.name,
+        version=template.model.metadata.version or "",
+        digest=template.digest,
+        modified=tuple(dict.fromkeys(_modified(document, released))),
+    )
+
+
+def _modified(document: Document, released: Any) -> list[str]:
+    changed = []
+    for loc, origin in document.set_by("command line", "environment", "file"):
+        # What chooses the model or the rows is not the suite's logic.
+        chosen = origin.kind != "command line" or origin.source.startswith("--set")
+        if chosen and is_logic(loc) and document.given(loc) != _at(released, loc):
+            changed.append(loc)
+    outer = [loc for loc in changed if not any(loc[: len(one)] == one for one in changed if len(one) < len(loc))]
+    return [path_text(loc) for loc in outer]
+
+
+def is_logic(loc: Loc) -> bool:
+    """Whether a value determines what a suite measures, whatever model it is asked of."""
+    section, *rest = loc
+    if section == "backends":
+        return "default_params" in rest
+    if section == "role_adapters":
+        return any(part in _OF_ADAPTERS for part in rest)
+    if section not in _LOGIC or any(part in _NOT_LOGIC for part in rest):
+        return False
+    if section == "groups":
+        return rest[-1:] != ["description"]
+    for end in range(1, len(loc) + 1):
+        model, field = model_at(PipelineConfig, loc[: end - 1]), loc[end - 1]
+        if model is not None and isinstance(field, str) and field in model.model_fields:
+            mark, _ = mark_of(model, field)
+            if mark != "nested":
+                return mark != "scheduling"
+    return True
+
+
+def _at(value: Any, loc: Loc) -> Any:
+    for part in loc:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
