@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.config import yaml_lines
+from gage_eval.config.digest import definition_digest as definition_digest
 from gage_eval.config.expanded import expanded_file, record_of
 
 ROOT = Path(__file__).resolve().parents[1]
