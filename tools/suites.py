@@ -1,7 +1,8 @@
 """The expanded forms of the built-in suites, and the digests that tests hold.
 
 python -m tools.suites                   write what is missing: vN.expanded.json, metadata.digest, the golden digest
-python -m tools.suites --rewrite GSM8K/v1 …   write these again, as long as the version is not released
+python -m tools.suites --rewrite gsm8k/v1 …   write these again, as long as the version is not released; without
+                                         names all of them
 
 A released version never changes: a suite that is to mean something else gets a new version.
 """
@@ -55,12 +56,14 @@ def write(file: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write what is missing or is to be written again."""
     parser = argparse.ArgumentParser(prog="python -m tools.suites", description="Expanded forms of the suites.")
-    parser.add_argument("--rewrite", nargs="*", default=[], metavar="NAME/vN")
-    rewritten = {name.casefold() for name in parser.parse_args(arguments).rewrite}
+    parser.add_argument("--rewrite", nargs="*", metavar="NAME/vN")
+    wanted = parser.parse_args(arguments).rewrite
+    rewritten = set() if wanted is None else set(wanted or templates())
     golden = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.is_file() else {}
     for name, file in templates().items():
         if name in rewritten or name not in golden or not expanded_file(file).is_file():
             golden[name] = write(file)
+    golden = {name: digest for name, digest in golden.items() if name in templates()}
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return 0
