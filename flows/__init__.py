@@ -1,4 +1,4 @@
 """Prefect flows: `flows.evaluate.evaluate` for one task, `flows.suite.suite` for many.
 
-Nothing is imported here: `flows.launch` sets the Prefect client up before Prefect is loaded.
+Nothing is imported here, because `flows.launch` configures the Prefect client before Prefect is imported.
 """

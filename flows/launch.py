@@ -1,7 +1,7 @@
-"""Starting a flow run from this process, as the command line and the Python API do.
+"""Start a flow run in this process, for the command line and the Python API.
 
-The run is carried out here, and `flows.shown` reports it: no engine of Prefect takes part, so a server that dies
-or hangs under way neither stops the run nor holds the process.
+The run is carried out here, and `flows.shown` reports it. Prefect's engine is not used, so a server that dies or
+hangs during the run neither stops the run nor blocks the process.
 """
 
 import os
@@ -18,24 +18,24 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.stored import StoredRun
 
-# The start waits so long for the API, and tries so often again while its database is locked.
+# Timeout for the API at the start, and number of retries while its database is locked.
 _START_S = 15.0
 _START_RETRIES = 3
 _NAME_TRIES = 20
 
 
 def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()) -> RunOutcome:
-    """Run the options as a flow run of this process, recorded at a Prefect API.
+    """Carry out a run in this process, as a flow run at a Prefect API.
 
     Args:
         options: what is asked.
-        api_url: the API, as PREFECT_API_URL has it.
-        observers: told what happens.
+        api_url: the API, as in PREFECT_API_URL.
+        observers: receive the run's events.
 
     Raises:
         InputError: the API does not answer at the start.
         GageError: what stopped the run; everything computed is kept.
-        RunCancelled: somebody cancelled the flow run.
+        RunCancelled: the flow run was cancelled.
     """
     _configure()
     with packages_beside():
@@ -59,7 +59,7 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
 
 
 def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
-    """Tell an API how runs ended whose own process could not; nothing where the API does not answer."""
+    """Report to an API the ends of runs whose own process could not. Does nothing if the API does not answer."""
     _configure()
     with packages_beside():
         from flows.settle import settle_at
@@ -73,7 +73,7 @@ def _configure() -> None:
 
 
 def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
-    """Create the flow run. It is Pending until the run has a folder, so that no run is Running that nobody knows."""
+    """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
         from flows.parameters import parameters_of
         from flows.reporter import api_client, is_unanswered
@@ -92,7 +92,7 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
         if is_unanswered(problem):
             problem_text = f"does not answer ({reason}). Start it, unset PREFECT_API_URL,"
         else:
-            problem_text = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Look at its log,"
+            problem_text = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Read its log,"
         raise InputError(f"the Prefect API at {scrub(api_url)} {problem_text} or run with --inline.") from problem
     return FlowRunRecord(
         flow_run_id=str(run.id),
@@ -103,7 +103,7 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
 
 
 def _free_name(options: RunOptions) -> str:
-    """A name that no run of these locations has, as far as can be told before its folder is made."""
+    """A name that no run in these locations has yet."""
     root = Locations.at(options.store, options.output_dir).runs
     name = new_name()
     if is_there(root):

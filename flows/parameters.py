@@ -30,7 +30,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def described(function: Function) -> Function:
     """Add an ``Args:`` section with the options' own texts to the docstring, which the form shows.
 
-    Groups bring their texts with them.
+    Groups have their own texts.
     """
     lines = [f"    {name}: {field.description}" for name, field in SourceOptions.model_fields.items()]
     function.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Args:", *lines])
@@ -45,7 +45,7 @@ def parameters_of(options: RunOptions) -> dict[str, Any]:
 
 
 def options_of(parameters: Mapping[str, Any]) -> RunOptions:
-    """The options that the parameters of a flow run stand for.
+    """The options from the parameters of a flow run.
 
     Raises:
         InputError: a value does not fit.

@@ -1,7 +1,7 @@
-"""Reports to a Prefect API from the background: a run never waits for its server.
+"""Sends reports to a Prefect API in the background, so that a run never waits for the server.
 
-Reports are delivered in order. What the API does not take because it is gone or hangs is tried again until it does, and
-at the end of the run for a few seconds more.
+Reports are delivered in order. If the API is gone or hangs, a report is retried until the API takes it, and after the
+end of the run for a few more seconds.
 """
 
 import logging
@@ -18,15 +18,15 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 
 Report: TypeAlias = Callable[[SyncPrefectClient], None]
 
-# A request waits so long for its answer, and so long for its next try.
+# Timeout of a request, and the wait before its next try.
 _REQUEST_S = 5.0
 _RETRY_S = 1.0
-# After so long without an answer the user is told.
+# After this time without an answer, the user is informed.
 _SILENT_S = 10.0
-# So long the last reports may take when the run has ended.
+# Time for the last reports after the end of the run.
 _END_S = 8.0
 _WATCH_EVERY_S = 1.5
-# Lines for the log: so many in a request, and so many are kept while the API does not answer.
+# Log lines: most in one request, and most that are kept while the API does not answer.
 _LINES_AT_ONCE = 200
 _MOST_LINES = 5_000
 _BUSY = frozenset({408, 429})
@@ -35,12 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Delivers reports in order, in a thread of its own.
+    """Delivers reports in order, in a separate thread.
 
     Args:
         api_url: the API; the configured one by default.
-        watch: asks the API something every other second, from the same thread.
-        on_silence: told once, when the API has not answered for a while.
+        watch: called every other second in the same thread, to query the API.
+        on_silence: called once if the API has not answered for a while.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Reporter:
         self._thread.start()
 
     def send(self, report: Report) -> None:
-        """Deliver a report after those before it."""
+        """Deliver a report, after all earlier ones."""
         with self._changed:
             self._reports.append(report)
             self._changed.notify()
@@ -78,7 +78,7 @@ class Reporter:
                 self._changed.notify()
 
     def close(self) -> bool:
-        """Wait a few seconds for what is left to be delivered, and send nothing more. Whether all was delivered."""
+        """Wait a few seconds for the remaining reports, then stop. Returns whether all were delivered."""
         self._closing.set()
         with self._changed:
             self._changed.notify()
@@ -94,12 +94,12 @@ class Reporter:
                 elif taken:
                     self._delivered(report)
                 if not taken:
-                    # At the end there is less time to wait.
+                    # At the end of the run, the wait is shorter.
                     time.sleep(_RETRY_S / 4)
                     self._closing.wait(_RETRY_S)
 
     def _next(self) -> Report | None:
-        """The next piece of work, once there is one; None at the end."""
+        """Wait for the next report; None at the end."""
         with self._changed:
             while True:
                 left = self._watch_due - time.monotonic()
@@ -113,15 +113,15 @@ class Reporter:
 
     def _delivered(self, report: Report) -> None:
         with self._changed:
-            # Lines that came meanwhile are next.
+            # Lines that arrived in the meantime are sent next.
             if report != self._post_lines or not self._lines:
                 self._reports.popleft()
 
     def _attempt(self, client: SyncPrefectClient, report: Report) -> bool:
-        """Whether the API took the report, or refused it for good."""
+        """Send a report. Returns whether the API took it or finally refused it."""
         try:
             report(client)
-        except Exception as error:  # noqa: BLE001 - no report is worth the run
+        except Exception as error:  # noqa: BLE001 - a failed report must not stop the run
             _log.debug("the Prefect API did not take a report: %r", error)
             if is_unanswered(error):
                 self._unanswered()
@@ -145,11 +145,11 @@ class Reporter:
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Whether a request failed because the API is gone, hangs or is busy, so that it may succeed later."""
+    """Whether a request failed because the API is gone, hangs or is busy, so that a retry may succeed."""
     if isinstance(error, PrefectHTTPStatusError):
         status = error.response.status_code
         return status in _BUSY or status >= 500
-    # Anything else is not a connection failure: the API refused, or the report itself is wrong.
+    # Everything else is no connection failure: the API refused the report, or the report is wrong.
     return not isinstance(
         error, PrefectException | ValueError | TypeError | LookupError | AttributeError | AssertionError
     )
@@ -157,12 +157,12 @@ def is_unanswered(error: Exception) -> bool:
 
 @contextmanager
 def api_client(url: str | None = None, *, timeout_s: float, retries: int) -> Iterator[SyncPrefectClient]:
-    """A client of an API that gives up soon.
+    """An API client with a short timeout.
 
     Args:
         url: the API; the configured one by default.
-        timeout_s: of a request.
-        retries: of a request.
+        timeout_s: timeout of a request.
+        retries: retries of a request.
     """
     changed: dict[Any, Any] = {PREFECT_CLIENT_MAX_RETRIES: retries}
     if url is not None:

@@ -1,4 +1,4 @@
-"""A run inside a flow run that Prefect's engine started, as workers do."""
+"""A run inside a flow run that Prefect's engine started, for example in a worker."""
 
 import logging
 from typing import Any
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_name() -> str:
-    """Name of the flow run, which is the run's name: the one asked for, else a fresh one."""
+    """Name of the flow run and of the run: the given run id, else a new name."""
     asked = OutputOptions.model_validate(runtime.flow_run.parameters.get("output", {}))
     return asked.run_id or new_name()
 
@@ -26,11 +26,11 @@ def run_in_flow(options: RunOptions, *, single: bool = False) -> str | State[Any
     """Carry out a run inside the current flow run.
 
     Args:
-        options: what is asked; without a run id the flow run's name is it.
+        options: the options of the run. The default run id is the flow run's name.
         single: refuse a config of several tasks.
 
     Returns:
-        The run's folder, or the state Failed: raised, an exception would be pickled into Prefect's result storage.
+        The run's folder, or the state Failed. A raised exception would be pickled into Prefect's result storage.
     """
     flow_run = FlowRunRecord(
         flow_run_id=str(runtime.flow_run.id),
@@ -44,11 +44,11 @@ def run_in_flow(options: RunOptions, *, single: bool = False) -> str | State[Any
                 f"{options.config} has {len(session.plan.tasks)} tasks; the flow 'evaluate' takes one, 'suite' many."
             )
 
-    # The worker sees to cancellation and to the flow run's own state.
+    # The worker handles cancellation and the flow run's own state.
     shown = ShownRun(flow_run, owner_at=None)
     try:
         return shown.carry_out(_named(options), flow_run, check).folder.url
-    except Exception as error:  # noqa: BLE001 - told as the flow run's state
+    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         if not isinstance(error, GageError):
             _log.exception("the run failed")
         return end_state(error)
@@ -57,7 +57,7 @@ def run_in_flow(options: RunOptions, *, single: bool = False) -> str | State[Any
 
 
 def _named(options: RunOptions) -> RunOptions:
-    """The options with the flow run's name, resuming where this flow run was at work before (a retry in the UI)."""
+    """The options with the flow run's name. They resume the run if this flow run has run before (a retry in the UI)."""
     run_id = options.run_id or str(runtime.flow_run.name)
     resume = options.resume
     if not resume and (runtime.flow_run.run_count or 0) > 1:

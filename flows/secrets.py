@@ -7,15 +7,13 @@ def block_secret(name: str) -> str:
     """The value of a Prefect Secret block.
 
     Raises:
-        InputError: there is no such block.
+        InputError: the block does not exist.
     """
     from prefect.blocks.system import Secret
 
     try:
         block = Secret.load(name)
     except ValueError as error:
-        raise InputError(
-            f"there is no Secret block '{name}' at this Prefect API. Create it in the UI under Blocks."
-        ) from error
+        raise InputError(f"the Prefect API has no Secret block '{name}'. Create it in the UI under Blocks.") from error
     assert isinstance(block, Secret)
     return str(block.get())

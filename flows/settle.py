@@ -1,4 +1,4 @@
-"""Tells a Prefect API how runs ended whose own process could not: it was killed, or the API was gone at the end."""
+"""Reports to a Prefect API the ends of runs that were killed, or that ended while the API was gone."""
 
 import logging
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def settle_at(api_url: str, runs: Iterable[StoredRun]) -> None:
 
 
 def settle(client: SyncPrefectClient, run: StoredRun) -> None:
-    """Report the end of a run whose process is gone, unless the API knows it; and record that it does."""
+    """Report the end of a run whose process is gone, unless the API knows it. Record that it is reported."""
     flow_run = run.record.prefect
     assert flow_run is not None
     flow_run_id = UUID(flow_run.flow_run_id)
@@ -46,7 +46,7 @@ def settle(client: SyncPrefectClient, run: StoredRun) -> None:
         end = Cancelled(message="The process of the run is gone.") if state.is_cancelling() else _end(run)
         _end_task_runs(client, flow_run_id, end)
         client.set_flow_run_state(flow_run_id, end)
-    # The folder of a listing is opened for reading only.
+    # Listings open the folder read-only.
     RunFolder.open(run.folder.locations, run.run_id).update(reported)
 
 

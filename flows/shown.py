@@ -1,6 +1,6 @@
-"""A run as a Prefect API shows it: stages as task runs, messages as log lines, scores as artifacts, its end as a state.
+"""Shows a run at a Prefect API: stages as task runs, messages as log lines, scores as artifacts, its end as a state.
 
-The run itself is carried out by `gage_eval.runs` in this process, and does not need the API once it is under way.
+`gage_eval.runs` carries out the run in this process. A running run does not need the API.
 """
 
 import logging
@@ -43,7 +43,7 @@ from gage_eval.runs.names import slug
 from gage_eval.runs.record import FlowRunRecord, reported
 from tasks import STAGE_TASKS
 
-# (task id, stage), and the places that a stage takes its inputs from, by input.
+# (task id, stage); and the stages that the inputs of a stage come from, by input.
 StageId: TypeAlias = tuple[str, str]
 Inputs: TypeAlias = dict[str, StageId]
 
@@ -53,13 +53,13 @@ _log = logging.getLogger("gage_eval")
 
 
 class ShownRun:
-    """Reports a run to its flow run, as an observer of it.
+    """An observer that reports a run to its flow run.
 
     Args:
         flow_run: the flow run.
-        observers: the others who watch the run; a warning about the API goes to them as well.
-        owner_at: API of a flow run whose state this process sees to: it sets it Running, and ends the run when somebody
-            cancels it. None where a worker does.
+        observers: the other observers of the run. Warnings about the API are sent to them too.
+        owner_at: API of the flow run if this process manages its state: it sets Running, and ends the run if it is
+            cancelled. None if a worker does.
     """
 
     def __init__(self, flow_run: FlowRunRecord, observers: Iterable[Observer] = (), *, owner_at: str | None) -> None:
@@ -77,16 +77,16 @@ class ShownRun:
     def carry_out(
         self, options: RunOptions, flow_run: FlowRunRecord, check: Callable[[RunSession], None] = lambda session: None
     ) -> RunOutcome:
-        """Carry out a run, reporting what it does.
+        """Carry out a run and report its events.
 
         Args:
             options: what is asked.
-            flow_run: for run.json.
-            check: refuses a session before it starts.
+            flow_run: the flow run, for run.json.
+            check: may refuse a session before it starts.
 
         Raises:
             GageError: what stopped the run; everything computed is kept.
-            RunCancelled: somebody cancelled the flow run.
+            RunCancelled: the flow run was cancelled.
         """
         observers = [self, self._observer]
         with (
@@ -104,12 +104,12 @@ class ShownRun:
             return outcome
 
     def end(self, state: State[Any]) -> None:
-        """Report the state that the flow run ends in."""
+        """Report the final state of the flow run."""
 
         def report(client: SyncPrefectClient) -> None:
             result = client.set_flow_run_state(self._id, state)
             if result.status != SetStateStatus.ACCEPT and not state.is_cancelled():
-                # It was cancelled when the run had just ended: nothing else is accepted any more.
+                # It was cancelled just after the run had ended: the API accepts only Cancelled.
                 current = client.read_flow_run(self._id).state
                 if current is not None and current.is_cancelling():
                     message = f"Cancelled too late: the run ended as {state.name}."
@@ -119,7 +119,7 @@ class ShownRun:
         self._reporter.send(report)
 
     def close(self) -> None:
-        """Wait a few seconds for the last reports. Where they are not taken a warning says so, and the run stands."""
+        """Wait a few seconds for the last reports. If the API does not take them, warn; the run itself is complete."""
         delivered = self._reporter.close()
         session = self._session
         if not delivered and not self._silent:
@@ -139,7 +139,7 @@ class ShownRun:
                 self._reporter.send(self._started((task_id, stage)))
             case StageFinished(result):
                 name = "Cached" if result.cached else "Completed"
-                message = "the result was in the store" if result.cached else f"{result.seconds:.2f} s"
+                message = "cached" if result.cached else f"{result.seconds:.2f} s"
                 state: State[Any] = Completed(name=name, message=message)
                 self._stage_ended((result.task_id, result.stage), state, f"{message} {result.counts}")
             case StageFailed(task_id, stage, error, _, True):
@@ -193,7 +193,7 @@ class ShownRun:
         self._reporter.send(report)
 
     def _publish(self, outcome: RunOutcome) -> None:
-        """Leave the scores and the way to the report on the flow run's page."""
+        """Show the scores and the path of the report on the flow run's page."""
         key = slug(outcome.summary.name)
         report = outcome.folder.location("report.html")
         link = report if "://" in report else f"file://{report}"
@@ -214,14 +214,14 @@ class ShownRun:
         self._reporter.send(partial(_post, path="/events", body=[event]))
 
     def _artifact(self, key: str, kind: str, data: str, description: str | None) -> None:
-        # The client's own method starts a worker for events, whose end cannot be bounded.
+        # The client's own method starts a worker for events that may block at exit.
         artifact = {"key": key, "type": kind, "data": data, "flow_run_id": str(self._id)}
         if description is not None:
             artifact["description"] = description
         self._reporter.send(partial(_post, path="/artifacts/", body=artifact))
 
     def _look(self, client: SyncPrefectClient) -> None:
-        """End the run when somebody cancelled the flow run."""
+        """End the run if the flow run was cancelled."""
         if self._cancelled:
             return
         try:
@@ -232,18 +232,20 @@ class ShownRun:
             return
         self._cancelled = True
         if self._session is not None:
-            self._observer.tell(RunWarning("the flow run was cancelled at the Prefect API, so the run stops."))
+            self._observer.tell(RunWarning("the flow run was cancelled at the Prefect API; the run stops."))
             self._session.cancel()
 
     def _warn(self) -> None:
         self._silent = True
         self._observer.tell(
-            RunWarning("the Prefect API does not answer. The run does not need it; its page in the UI may stay behind.")
+            RunWarning(
+                "the Prefect API does not answer. The run continues without it; its page in the UI may be out of date."
+            )
         )
 
     @contextmanager
     def _log_lines(self) -> Iterator[None]:
-        """Send what the domain logs to the flow run's log."""
+        """Send log messages of gage_eval to the flow run's log."""
         handler = _Handler(lambda text, level: self._reporter.log(self._line(text, level)))
         before = _log.level
         _log.addHandler(handler)
@@ -265,7 +267,7 @@ class ShownRun:
 
 
 def end_state(error: BaseException) -> State[Any]:
-    """The state of a flow run whose run an exception ended; it carries words, not the exception."""
+    """The final state of a flow run after an exception, with the exception's text only."""
     match error:
         case KeyboardInterrupt():
             return Cancelled(message="The run was stopped. What was computed is kept.")
@@ -278,7 +280,7 @@ def end_state(error: BaseException) -> State[Any]:
 
 
 def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
-    """Where each stage of a task takes its inputs from."""
+    """For each stage of a task, the stages that its inputs come from."""
     found: dict[StageId, Inputs] = {}
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageId | None) -> StageId:
@@ -291,7 +293,7 @@ def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
 
 
 class _Handler(logging.Handler):
-    """Hands messages on as text."""
+    """Forwards log messages as text."""
 
     def __init__(self, send: Callable[[str, int], None]) -> None:
         super().__init__(logging.INFO)

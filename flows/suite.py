@@ -21,5 +21,5 @@ def suite(
     changes: ChangeOptions = CHANGES,
     execution: ExecutionOptions = EXECUTION,
 ) -> str | State[Any]:
-    """Evaluate all tasks of a config or of a built-in suite, side by side. Returns the run's folder."""
+    """Evaluate all tasks of a config or a built-in suite in parallel. Returns the run's folder."""
     return run_in_flow(options_of(locals()))

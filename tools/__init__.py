@@ -1,1 +1,1 @@
-"""For developers of gage-eval, in the checkout only: the lock of code hashes, and pages made from the code."""
+"""Tools for developers of gage-eval, not in the wheel: the lock of code hashes, and generators of doc pages."""

@@ -1,16 +1,16 @@
-"""The lock file of built-in code: results change only together with a version.
+"""The lock file of built-in code: a change of results needs a new version.
 
-Keys name built-in code by its version alone (`registry.Plugin.identity`), so an edit that changes results under an
-unchanged version would let old artifacts answer for new code. ``code.lock.json`` holds for every stage, step and
-built-in plug-in its version and a hash of the code that determines its results; a test fails when they part.
+Keys contain only the version of built-in code (`registry.Plugin.identity`). So after an edit that changes results
+without a new version, old artifacts would be used for new code. ``code.lock.json`` has for every stage, step and
+built-in plug-in its version and a hash of the code that determines its results. A test fails if they do not match.
 
     python -m tools.codelock            record the code as it is; versions must have been raised
-    python -m tools.codelock --check    say what differs from the lock
-    python -m tools.codelock --same-results [NAME …]   record edits that change no result, by the author's word
+    python -m tools.codelock --check    show what differs from the lock
+    python -m tools.codelock --same-results [NAME …]   record edits that do not change results
 
-The hash of an entry is over the definitions it reaches in the modules of `SEMANTIC`: functions, classes and
-constants, by name and through imports, as syntax trees without comments, docstrings and formatting. The form is our
-own and not `ast.dump`, whose output differs between versions of Python.
+The hash of an entry covers the definitions that it reaches in the modules of `SEMANTIC`: functions, classes and
+constants, by name and through imports, as syntax trees without comments, docstrings and formatting. `ast.dump` is not
+used, because its output differs between versions of Python.
 """
 
 import argparse
@@ -43,8 +43,8 @@ SEMANTIC = frozenset(
         *("stages.sample_ids", "stages.score_parts", "stages.standardize"),
     }
 )
-# Code that semantic code uses and that determines none: it moves results, keeps them and tells of them, or makes the
-# keys, where a change shows by itself. A module in neither of the two fails a test.
+# Code that semantic code uses but that does not determine results: it moves, stores or reports results, or makes keys,
+# where a change is visible. A test fails for a module in neither list.
 MOVING = frozenset(
     {
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
@@ -63,21 +63,21 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Entry:
-    """Version and code hash of one thing that keys name by its version."""
+    """Version and code hash of something that keys name by its version."""
 
     version: int
     sha256: str
 
 
 def current() -> dict[str, Entry]:
-    """The entry of everything built in, by ``kind:name``, as the code stands."""
+    """The entries of the current code, by ``kind:name``."""
     found = dict(_roots())
     own = {(module, name) for _, module, name in found.values()}
     return {entry: Entry(version, _hash(module, name, own)) for entry, (version, module, name) in found.items()}
 
 
 def unplaced() -> list[str]:
-    """The modules that semantic code uses and that are neither in `SEMANTIC` nor in `MOVING`."""
+    """The modules that semantic code uses but that are in neither `SEMANTIC` nor `MOVING`."""
     reached = _Reach(())
     for _, module, name in dict(_roots()).values():
         reached.name(module, name)
@@ -85,7 +85,7 @@ def unplaced() -> list[str]:
 
 
 def read(file: Path = LOCK) -> dict[str, Entry]:
-    """The entries of a lock file; none when there is no file.
+    """The entries of a lock file; empty if the file does not exist.
 
     Raises:
         InputError: the file is not a lock file.
@@ -100,7 +100,7 @@ def read(file: Path = LOCK) -> dict[str, Entry]:
 
 
 def differences(locked: Mapping[str, Entry], code: Mapping[str, Entry]) -> list[str]:
-    """A sentence for every entry of the lock that does not fit the code: what differs, and what to do."""
+    """A sentence for every entry that does not match the lock: what differs, and what to do."""
     out = []
     for name in sorted({*locked, *code}):
         was, now = locked.get(name), code.get(name)
@@ -125,12 +125,12 @@ def differences(locked: Mapping[str, Entry], code: Mapping[str, Entry]) -> list[
 def updated(
     locked: Mapping[str, Entry], code: Mapping[str, Entry], same_results: Collection[str] | None = None
 ) -> dict[str, Entry]:
-    """The lock for the code as it stands.
+    """The lock of the current code.
 
     Args:
         locked: the lock so far.
         code: the entries of the code.
-        same_results: entries whose edits change no result; empty: all of them; None: there are none.
+        same_results: entries whose edits do not change results; empty: all entries; None: no entries.
 
     Raises:
         InputError: code changed under an unchanged version, a version went back, or a name is not an entry.
@@ -160,16 +160,16 @@ def text(entries: Mapping[str, Entry]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, *, file: Path = LOCK) -> int:
-    """The command line; returns its exit code: 0 the lock fits, 1 it does not, 2 an update was refused."""
+    """The command line. Returns the exit code: 0 the lock matches, 1 it does not, 2 an update was refused."""
     parser = argparse.ArgumentParser(prog="python -m tools.codelock", description="Lock of the built-in code.")
-    parser.add_argument("--check", action="store_true", help="change nothing, say what differs")
+    parser.add_argument("--check", action="store_true", help="change nothing, show what differs")
     parser.add_argument("--update", action="store_true", help="record the code as it is (the default)")
     parser.add_argument(
-        "--same-results", nargs="*", metavar="NAME", help="the edits (of these entries) change no result"
+        "--same-results", nargs="*", metavar="NAME", help="the edits (of these entries) do not change results"
     )
     given = parser.parse_args(arguments)
     if given.check and (given.update or given.same_results is not None):
-        parser.error("--check changes nothing: give it alone")
+        parser.error("--check cannot be combined with other options")
     locked, code = read(file), current()
     if given.check:
         found = differences(locked, code)
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None, *, file: Path = LOCK) -> int:
 
 
 def _roots() -> Iterator[tuple[str, tuple[int, str, str]]]:
-    """(entry, (version, module, name of the definition)) of everything that keys name by a version."""
+    """(entry, (version, module, name of the definition)) of everything that keys name by its version."""
     from gage_eval.planning import keys
     from gage_eval.stages import ALL
 
@@ -207,11 +207,11 @@ def _roots() -> Iterator[tuple[str, tuple[int, str, str]]]:
 
 @dataclass
 class _Module:
-    """A module's source by name: what defines a name, and where an imported name comes from."""
+    """A module's source: the definitions of its names, and the origins of imported names."""
 
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    # Statements that act when the module is imported: they count whenever the module takes part.
+    # Statements with effects at import: they are part of the hash whenever the module is.
     acting: list[ast.stmt] = field(default_factory=list)
 
 
@@ -252,7 +252,7 @@ def _parsed(source: str) -> _Module:
 
 
 def _defined(statement: ast.stmt) -> list[str]:
-    """The names a statement defines; none where it does anything else beside."""
+    """The names a statement defines; empty if it also does anything else."""
     if isinstance(statement, _Definition):
         return [statement.name]
     if isinstance(statement, ast.Assign):
@@ -276,7 +276,7 @@ def _is_module(name: str) -> bool:
 
 
 def _is_in(module: str, names: Collection[str]) -> bool:
-    """Whether the names hold a module of ours, or a package it is in."""
+    """Whether the names contain a module or one of its packages."""
     package, _, rest = module.partition(".")
     parts = rest.split(".")
     return package == _PACKAGE and any(".".join(parts[:end]) in names for end in range(1, len(parts) + 1))
@@ -287,8 +287,8 @@ def _hash(module: str, name: str, entries: Collection[tuple[str, str]]) -> str:
 
     Args:
         module, name: the definition.
-        entries: definitions with entries of their own. A decorated one among them counts where it is reached; any
-            other decorated definition may have registered itself and counts with its module.
+        entries: definitions with their own entries. A decorated one of them counts where it is reached. Any other
+            decorated definition may have registered itself and counts with its module.
     """
     reached = _Reach(entries)
     reached.name(module, name)
@@ -299,7 +299,7 @@ def _hash(module: str, name: str, entries: Collection[tuple[str, str]]) -> str:
 
 
 class _Reach:
-    """Collects the code of definitions and of all they lead to."""
+    """Collects the code of definitions and of everything they use."""
 
     def __init__(self, entries: Collection[tuple[str, str]]) -> None:
         self.code: dict[str, str] = {}
@@ -308,7 +308,7 @@ class _Reach:
         self._seen: set[tuple[str, str | None]] = set()
 
     def name(self, module: str, name: str | None) -> None:
-        """A name of a module; None: the module as a whole."""
+        """Add a name of a module; None adds the whole module."""
         if (module, name) in self._seen:
             return
         self._seen.add((module, name))
@@ -330,7 +330,7 @@ class _Reach:
             self.name(*source.imports[name])
 
     def _enter(self, module: str, source: _Module) -> None:
-        """What counts as soon as a module takes part."""
+        """Add what always counts in a module."""
         if (module, "") in self._seen:
             return
         self._seen.add((module, ""))
@@ -352,7 +352,7 @@ class _Reach:
 
 
 def _uses(statement: ast.stmt) -> Iterator[tuple[str, str | None]]:
-    """(name, attribute) of every name a statement reads; the attribute where one is read off it at once."""
+    """(name, attribute) of every name that a statement reads; the attribute if it is read directly from the name."""
     inside: set[int] = set()
     for node in ast.walk(statement):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -363,7 +363,7 @@ def _uses(statement: ast.stmt) -> Iterator[tuple[str, str | None]]:
 
 
 def normal_form(node: Any) -> str:
-    """A syntax tree as text: the same for every formatting, comment and docstring, and in every Python we support."""
+    """A syntax tree as text, independent of formatting, comments, docstrings and the Python version."""
     if isinstance(node, ast.Constant):
         return f"{type(node.value).__name__}:{node.value!a}"
     if isinstance(node, ast.AST):
@@ -375,12 +375,12 @@ def normal_form(node: Any) -> str:
 
 
 def _counts(name: str, item: Any) -> bool:
-    """Whether a field of a node is part of its form: empty ones come and go with Python's versions."""
+    """Whether a field of a node counts: Python versions differ in empty fields."""
     return name not in ("ctx", "type_comment", "kind", "type_ignores") and item is not None and item != []
 
 
 def _is_text(node: Any) -> bool:
-    """A docstring, or text beside an attribute."""
+    """Whether a node is a docstring, or a text after an attribute."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 

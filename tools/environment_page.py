@@ -1,4 +1,4 @@
-"""docs/environment.md, made from the settings.
+"""Generates docs/environment.md from the settings.
 
 python -m tools.environment_page    write the page
 """
@@ -52,7 +52,7 @@ Engines and Prefect inherit the environment of `gage` and read variables of thei
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The generated page."""
     return _HEAD + "\n".join(_rows()) + "\n" + _OTHERS
 
 

@@ -1,8 +1,8 @@
-"""tests/keys/golden_configs.json: what the keys of every shipped config are made of, as digests.
+"""tests/keys/golden_configs.json: digests of what determines the keys of every shipped config.
 
 python -m tools.golden_keys DATA    write the file; DATA is the folder that the pipelines call LOCAL_DATASETS_ROOT
 
-A changed digest means that everybody who uses the config computes that stage again. It belongs into the changelog.
+A changed digest means that all users of the config compute this stage again. Note it in the changelog.
 """
 
 import json
@@ -22,7 +22,7 @@ FILE = ROOT / "tests" / "keys" / "golden_configs.json"
 
 
 def shipped() -> Iterator[tuple[str, str]]:
-    """(name, what to run) of every config that comes with the project."""
+    """(name, what to run) of every shipped config."""
     for file in sorted((ROOT / "configs" / "pipelines").rglob("*.yaml")):
         yield file.relative_to(ROOT / "configs").as_posix(), str(file)
     # The other suites have no model of their own; the digests of their templates are golden.

@@ -1,4 +1,4 @@
-"""How generated pages show what the registry holds."""
+"""Markdown helpers for the generated pages."""
 
 import inspect
 import re
@@ -17,7 +17,7 @@ def builtin(kind: registry.Registry[Any]) -> Iterator[Plugin[Any]]:
 
 
 def text(obj: Any) -> str:
-    """A docstring as Markdown, sections of arguments left out."""
+    """A docstring as Markdown, without its Args section."""
     text = inspect.getdoc(obj) or ""
     return prose(re.split(r"\n\n?(?:Args|Returns|Raises|Attributes):\n", text)[0].strip())
 

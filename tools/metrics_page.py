@@ -1,7 +1,7 @@
-"""docs/metrics.md from the registry.
+"""Generates Generates docs/metrics.md from the registry.
 
 python -m tools.metrics_page            write the page
-python -m tools.metrics_page --check    say whether it is fresh
+python -m tools.metrics_page --check    check that it is up to date
 """
 
 import argparse
@@ -30,7 +30,7 @@ metrics, filters and verdict parsers in use, and [Scores and their uncertainty](
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The generated page."""
     lines = [_HEAD]
     lines.append("## Metrics\n")
     lines += _contents(registry.metrics)
@@ -120,14 +120,14 @@ def _source(plugin: Plugin[Any]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the page, or with ``--check`` compare it; 1 when it is stale."""
+    """Write the page, or compare it with ``--check``; returns 1 if it is out of date."""
     parser = argparse.ArgumentParser(prog="python -m tools.metrics_page")
-    parser.add_argument("--check", action="store_true", help="only say whether docs/metrics.md is fresh")
+    parser.add_argument("--check", action="store_true", help="only check that docs/metrics.md is up to date")
     wanted = page()
     if parser.parse_args(arguments).check:
         fresh = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == wanted
         if not fresh:
-            sys.stderr.write("docs/metrics.md is stale: python -m tools.metrics_page\n")
+            sys.stderr.write("docs/metrics.md is out of date: python -m tools.metrics_page\n")
         return 0 if fresh else 1
     PAGE.write_text(wanted, encoding="utf-8")
     return 0

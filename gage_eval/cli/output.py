@@ -1,4 +1,4 @@
-"""What commands print: aligned tables, JSON, and text of others made harmless."""
+"""Output of commands: aligned tables, JSON, and untrusted text without control characters."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from gage_eval.canonical import JsonValue, normalise
 from gage_eval.report.console import clean, folded, padded, terminal_width
 
-# A column narrower than this is not worth folding.
+# A narrower column is not folded.
 _LEAST_WIDTH = 14
 
 
@@ -21,9 +21,9 @@ def print_json(value: JsonValue) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> None:
-    """Rows in aligned columns, two spaces apart; the columns named in ``right`` are flush right.
+    """Rows in aligned columns with two spaces between them. The columns in ``right`` are aligned right.
 
-    On a terminal the last column is folded below itself where a line would be too long.
+    On a terminal, the last column is folded if a line would be too long.
     """
     table = [list(header), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
@@ -37,17 +37,17 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: 
 
 
 def shown_location(location: str) -> str:
-    """A path as one types it here: relative where it lies below the working folder."""
+    """A path for messages: relative if it is below the working folder."""
     with suppress(ValueError):
         return str(Path(location).relative_to(Path.cwd()))
     return location
 
 
 def readable(text: str) -> str:
-    """Text of several lines for a terminal: line ends and tabs stay, other control characters do not."""
+    """Text for a terminal, without control characters other than line ends and tabs."""
     return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
 
 
 def indented(text: str, by: str = "  ") -> str:
-    """The text made `readable`, each line moved to the right."""
+    """The `readable` text with each line indented."""
     return "\n".join(by + line for line in readable(text).split("\n"))

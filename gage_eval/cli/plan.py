@@ -24,7 +24,7 @@ def plan(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Say what is cached, and what would be computed and sent."""
+    """Show what is cached, and what would be computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.planning import forecast
     from gage_eval.runs.options import RunOptions

@@ -1,4 +1,4 @@
-"""Requests as people read them."""
+"""Requests as readable text."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_request(one: "PreviewedRequest") -> None:
-    """A request as text: messages as blocks under their role, parameters in one line."""
+    """Print a request: messages as blocks under their roles, parameters in one line."""
     request, body = one.rendered.request, one.rendered.body
     repeated = f" · replicate {request.replicate}" if request.replicate else ""
     print(
@@ -40,7 +40,7 @@ def body_lines(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    """A message's content as text; what is not text, as JSON."""
+    """A message's content: text as it is, other segments as JSON."""
     from gage_eval.canonical import canonical_text
 
     content = message.get("content")

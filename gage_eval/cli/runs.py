@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     *("overrides", "refresh", "verify"),
 )
 def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
-    """Run a config, with Prefect or in this process."""
+    """Run a config, with Prefect or without it."""
     from gage_eval.runs import RunOptions
 
     _run(RunOptions.of(given), inline=inline, prefect=prefect, json=json)
@@ -87,10 +87,10 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
 
     be_lean()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json)
-    # Whatever happened on the way, exit code 0 says that the run completed.
+    # Exit code 0 always means that the run completed.
     status = outcome.folder.record().status
     if status != "completed":
-        raise GageError(f"run {outcome.run_id} is recorded as {status}; to go on: {outcome.folder.again}")
+        raise GageError(f"run {outcome.run_id} is recorded as {status}; resume it: {outcome.folder.again}")
     if json:
         print(outcome.summary.model_dump_json(indent=2))
     else:

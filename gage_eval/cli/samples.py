@@ -1,4 +1,4 @@
-"""gage show RUN --sample: exactly what was sent, what came back, and why it got its score."""
+"""gage show RUN --sample: what was sent, what was answered, and the reason for the score."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ def show_sample(reader: "RunReader", sample_id: str, task_id: str | None, *, jso
     """Print a sample's question, requests, responses, timings and scores.
 
     Raises:
-        InputError: no such task or sample.
+        InputError: the task or the sample does not exist.
     """
     found = []
     for task in reader.tasks(task_id):
@@ -29,7 +29,7 @@ def show_sample(reader: "RunReader", sample_id: str, task_id: str | None, *, jso
             found.append((task, row))
     if not found:
         where = f"task '{task_id}' of run {reader.run_id}" if task_id is not None else f"run {reader.run_id}"
-        raise InputError(f"{where} has no sample '{sample_id}' among its requests; gage preview CONFIG shows ids.")
+        raise InputError(f"{where} has no request for sample '{sample_id}'; gage preview CONFIG shows ids.")
     if json:
         print_json([_record(reader.run_id, task, row) for task, row in found])
         return
@@ -64,7 +64,7 @@ def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
         for line in body_lines(call.request):
             print(line)
         if call.as_sent is False:
-            print("  note: this is not what was sent; a plug-in, a setting or a file of the config changed since.")
+            print("  note: the request was sent in another form; a plug-in, a setting or a file has changed since.")
         _print_answer(call)
     expected = expected_of(row.sample)
     if expected is not None:
@@ -80,14 +80,14 @@ def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
 
 def _print_answer(call: "ModelCall") -> None:
     if call.response is None:
-        print("came back: nothing yet")
+        print("answer: none yet")
         return
     response, telemetry = call.response, call.telemetry or {}
     found = {name: value for name, value in {**response, **telemetry}.items() if name in _FIGURES}
     figures = [
         f"{name}={value:.1f}" if isinstance(value, float) else f"{name}={value}" for name, value in found.items()
     ]
-    print(clean(f"came back: {' '.join([response['status'], *figures])}"))
+    print(clean(f"answer: {' '.join([response['status'], *figures])}"))
     for name in ("reasoning", "answer", "tool_calls"):
         if response.get(name):
             print(f"  [{name}]")

@@ -22,13 +22,13 @@ def score(
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; may be repeated.")
     ] = None,
-    save: Annotated[bool, typer.Option("--save", help="Keep the scores as a run of their own.")] = False,
+    save: Annotated[bool, typer.Option("--save", help="Save the scores as a separate run.")] = False,
     run_id: RunId = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: SummaryAsJson = False,
 ) -> None:
-    """Score a stored run with other metrics; no model is asked."""
+    """Score a stored run with other metrics, without calling a model."""
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.errors import InputError, RunFailed
@@ -41,7 +41,7 @@ def score(
     from gage_eval.store import Store as ArtifactStore
 
     if run_id is not None and not save:
-        raise InputError("--run-id names the run that --save keeps; add --save.")
+        raise InputError("--run-id needs --save: it names the saved run.")
     be_lean()
     locations = Locations.at(store, output_dir)
     found = rescore(

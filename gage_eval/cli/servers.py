@@ -17,25 +17,25 @@ def start(
         int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4200, or a free one.")
     ] = None,
 ) -> None:
-    """Start it in the background and wait until it answers."""
+    """Start the server in the background and wait until it answers."""
     from gage_eval import server
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
-    print(f"Prefect server {state}: {running.ui_url}. It stays up until: gage server stop")
+    print(f"Prefect server {state}: {running.ui_url}. Stop it: gage server stop")
 
 
 @server_app.command("stop")
 def stop() -> None:
-    """Stop it."""
+    """Stop the server."""
     from gage_eval import server
 
-    print("Prefect server stopped." if server.stop() else "No Prefect server of this folder is running.")
+    print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
 
 
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
-    """Say whether it is running."""
+    """Show whether the server is running."""
     from gage_eval import server
     from gage_eval.cli.output import print_json
 
@@ -45,4 +45,4 @@ def status(json: AsJson = False) -> None:
     elif running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
     else:
-        print("No Prefect server of this folder is running. Start one: gage server start")
+        print("No Prefect server is running for this folder. Start one: gage server start")

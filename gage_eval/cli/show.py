@@ -1,4 +1,4 @@
-"""gage show: runs, one run finished or under way, what went wrong in it, one sample of it."""
+"""gage show: all runs, one run, its problems, or one of its samples."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gage_eval.runs.reading import RunReader
     from gage_eval.runs.stored import StoredRun
 
-# The output of each stage that one looks at next; all of them are in the JSON.
+# The main output of each stage. The JSON has all outputs.
 _MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses", "judgments", "metrics", "report")
 
 
@@ -22,22 +22,25 @@ _MAIN_OUTPUTS = ("raw", "samples", "prepared", "support_responses", "responses",
 def show(
     run_id: Annotated[str | None, typer.Argument(metavar="RUN", help="A run; all runs by default.")] = None,
     sample: Annotated[
-        str | None, typer.Option("--sample", metavar="ID", help="This sample: what was sent, came back, and why.")
+        str | None, typer.Option("--sample", metavar="ID", help="One sample: requests, answers and scores.")
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
-    wrong: Annotated[bool, typer.Option("--wrong", help="Answers that are wrong, and why.")] = False,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Wrong answers, with the reason.")] = False,
     unparsed: Annotated[bool, typer.Option("--unparsed", help="Answers that the metric could not read.")] = False,
     truncated: Annotated[bool, typer.Option("--truncated", help="Answers cut at the token limit.")] = False,
     refused: Annotated[bool, typer.Option("--refused", help="Answers that are refusals.")] = False,
     error: Annotated[bool, typer.Option("--error", help="Requests that ended in an error.")] = False,
-    unscored: Annotated[bool, typer.Option("--unscored", help="Answers that nobody could score.")] = False,
-    rejects: Annotated[bool, typer.Option("--rejects", help="Rows that were rejected, and why.")] = False,
+    unscored: Annotated[bool, typer.Option("--unscored", help="Answers without a score.")] = False,
+    rejects: Annotated[bool, typer.Option("--rejects", help="Rejected rows, with the reason.")] = False,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="The metric that decides; the first by default.")
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="The metric that decides what is wrong; the first by default."),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many: 20 runs, or 10 answers of each task."),
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, help="Number of lines: by default 20 runs, or 10 answers of each task."
+        ),
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
@@ -81,11 +84,11 @@ def show(
         settle_newest(locations)
         return
     if sample is not None and outcomes:
-        raise InputError(f"--sample shows one sample whatever became of it; leave out --{outcomes[0]}.")
+        raise InputError(f"--sample and --{outcomes[0]} exclude each other; leave one out.")
     if task is not None and sample is None and not outcomes and not rejects:
-        raise InputError(f"--task names the task of a sample: gage show {run_id} --sample ID --task {task}")
+        raise InputError(f"--task needs --sample: gage show {run_id} --sample ID --task {task}")
     if metric is not None and not outcomes:
-        raise InputError(f"--metric decides which answers are wrong: gage show {run_id} --wrong --metric {metric}")
+        raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
     reader = RunReader.open(locations, run_id)
     if rejects:
         _show_rejects(reader, task, limit, json=json)
@@ -155,7 +158,7 @@ def _show_run(stored: "StoredRun") -> None:
 
     record = stored.record
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    print(clean(f"{record.name} · run {stored.run_id} · {stored.state} · began {began}"))
+    print(clean(f"{record.name} · run {stored.run_id} · {stored.state} · started {began}"))
     if stored.status == "completed":
         print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:
@@ -183,7 +186,7 @@ def _print_stages(stored: "StoredRun") -> None:
 
 
 def _progress(one: "ShownStage") -> str:
-    """Rows done, and further facts about them."""
+    """The number of finished rows, with further counts."""
     from gage_eval.runs.figures import of_task, progress_text, result_text
 
     record = one.record

@@ -1,4 +1,4 @@
-"""gage show RUN --wrong and the like: which answers, what was expected, what was read, and why."""
+"""gage show RUN --wrong and similar options: answers with an outcome, what was expected, and why."""
 
 import sys
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ def show_outcomes(
 
     Args:
         reader: the run.
-        outcomes: of `gage_eval.runs.outcomes.OUTCOMES`.
+        outcomes: some of `gage_eval.runs.outcomes.OUTCOMES`.
         task_id: this task only.
         metric: the metric that decides; the primary one by default.
-        limit: answers of each task at most.
-        json: print them as JSON, with what was sent for each.
+        limit: most answers of each task.
+        json: print JSON, including the requests.
 
     Raises:
-        InputError: no such task or metric, or a task has not come far enough.
+        InputError: the task or metric does not exist, or the task has no responses or scores yet.
     """
     from gage_eval.runs.explain import explained, tally
 
@@ -55,15 +55,15 @@ def show_outcomes(
     if json:
         print_json(records)
     elif first is not None:
-        # Whatever its id holds, the command can be pasted.
-        print(clean(f"open one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}"))
+        # The command is quoted for a shell.
+        print(clean(f"show one: {reader.stored.folder.locations.command('show', reader.run_id, '--sample', first)}"))
 
 
 def _filter(task: "TaskReader", outcomes: Sequence[str], metric: str | None) -> "RowFilter":
     from gage_eval.runs.outcomes import OUTCOMES, RowFilter, needs_scores
 
     wanted = frozenset(name for name in OUTCOMES if name in outcomes)
-    # A run that is not scored yet can still say what was truncated.
+    # Truncated answers are known before scoring.
     measure = task.measure(metric) if needs_scores(wanted) or metric or task.measures else None
     return RowFilter(outcomes=wanted, measure=measure)
 
@@ -119,7 +119,7 @@ def _said(one: "ExplainedAnswer") -> list[str]:
 
 
 def _around(answer: str, extracted: str | None) -> str:
-    """A piece of the answer: where the extracted text stands last, else the end."""
+    """A piece of the answer around the last occurrence of the extracted text, else its end."""
     text = " ".join(answer.split())
     if len(text) <= _LONG:
         return text

@@ -1,4 +1,4 @@
-"""The seven stages and the one DAG they form."""
+"""The seven stages."""
 
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.dag import Call, prepare, run_dag

@@ -1,8 +1,8 @@
 """auto_eval: samples, responses and judgments → one scores artifact per metric, and the metrics table.
 
-Each metric's scores are an action of their own, keyed by the metric and the artifacts it reads: a new metric computes
-only itself, a changed aggregation none at all. A metric that reads no field of the samples keeps its scores when they
-change.
+Each metric's scores have a separate action, with a key from the metric and the artifacts it reads. So a new metric
+computes only its own scores, a changed aggregation computes none, and a metric that reads no field of the samples keeps
+its scores if the samples change.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -22,7 +22,7 @@ from gage_eval.tables import METRICS, SCORES
 
 @dataclass(frozen=True)
 class _Asked:
-    """One metric's scores to compute, and the action that they replace."""
+    """A metric whose scores must be computed, and the action that they replace."""
 
     metric: BoundMetric
     document: dict[str, JsonValue]
@@ -35,7 +35,7 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 
     Args:
-        run: the inputs of the spec (`gage_eval.inputs`). Writes ``metrics``, whose rows name the
+        run: has the inputs of the spec (`gage_eval.inputs`). Writes ``metrics``, whose rows name the
             scores artifacts.
         spec: the metrics.
 
@@ -53,7 +53,7 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
 
 
 def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterator[pa.Table]:
-    """The score rows of a metric, part by part, with what they are grouped by."""
+    """The score rows of a metric, part by part, with their grouping columns."""
     by = metric.grouping
     if not by.field_paths:
         yield from artifact.tables()
@@ -68,7 +68,7 @@ def _labelled(run: StageRun, metric: BoundMetric, artifact: Artifact) -> Iterato
 
 
 def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
-    """The scores artifact of each metric; those that are not there are computed in one pass over the rows.
+    """The scores artifact of each metric. Missing ones are computed in one pass over the rows.
 
     A refresh computes all of them.
     """
@@ -101,7 +101,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
 
 
 def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
-    """Score all parts, here or in processes; the tables are the same either way."""
+    """Score all parts, in this process or in several, with the same result."""
     if not asked:
         return
     inputs = Inputs.of(run, [one.metric for one in asked], known)

@@ -1,9 +1,9 @@
-"""What every stage shares: the key of an action, the hit or the computation, and the commit.
+"""What all stages share: the key of an action, the hit or the computation, and the commit.
 
 A stage is a function ``body(run, spec) -> None`` that reads ``run.input(...)`` and writes
 ``run.writer(...)``. The decorator turns it into ``stage(env, spec, **inputs) -> StageResult``: the key is the
-digest of the stage, its version, the spec's material and the artifact ids that go in; a complete action of that
-key is a hit and nothing is computed.
+digest of the stage, its version, the spec's material and the ids of the input artifacts. If a complete action has
+this key, it is a hit, and nothing is computed.
 """
 
 import time
@@ -28,28 +28,28 @@ from gage_eval.tables import TableSchema
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
 
-# So long a lock is waited for in silence.
+# A longer wait for a lock is reported.
 _PATIENCE_S = 5.0
 
 
 @dataclass
 class Env:
-    """What a run lends its stages. None of it determines a result.
+    """What stages need from their run. Nothing in it determines a result.
 
     Attributes:
-        store: where artifacts live.
+        store: where artifacts are stored.
         runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
-        observer: is told what starts, moves and ends.
+        observer: receives the events of stages.
         run_id: the run's name.
         again: the command that resumes the run, for messages.
-        refresh: (task id, stage) pairs to compute again although an action is there.
+        refresh: (task id, stage) pairs to compute again although they are stored.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         verify: check the hashes of every part of a hit, not only its size.
-        max_inflight: bound on requests under way for each task, None for the backend's own.
-        workers: processes that answer a generate stage together; all but this one serve model sessions.
-        media_threads: media that are read or stored at a time, 0 for a few.
-        scoring_processes: processes that score; 1 for this one.
-        cancelled: set from any thread to end the run: no stage starts, and those under way end soon.
+        max_inflight: most requests in flight for each task; None for the backend's own limit.
+        workers: number of processes that answer a generate stage; all but this one serve model sessions.
+        media_threads: number of media that are read or stored at once; 0 for the default.
+        scoring_processes: number of scoring processes; 1 for only this one.
+        cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
     """
 
     store: Store
@@ -67,7 +67,7 @@ class Env:
     cancelled: Event = field(default_factory=Event)
 
     def check(self) -> None:
-        """Raise `RunCancelled` when the run is cancelled."""
+        """Raise `RunCancelled` if the run is cancelled."""
         if self.cancelled.is_set():
             raise RunCancelled("the run was cancelled")
 
@@ -100,11 +100,11 @@ class StageRun:
 
     @property
     def work_key(self) -> str:
-        """Key of the work in progress. A refresh has one of its own, so that it meets no earlier answers."""
+        """Key of the work in progress. A refresh has another key, so that it finds no earlier answers."""
         return digest([self.key, self.env.run_id]) if self.refreshing else self.key
 
     def input(self, name: str) -> Artifact:
-        """The artifact that goes in under ``name``."""
+        """The input artifact with this name."""
         return self.env.store.artifact(self.inputs[name])
 
     def has_input(self, name: str) -> bool:
@@ -114,7 +114,7 @@ class StageRun:
         return self.inputs[name]
 
     def writer(self, schema: TableSchema) -> ArtifactWriter:
-        """The writer of the output named as its table."""
+        """The writer of the output that is named after its table."""
         if schema.name not in self._writers:
             self._writers[schema.name] = self.env.store.writer(schema)
         return self._writers[schema.name]
@@ -127,21 +127,21 @@ class StageRun:
         complete: bool = True,
         counts: Mapping[str, int] | None = None,
     ) -> Artifact:
-        """Commit what was written for ``schema``; it cannot change any more. The output is named as its table."""
+        """Commit the rows written for ``schema``. By default, the output has the name of its table."""
         artifact = self._writers.pop(schema.name).commit(complete=complete, counts=dict(counts or {}))
         self._outputs[name or schema.name] = artifact
         return artifact
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Do this once the stage's action stands."""
+        """Call this after the stage's action is committed."""
         self._afterwards.append(action)
 
     def progress(self, done: int, total: int | None, **figures: int | float) -> None:
-        """Say how far the stage is, from any thread."""
+        """Report the stage's progress, from any thread."""
         self.env.observer.tell(StageProgress(self.task_id, self.stage, done, total, figures))
 
     def advance(self, done: int, total: int | None) -> None:
-        """Say how far the stage's own loop is; a cancelled run ends there."""
+        """Report progress from the stage's own loop; raises `RunCancelled` in a cancelled run."""
         self.env.check()
         self.progress(done, total)
 
@@ -181,8 +181,8 @@ def stage(
 ) -> Callable[[Body[SpecT]], StageFunction]:
     """Decorator: ``body(run, spec)`` becomes a stage with key, hit and commit.
 
-    ``check`` judges the committed result, a hit
-    as well as a computed one: a limit the user sets decides whether the run goes on, never what was computed.
+    ``check`` checks every committed result, cached or computed: a user's limit decides whether the run
+    continues, never what is computed.
     """
 
     def decorate(body: Body[SpecT]) -> StageFunction:
@@ -200,19 +200,19 @@ def stage(
 
 
 def run_stage(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) -> StageResult:
-    """Hit the action of this stage, spec and inputs, or compute and commit it."""
+    """Return the cached result of this stage, spec and inputs, or compute and commit it."""
     env.check()
     started, began = time.time(), time.perf_counter()
     env.observer.tell(StageStarted(spec.task_id, info.name, started))
     try:
         result = _run(info, env, spec, inputs)
         result = replace(result, started=started, seconds=time.perf_counter() - began)
-        # Told before it is judged: what was computed stands, and can be looked at, when the check refuses it.
+        # Reported before the check: the result is stored and can be read even if the check refuses it.
         env.observer.tell(StageFinished(result))
         if info.check:
             info.check(env, spec, result)
     except BaseException as raised:
-        # An error that a cancelled stage raises while it stops is not an error of the stage.
+        # An error of a cancelled stage while it stops is not an error of the stage.
         error = RunCancelled("the run was cancelled") if env.cancelled.is_set() else raised
         interrupted = not isinstance(error, Exception)
         env.observer.tell(StageFailed(spec.task_id, info.name, str(error), type(error).__name__, interrupted))
@@ -240,15 +240,16 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
             try:
                 return _compute(info, spec, run, document, replaced)
             except WorkGone:
-                # Without a lock somebody else was faster: their result is a hit now, or their answers are reused.
+                # Without a lock, another process may have been faster: its result is a hit now, or its answers are
+                # reused.
                 continue
 
 
 @contextmanager
 def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]:
-    """Hold the lock of a key, and say so when that takes a while: nothing else moves then."""
+    """Hold the lock of a key. A long wait is reported, because the stage shows no progress then."""
     message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
-    # An observer may look up the task run it belongs to: that is in the context.
+    # An observer may need the task run of this context.
     waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.tell, RunWarning(message, task_id)))
     waiting.daemon = True
     waiting.start()
@@ -313,5 +314,5 @@ def _counts(artifacts: Mapping[str, Artifact]) -> dict[str, int]:
 
 
 def _ids(inputs: Mapping[str, StageResult | None]) -> dict[str, str]:
-    """Artifact id of each named input; an input that is None does not take part."""
+    """Artifact ids of the inputs by name, without inputs that are None."""
     return {name: input_id(name, result.outputs) for name, result in inputs.items() if result is not None}

@@ -1,4 +1,4 @@
-"""render(role) → generate as part of a stage: used by support, infer and judge alike."""
+"""Ask a model as part of a stage; used by support, infer and judge."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.store import Artifact
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
-# Kinds of error that are named when a stage has too many.
+# How many kinds of error a message names.
 _CAUSES_SHOWN = 3
 
 
@@ -28,16 +28,16 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
     """Answer all asks of one model and commit responses and telemetry.
 
     Args:
-        run: the stage's computation; gets the outputs that the asks name.
-        asks: which model is asked what.
-        progress: is told instead of the run how far it is.
+        run: the computation of the stage; gets the outputs that the asks name.
+        asks: the asks of one model.
+        progress: called with the progress, instead of the run's own.
 
     Raises:
-        EndpointFailed: the endpoint cannot go on; the message says how much is kept.
+        EndpointFailed: the endpoint cannot answer any more; the message says how much is kept.
         BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
     """
     env, spec = run.env, asks.spec
-    # A later model step has another key once its input rows are repaired; the answers it keeps are found by theirs.
+    # A later model step gets another key after its input rows changed. It finds its kept answers by response key.
     first_step = not (run.has_input("responses") or run.has_input("support_responses"))
     if env.only_errors and first_step and run.previous is None:
         raise InputError(
@@ -124,32 +124,32 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
 
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
-    """Responses and telemetry of the action's incomplete result; None where there is none to complete."""
+    """Responses and telemetry of the action's incomplete result; None without one."""
     kept = {} if run.previous is None or run.refreshing else run.previous.artifacts
     return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
 
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
-    """The endpoint's sentence, what is kept, and how to resume."""
-    return f"{run.stage} stopped: {error} {kept(tally)} When that is fixed: {run.env.again}"
+    """A sentence with the endpoint's error, how much is kept, and how to resume."""
+    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}"
 
 
 def kept(tally: Tally) -> str:
-    """How much of a step that stopped is kept."""
+    """A sentence about how much of a stopped step is kept."""
     return f"{tally.done - tally.errors:,} of {tally.total:,} responses are kept."
 
 
 def price_of(spec: GenerateSpec) -> Price:
-    """What the tokens of a spec's model cost."""
+    """The token prices of a spec's model."""
     config = parse_config(spec.backend_type, spec.backend_config)
     return Price(config.input_price, config.output_price)
 
 
 def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
-    """Refuse to go on when too many rows ended in an error.
+    """Stop the run if too many rows ended in an error.
 
     Raises:
-        RunFailed: above ``max_error_share``; everything that was answered is kept.
+        RunFailed: more than ``max_error_share``; all answers are kept.
     """
     errors = result.counts.get("error", 0)
     total = sum(result.counts.get(name, 0) for name in RESPONSE_STATUSES)
@@ -167,7 +167,7 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
 
 
 def _causes(env: Env, result: StageResult) -> str:
-    """The most frequent kinds of error of a stage, each with what one of its rows was told last."""
+    """The most frequent kinds of error of a stage, each with the last message of one row."""
     counted: Counter[str] = Counter()
     messages_by_kind: dict[str, str] = {}
     for ids in with_telemetry(result.outputs):

@@ -8,10 +8,10 @@ from gage_eval.stages.generation import check_errors, generate
 
 @stage("support", check=check_errors)
 def support(run: StageRun, spec: GenerateSpec) -> None:
-    """Ask the support model, whose answers later prompts may use.
+    """Ask the support model. Later prompts may show its answers.
 
     Args:
-        run: ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
+        run: reads ``prepared`` and ``samples``; writes ``support_responses`` and ``support_response_telemetry``.
         spec: the support model, its prompt and parameters.
     """
     generate(run, Asks.implicit(spec.binding))
@@ -22,12 +22,12 @@ def infer(run: StageRun, spec: GenerateSpec) -> None:
     """Ask the model under test.
 
     Args:
-        run: ``prepared``, and where the prompt reads them ``samples`` and ``support_responses``; writes
+        run: reads ``prepared``, and ``samples`` and ``support_responses`` if the prompt shows them; writes
             ``responses`` and ``response_telemetry``.
         spec: the model, its prompt and parameters.
 
     Raises:
-        EndpointFailed: the endpoint cannot go on; what was answered is kept.
+        EndpointFailed: the endpoint cannot answer any more; the answers so far are kept.
         RunFailed: more rows than allowed ended in an error.
     """
     generate(run, Asks.implicit(spec.binding))

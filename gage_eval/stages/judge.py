@@ -1,4 +1,4 @@
-"""judge: responses → judgments, through a judge model's prompt and a parser of its verdict."""
+"""judge: responses → judgments, with a judge model's prompt and a parser of its verdicts."""
 
 import logging
 from collections import Counter
@@ -30,14 +30,14 @@ def _check(env: Env, spec: JudgeSpec, result: StageResult) -> None:
 
 @stage("judge", check=_check)
 def judge(run: StageRun, spec: JudgeSpec) -> None:
-    """Ask the judge about every response, as the sample's ``eval_config`` may change it, and read its verdict.
+    """Ask the judge about every response, and parse its verdict. A sample's ``eval_config`` may change the judge.
 
     Args:
-        run: ``prepared``, ``samples``, ``responses``, and ``support_responses`` where the prompt shows them; writes
-            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. Where samples set
-            something for their judge, it also writes ``asks``; each other judge that they name has two outputs of its
-            own, ``judge_ID_responses`` and ``judge_ID_response_telemetry``.
-        spec: the judge; without one the judgments are empty.
+        run: reads ``prepared``, ``samples``, ``responses``, and ``support_responses`` if the prompt shows them; writes
+            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. If samples have
+            settings for the judge, it also writes ``asks``. Each other judge that they name has two more outputs,
+            ``judge_ID_responses`` and ``judge_ID_response_telemetry``.
+        spec: the judge. Without a judge, the judgments are empty.
     """
     writer = run.writer(JUDGMENTS)
     if spec.generate is None:
@@ -68,7 +68,7 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
 
 
 def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
-    """What each judge was asked and what it answered, one judge after the other."""
+    """The asks and responses of each judge. The judges are asked one after another."""
     prepared = run.input("prepared")
     whole = sum(count for asks in jobs for _, count in asks.counts(prepared))
     answered: list[tuple[Asks, Artifact]] = []
@@ -87,7 +87,7 @@ def _ask(run: StageRun, jobs: list[Asks]) -> list[tuple[Asks, Artifact]]:
 def _of_table(
     table: AskTable, answered: list[tuple[Asks, Artifact]], spec: JudgeSpec, prepared: Artifact, part: int
 ) -> list[dict[str, Any]]:
-    """The judgments of a part in the order of its explicit asks; the responses of a judge are in that order too."""
+    """The judgments of a part in the order of its explicit asks. The responses of a judge have the same order."""
     ids = dict(zip(*prepared.read(part, columns=["row_index", "sample_id"]).to_pydict().values(), strict=True))
     by_binding = {}
     for asks, responses in answered:
@@ -104,7 +104,7 @@ def _of_table(
 
 
 def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
-    """The judgment of an ask that cannot be asked: the sample's own settings are wrong."""
+    """The judgment of an ask that is not asked, because the sample's settings are wrong."""
     return {
         **dict.fromkeys(JUDGMENTS.arrow.names),
         "row_index": ask["row_index"],
@@ -117,9 +117,9 @@ def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
 
 
 def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -> dict[str, Any]:
-    """A row of `tables.JUDGMENTS` from a judge's response row, the parser of its verdict and the judge's binding.
+    """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser and its binding.
 
-    Status ``unparsed``: the judge answered and the parser found no verdict, or raised an error.
+    Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
     """
     verdict, failure = None, None
     if response["status"] not in UNANSWERED:
@@ -127,7 +127,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
             verdict = parser.read(response["answer"] or "")
         except InputError:
             raise
-        except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs its row, not the run
+        except Exception as error:  # noqa: BLE001  # an answer that breaks a plug-in costs only its row
             said_by_it = str(error) if isinstance(error, RowFailed) else f"{type(error).__name__}: {error}"
             failure = f"verdict parser {parser.plugin.name} failed: {said_by_it}"
     status, reason, explanation = _status(response, found=verdict is not None, failure=failure)
@@ -149,7 +149,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
 
 
 def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) -> tuple[str, Reason | None, str | None]:
-    """A judgment's status, reason and explanation, from the judge's response and whether a verdict was found in it."""
+    """A judgment's status, reason and explanation, from the judge's response and its verdict."""
     status = response["status"]
     if status in UNANSWERED:
         kind = f" ({response['error_kind']})" if response["error_kind"] else ""
@@ -160,4 +160,4 @@ def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) ->
         return "unparsed", "parser_failed", failure
     if status == "refused":
         return "unparsed", "judge_refused", "the judge refused to answer"
-    return "unparsed", "no_verdict", "the judge's answer holds no verdict"
+    return "unparsed", "no_verdict", "the judge's answer has no verdict"

@@ -1,4 +1,4 @@
-"""load: source → raw records, in parts whose boundaries no later stage moves."""
+"""load: source → raw records in parts. Later stages keep the boundaries of the parts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,11 +16,11 @@ PART_BYTES = 64 * 1024 * 1024
 
 @stage("load")
 def load(run: StageRun, spec: LoadSpec) -> None:
-    """Read the records of a dataset as text, untouched.
+    """Read the records of a dataset as unchanged text.
 
     Args:
-        run: gives the ``raw`` writer.
-        spec: loader, its parameters, and which records: filter, then sample, then shuffle, then limit.
+        run: writes ``raw``.
+        spec: the loader, its parameters, and the selection of records: filter, then sample, then shuffle, then limit.
 
     Raises:
         InputError: the source is missing, unreadable or empty, or no record passes the filter.

@@ -1,4 +1,4 @@
-"""Rows that cannot be used: kept with the reason, counted, and too many of them refused."""
+"""Rejected rows: stored with the reason, counted, and limited."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -36,17 +36,17 @@ class MayReject(Protocol):
 
 
 def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Callable[[Env, Any, StageResult], None]:
-    """The check of a stage: refuse a dataset of which too much was rejected, once all of it was tried.
+    """Make the check of a stage that refuses a dataset with too many rejects, after all its rows were tried.
 
     Args:
-        kept: name of the output that holds what was kept.
-        rejects: name of the output that holds the rest.
-        wrong: what is the matter with the rejects, as ``records were rejected``.
-        none: said when nothing was kept, as ``all of its {total} records were rejected``.
+        kept: name of the output with the accepted rows.
+        rejects: name of the output with the rejected rows.
+        wrong: what happened to the rejects, such as ``records were rejected``.
+        none: the message if nothing was accepted, such as ``all of its {total} records were rejected``.
 
     Returns:
-        A function that raises `InputError` where more than the spec allows were rejected, or all of them. The message
-        counts them and shows the first.
+        A function that raises `InputError` if more rows than the spec allows were rejected, or all of them. The message
+            has their number and the first ones.
     """
 
     def check(env: Env, spec: MayReject, result: StageResult) -> None:
@@ -74,14 +74,14 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
 
 
 def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
-    """Place and reason of the first rejects, and how many more there are."""
+    """Location and reason of the first rejects, and the number of the others."""
     reasons = first_rejects(env.store.artifact(result.outputs[rejects]))
     rest = result.counts[rejects] - len(reasons)
     return "; ".join(reason.rstrip(".") for reason in reasons), f"; and {rest:,} more" if rest > 0 else ""
 
 
 def first_rejects(rejects: Artifact) -> list[str]:
-    """Place and reason of the first rows of `tables.REJECTS`."""
+    """Location and reason of the first rows of `tables.REJECTS`."""
     found: list[str] = []
     for table in rejects.tables(columns=["row_index", "line", "reason"]):
         found += [f"{_location(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]

@@ -1,4 +1,4 @@
-"""report: metrics and counts → the task's part of the summary. Pure and cached; publishing is the run's."""
+"""report: metrics and counts → the task's part of the summary. Cached like other stages; the run publishes it."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,9 @@ def report(run: StageRun, spec: ReportSpec) -> None:
     """Collect the results of a task.
 
     Args:
-        run: ``metrics``, ``samples``, ``rejects``, ``prepare_rejects`` and ``responses``; writes ``report``, one row
-            of canonical JSON.
-        spec: the names it shows.
+        run: reads ``metrics``, ``samples``, ``rejects``, ``prepare_rejects`` and ``responses``; writes ``report``, one
+            row of canonical JSON.
+        spec: the names in the report.
     """
     responses = run.input("responses")
     tokens = {"prompt_tokens": 0, "completion_tokens": 0}

@@ -1,4 +1,4 @@
-"""Ids of a dataset's samples: made from the content where records name none, and never equal."""
+"""Unique ids of a dataset's samples, made from the content if records have none."""
 
 from typing import Any, TypeAlias
 
@@ -8,17 +8,18 @@ _Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class SampleIds:
-    """Watches over the ids of a dataset, part by part: 8 bytes a row without an id, 16 bytes a row in all cases."""
+    """Makes and checks the ids of a dataset part by part. Takes 16 bytes per row, and 8 more for a row without an
+    id."""
 
     def __init__(self) -> None:
-        # Sorted, each at least twice as long as the next: few to search, and each code is moved seldom.
+        # Sorted runs, each at least twice as long as the next: few to search, and codes are rarely moved.
         self._runs: list[_Codes] = []
         self._repeated: dict[str, int] = {}
         self._hashes: list[np.ndarray[Any, np.dtype[np.int64]]] = []
         self._lines: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
     def of_contents(self, contents: list[str]) -> list[str]:
-        """Ids of records without one: the content's hash, and from its second occurrence on which one it is.
+        """Ids of records without one: the content's hash, plus a counter from its second occurrence on.
 
         Args:
             contents: `sample_record.content_id` of each record, 16 hex digits, in the dataset's order.
@@ -40,12 +41,12 @@ class SampleIds:
         return ids
 
     def add(self, ids: list[str], lines: list[int]) -> None:
-        """Note the ids of a part and the source line of each."""
+        """Add the ids of a part with their source lines."""
         self._hashes.append(np.fromiter((hash(i) for i in ids), np.int64, len(ids)))
         self._lines.append(np.asarray(lines, np.int64))
 
     def clash(self) -> tuple[int, int] | None:
-        """Two source lines with the same id, or None. 64-bit hashes: a false alarm once in 10**7 sets of 1 M rows."""
+        """Two source lines with the same id, or None. By 64-bit hashes: one false alarm in 10**7 sets of 1 M rows."""
         if not self._hashes:
             return None
         hashes, lines = np.concatenate(self._hashes), np.concatenate(self._lines)
@@ -58,7 +59,7 @@ class SampleIds:
         return (first, second) if first < second else (second, first)
 
     def _known(self, codes: _Codes) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which codes an earlier part had."""
+        """Mask of the codes that an earlier part had."""
         found = np.zeros(len(codes), np.bool_)
         for run in self._runs:
             nearest = np.minimum(np.searchsorted(run, codes), len(run) - 1)

@@ -1,6 +1,6 @@
-"""Scoring one part of the rows, here or in another process.
+"""Score the parts, in this process or in others.
 
-A process gets names: the store's URL, artifact ids, and what each metric was bound with. It gives back tables.
+A scoring process gets only the store's URL, artifact ids and the arguments that bind each metric. It returns tables.
 """
 
 import os
@@ -22,17 +22,17 @@ from gage_eval.store import PartInfo, Store
 
 Scored: TypeAlias = tuple[PartInfo, list[pa.Table]]
 
-# Parts handed out ahead for each process: enough that none waits, few enough that their tables fit in memory.
+# Parts that are submitted ahead per process: enough to keep it busy, few enough for their tables to fit in memory.
 _AHEAD = 2
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What metrics read.
+    """The inputs of metrics.
 
     Attributes:
-        artifacts: artifact ids by input; those that no metric reads are left out.
-        columns: the columns of the samples that are read.
+        artifacts: artifact ids by input, without inputs that no metric reads.
+        columns: the needed columns of the samples.
         known: the metrics that samples may name in their ``eval_config``.
     """
 
@@ -42,7 +42,7 @@ class Inputs:
 
     @classmethod
     def of(cls, run: StageRun, metrics: Sequence[BoundMetric], known: Collection[str]) -> "Inputs":
-        """What these metrics read of a run's inputs."""
+        """The inputs of these metrics in a run."""
         read = {"samples"}.union(*(metric.inputs for metric in metrics))
         artifacts = {name: run.input_id(name) for name in sorted(read)}
         columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
@@ -61,12 +61,12 @@ def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], ind
 def in_processes(
     store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], parts: Sequence[PartInfo], workers: int
 ) -> Iterator[Scored]:
-    """The parts with their tables, in order, from so many processes.
+    """The parts with their tables, in order, scored by ``workers`` processes.
 
-    They are started afresh (spawn): a fork of a process with threads may hang. What a metric warns of is said once.
+    They are started by spawn, because a fork of a process with threads may hang. Each warning is shown once.
 
     Raises:
-        InputError: what a metric refuses.
+        InputError: raised by a metric.
         RunFailed: a process was killed.
     """
     from concurrent.futures import ProcessPoolExecutor
@@ -85,11 +85,11 @@ def in_processes(
             yield _taken(*waiting.popleft(), metrics)
     except BrokenProcessPool as error:
         raise RunFailed(
-            "auto_eval: a scoring process was killed, perhaps for want of memory, or a metric ended it. The answers "
-            "are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
+            "auto_eval: a scoring process was killed, perhaps because memory ran out, or a metric ended it. The "
+            "answers are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
         ) from error
     except KeyboardInterrupt:
-        # They have nothing to keep, and a metric may never let go of its process.
+        # The processes hold nothing to keep, and a metric may block its process forever.
         for process in get_context("spawn").active_children():
             process.kill()
         raise
@@ -102,8 +102,8 @@ _scorer: list[Callable[[int], _Result]] = []
 
 
 def _start(url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]]) -> None:
-    """Make this process a scorer, which ends with the process that started it."""
-    # A Ctrl-C goes to all processes of a terminal; the one that started this one says what follows from it.
+    """Prepare this process for scoring. It ends with the process that started it."""
+    # Ctrl-C is sent to all processes of a terminal. The process that started this one handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     store = Store.open(url, read_only=True)

@@ -1,4 +1,4 @@
-"""Model sessions: a generate stage's work sent to other processes, and served there."""
+"""Model sessions: send a generate stage's work to other processes, and serve it there."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ from gage_eval.planning.source import RoleSource
 from gage_eval.stages.generation import price_of
 from gage_eval.store import Artifact, Store
 
-# The input of a step that holds explicit asks.
+# The input with explicit asks.
 _ASKS = "asks"
 
 
 def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
-    """The session that has one engine answer some steps."""
+    """The session of an engine and the steps it serves."""
     folder = engine.context.base_dir
     spec = EngineSpec(seen_from(engine.backend_type, folder), dict(engine.backend_config), str(folder.absolute()))
     return ModelSession(store.url, spec, workers, tuple(steps))
@@ -48,13 +48,13 @@ def step_of(
     """A generate stage as a step of a session.
 
     Args:
-        store: where its inputs and finished chunks are.
-        asks: which model is asked what; explicit asks are read from an artifact.
-        stage: its name.
-        key: key of its action.
-        work_key: key of its work in progress.
+        store: where the inputs and finished chunks are.
+        asks: the asks of one model; explicit asks are read from an artifact.
+        stage: name of the stage.
+        key: key of the stage's action.
+        work_key: key of the work in progress.
         inputs: artifact ids by input.
-        workers: processes that will share it.
+        workers: number of processes that will share the step.
     """
     wip = store.wip(work_key)
     missing = []
@@ -73,18 +73,19 @@ def step_of(
 
 
 def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | None = None) -> int:
-    """Answer what a session misses, while other processes may do the same; returns the requests sent.
+    """Answer the missing chunks of a session, possibly together with other processes. Returns the number of sent
+    requests.
 
-    The engine is opened once for all steps. A chunk whose rows end in errors is left to the holder of the stage.
+    The engine is opened once for all steps. A chunk with error rows is left to the process that runs the stage.
 
     Args:
-        session: what to answer.
+        session: the session to serve.
         runtime: runs the engine.
-        context: media, environment and secrets of this place; its folder is the session's.
+        context: media, environment and secrets of this machine; its folder is the session's.
 
     Raises:
-        EndpointFailed: the engine cannot go on; what was answered is kept.
-        InputError: this machine would ask something else.
+        EndpointFailed: the engine cannot answer any more; the answers so far are kept.
+        InputError: the bindings differ on this machine.
     """
     store = Store.open(session.store)
     around = context or BackendContext(media=store.media.get, env=os.environ, media_file=store.media.path)
@@ -106,10 +107,10 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, asks: As
     if is_over():
         return 0
     if _digest(step.stage, asks) != step.asks:
-        # The chunks that this machine would commit are taken as they are.
+        # Finished chunks of this action are accepted from other machines.
         raise InputError(
-            f"step {step.stage} of task '{step.task_id}' would ask something else on this machine: use the same "
-            "gage-eval, plug-ins, libraries and model files as where the session was made."
+            f"step {step.stage} of task '{step.task_id}' has other bindings on this machine: use the same "
+            "gage-eval, plug-ins, libraries and model files as on the machine that made the session."
         )
     backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
@@ -129,19 +130,19 @@ def _serve_step(store: Store, session: ModelSession, step: SessionStep, asks: As
             price=price_of(spec),
         )
     )
-    # The others were faster: everything is answered.
+    # Other workers were faster: all chunks are answered.
     with suppress(WorkGone):
         runtime.call(engine.run())
     return engine.tally.sent
 
 
 def _digest(stage: Stage, asks: Asks) -> str:
-    """Digest of the bindings, as this machine's software, plug-ins and model files have them."""
+    """Digest of the bindings with this machine's software, plug-ins and model files."""
     return digest([stage, VERSIONS[stage], sorted(asks.bindings)])
 
 
 def _requests(asks: Asks) -> dict[str, Any]:
-    """What renders the requests of some asks, as plain values."""
+    """What is needed to render the requests of some asks, as plain values."""
     spec = asks.spec
     hooks = spec.hooks
     return {

@@ -1,4 +1,4 @@
-"""standardize: raw records → samples of one contract; other records go to rejects, each with its reason."""
+"""standardize: raw records → samples in one form. Records that cannot become samples go to rejects, with the reason."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -35,11 +35,11 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
     """Turn raw records into Samples.
 
     Args:
-        run: the ``raw`` artifact, one JSON record per row; writes ``samples`` and ``rejects``.
-        spec: preprocessor and its parameters; part of the key.
+        run: reads ``raw``, one JSON record per row; writes ``samples`` and ``rejects``.
+        spec: the preprocessor and its parameters; part of the key.
 
     Raises:
-        InputError: two records carry the same explicit id.
+        InputError: two records have the same id.
     """
     raw = run.input("raw")
     samples, rejects = run.writer(SAMPLES), run.writer(REJECTS)
@@ -54,13 +54,13 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
             counts.update(ready.counts)
             run.advance(records["row_index"][-1].as_py() + 1 if len(records) else 0, raw.rows)
     standardizer.check_ids()
-    # Later stages look for files, overrides and the like only where there are some; a count of none is left out.
+    # Later stages search for files, overrides and the like only if their count is given; zero counts are left out.
     run.commit(SAMPLES, counts=dict(+counts))
     run.commit(REJECTS)
 
 
 class _Standard(NamedTuple):
-    """A record as a Sample, and whether the record names its id."""
+    """A record as a Sample, and whether the record has an id."""
 
     row: int
     line: int
@@ -69,14 +69,14 @@ class _Standard(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """`tables.SAMPLES` rows, and how many of them have media, overrides or options that are not shown."""
+    """`tables.SAMPLES` rows, and how many of them have media, overrides, or options that no message shows."""
 
     table: pa.Table
     counts: dict[str, int]
 
 
 class Standardizer:
-    """Makes `tables.SAMPLES` rows of raw records, part by part; ids are unique in all parts together."""
+    """Makes `tables.SAMPLES` rows from raw records, part by part. Ids are unique across all parts."""
 
     def __init__(self, spec: StandardizeSpec, media: MediaKeeper) -> None:
         to_sample = build(registry.preprocessors.get(spec.preprocess), spec.kwargs)
@@ -86,7 +86,7 @@ class Standardizer:
         self._ids = SampleIds()
 
     def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
-        """Samples and `tables.REJECTS` rows of raw records, both in their order."""
+        """Samples and `tables.REJECTS` rows of raw records, both in the records' order."""
         rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
         self._media.look({url for text in texts for url in addresses_in(text)})
         good: list[_Standard] = []
@@ -107,21 +107,21 @@ class Standardizer:
         return _Ready(table, counts), rejects_table(bad)
 
     def check_ids(self) -> None:
-        """Refuse ids that two records share.
+        """Refuse duplicate ids.
 
         Raises:
-            InputError: names the two lines.
+            InputError: two records have the same id; the message names the lines.
         """
         if clash := self._ids.clash():
             first, second = clash
             raise InputError(
                 f"dataset '{self._spec.dataset_id}': lines {first:,} and {second:,}{self._named_files()} have the same "
-                "id. Ids are unique: name another field with id_field, or leave ids out to have them made of the "
+                "id. Ids must be unique: name another field with id_field, or leave ids out to derive them from the "
                 "content."
             )
 
     def _named_files(self) -> str:
-        """`` of a.jsonl``; of several files, over which lines are counted on, all of them."""
+        """`` of a.jsonl``; with several files all names, because line numbers count through all files."""
         return f" of {', '.join(map(file_name_of, self._spec.source_files))}" if self._spec.source_files else ""
 
     def _settle_ids(self, made: list[_Standard]) -> None:
@@ -136,10 +136,10 @@ def _lacks_options(sample: dict[str, Any]) -> bool:
 
 
 def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
-    """The canonical sample of one raw record, and whether the record names its id (else it is the text's hash).
+    """The canonical sample of one raw record, and whether the record has an id (else the id is the text's hash).
 
     Raises:
-        RecordRejected: it is not a JSON object, or the preprocessor or the contract refuses it.
+        RecordRejected: it is not a JSON object, or the preprocessor or the Sample rules refuse it.
     """
     record = with_inputs(to_sample(parse_record(text)))
     sample = normalise_sample(record, default_id=content_id(text.encode()))
@@ -147,12 +147,12 @@ def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: Media) -> dict[str, Any]:
-    """The sample with the media that ``doc_to_*`` give it, and with all data of its media kept in the store.
+    """The sample with the media from ``doc_to_*``, and with all media data moved to the store.
 
     Raises:
-        RecordRejected: a callable fails on it, its data cannot be decoded, or it names media that the store lacks.
+        RecordRejected: a callable fails, media data cannot be decoded, or the store lacks media that the sample names.
     """
-    # A record that says so nowhere holds no data; its preprocessor and the callables may still make some for messages.
+    # Without this text, the record has no data URLs. The preprocessor and callables may still put some into messages.
     if "data:" in text:
         rest = {name: value for name, value in sample.items() if name not in ("messages", "few_shot_examples")}
         sample = {**sample, **without_data(rest, store)}

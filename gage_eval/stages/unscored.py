@@ -1,4 +1,4 @@
-"""The check of auto_eval: too many answers without a score, or none with one, fail the run."""
+"""The check of auto_eval: the run fails if too many answers have no score, or if none has one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from gage_eval.store import Artifact, Store
 
 
 def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
-    """Refuse to continue when a metric left too many answers, or all of them, without a score.
+    """Stop the run if a metric left too many answers, or all of them, without a score.
 
     Raises:
-        RunFailed: above ``max_unscored_share``, or a metric scored no row; the scores are kept.
+        RunFailed: more than ``max_unscored_share``, or a metric scored no row; the scores are kept.
     """
     share = spec.max_unscored_share
     if share is None:
@@ -29,16 +29,16 @@ def check_scored(env: Env, spec: ScoreSpec, result: StageResult) -> None:
 
 
 def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, allowed: bool = False) -> None:
-    """Refuse a metric that scored no row at all: a dash is not a result.
+    """Refuse a metric that scored no row, because it has no result.
 
-    Rows may be without latencies, as replayed ones are. With ``on_missing_field: ignore`` a metric may find its field
-    nowhere, as long as another metric of the task scores something.
+    Latencies may be missing in all rows, as in replayed ones. With ``on_missing_field: ignore``, a metric's field may
+    be missing everywhere, if another metric of the task scores something.
 
     Args:
         store: where the scores are.
         spec: the metrics.
         result: the result of auto_eval.
-        allowed: the user said that all answers may be without a score.
+        allowed: the user allows that no answer has a score.
 
     Raises:
         RunFailed: a metric scored no row.
@@ -61,7 +61,7 @@ def refuse_without_score(store: Store, spec: ScoreSpec, result: StageResult, *, 
 
 
 def _numbers(metrics: Artifact) -> list[dict[str, Any]]:
-    """The first row of each metric and filter over all samples, with the most ``rows`` that any of its keys has."""
+    """The first row of each metric and filter over all samples, with the largest ``rows`` of its value keys."""
     found: dict[tuple[str, str | None], dict[str, Any]] = {}
     for row in metrics.table().to_pylist():
         if row["slice_field"] is None:
@@ -72,15 +72,15 @@ def _numbers(metrics: Artifact) -> list[dict[str, Any]]:
 
 @dataclass
 class _Unscored:
-    """The rows of one filter that have no score.
+    """The rows of one filter without a score.
 
     Attributes:
         rows: all score rows of the filter.
-        answered: those of responses that have an answer.
-        failed: answered ones whose reason counts against ``max_unscored_share``.
-        reasons: of all rows without a score.
-        first: why the first of them has no score, in words.
-        first_failed: why the first of the failed ones has no score.
+        answered: score rows whose response has an answer.
+        failed: answered rows whose reason counts for ``max_unscored_share``.
+        reasons: the reasons of all rows without a score.
+        first: explanation of the first row without a score.
+        first_failed: explanation of the first failed row.
     """
 
     rows: int = 0
@@ -108,7 +108,7 @@ class _Unscored:
             return
         words = _ended(row["explanation"] or reason)
         if not self.reasons - {"unanswered"}:
-            # Why an answer has no score says more than that another row has no answer.
+            # The explanation of an unscored answer says more than that of a missing answer.
             self.first = self.first if reason == "unanswered" and self.first else words
         self.reasons.add(reason)
         if reason not in EXCUSED:
@@ -117,10 +117,11 @@ class _Unscored:
 
 
 def _check_share(task_id: str, metric_id: str, share: float, found: _Unscored) -> None:
-    """Refuse too many answers that the metric failed on, could not use, or has no verdict for.
+    """Refuse too many answers without a score because of the metric: it failed, could not use the answer, or had no
+    verdict.
 
-    ``max_error_share`` watches rows without an answer, ``on_missing_field`` missing fields, and latencies may not have
-    been measured.
+    Other causes do not count: ``max_error_share`` limits rows without an answer, ``on_missing_field`` handles missing
+    fields, and latencies may be unmeasured.
     """
     if found.failed > share * found.answered:
         raise RunFailed(
@@ -134,7 +135,7 @@ def _no_score(task_id: str, metric_id: str, found: _Unscored) -> RunFailed:
     because = f", the first because: {found.first}" if found.first else ": it gave no number."
     if "missing_field" in found.reasons:
         remedy = (
-            "point the metric at a field that the samples have, or set on_missing_field: ignore where none is meant "
+            "point the metric at a field that the samples have, or set on_missing_field: ignore if no sample is meant "
             "to have it."
         )
     elif found.reasons == {"unanswered"}:

@@ -170,8 +170,8 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         (None, "dataset 'sums': no file 'sums.jsonl'."),
         (
             lines({"id": "a", **GOOD}, "", {"id": "b", **GOOD}, {"id": "a", **GOOD}),
-            "dataset 'sums': lines 1 and 4 of sums.jsonl have the same id. Ids are unique: name another field with "
-            "id_field, or leave ids out to have them made of the content.",
+            "dataset 'sums': lines 1 and 4 of sums.jsonl have the same id. Ids must be unique: name another field with "
+            "id_field, or leave ids out to derive them from the content.",
         ),
         (
             lines(GOOD, 7, GOOD),
@@ -239,7 +239,7 @@ def test_an_endpoint_that_is_not_there_ends_the_run_and_says_how_to_go_on(tmp_pa
     assert ended.code == 1
     last = ended.sentence.splitlines()[-1]
     assert last.startswith(f"infer stopped: {url} cannot be reached (")
-    assert last.endswith("0 of 5 responses are kept. When that is fixed: gage resume lost")
+    assert last.endswith("0 of 5 responses are kept. After you have fixed it: gage resume lost")
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_an_endpoint_that_refuses_ends_the_run_at_once_and_the_mended_one_goes_o
         config = write_config(tmp_path, endpoint.url, rows=50, backend={"max_concurrency": 4, **changes})
         ended = gage("run", "sums.yaml", "--run-id", "refused")
         assert ended.sentence == (
-            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. When that is fixed: gage resume refused"
+            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. After you have fixed it: gage resume refused"
         )
         assert ended.code == 1
         assert endpoint.stats()["requests"] <= 4
@@ -284,7 +284,7 @@ def test_an_endpoint_that_changes_its_mind_keeps_what_it_answered(
         ended = gage("run", "sums.yaml", "--run-id", "revoked")
         assert ended.code == 1
         assert "answers 401 (invalid API key ***). Set the key that 'api_key' refers to." in ended.sentence
-        assert "30 of 80 responses are kept. When that is fixed: gage resume revoked" in ended.sentence
+        assert "30 of 80 responses are kept. After you have fixed it: gage resume revoked" in ended.sentence
         assert endpoint.stats()["requests"] <= 30 + MOST_IN_A_ROW + 2, "20 refusals in a row end the run"
         monkeypatch.setenv("MY_KEY", "sk-right")
         assert gage("resume", "revoked").code == 0

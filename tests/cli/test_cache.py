@@ -111,7 +111,7 @@ def test_gc_protects_everything_younger_than_a_run_under_way(gage: Gage, store: 
     began = {name: record[name] for name in ("name", "created", "tasks", "options", "config")}
     (folder / "run.json").write_bytes(orjson.dumps({**began, "run_id": "busy", "status": "running"}))
     said = gage("cache", "gc", "--min-age", "0s")
-    assert "Under way: busy." in said.out
+    assert "Running: busy." in said.out
     assert artifacts(store) == kept
 
 

@@ -60,7 +60,7 @@ class TestValidate:
         write_config(workspace, metrics=["theirs.py:score"])
         said = gage("validate", "mine.yaml", "--no-plugins")
         assert said.code == 0
-        assert "nothing that it names was imported or started" in said.out
+        assert "no plug-in or program that it names was started" in said.out
         lines = [line.split() for line in said.out.splitlines()]
         assert ["read", str(workspace / "rows.jsonl"), "datasets[0].params.path"] in lines
         assert ["run", f"{workspace}/theirs.py:score", "metrics[0].implementation", "there", "is"] in [

@@ -46,7 +46,7 @@ def test_a_table_nobody_reads_to_its_end_is_no_failure(workspace: Path) -> None:
     ["", "--version", "--help", "list", "schema config", "validate mine.yaml", "plan mine.yaml", "show --json"],
 )
 def test_a_full_disk_under_standard_output_is_told_in_one_sentence(workspace: Path, command: str) -> None:
-    full = "standard output cannot be written (No space left on device): free some space, or send it elsewhere.\n"
+    full = "standard output cannot be written (No space left on device): free some space, or redirect it.\n"
     assert shell(f"{GAGE} {command} >/dev/full") == (1, full)
 
 

@@ -30,7 +30,7 @@ def test_wrong_answers_say_what_was_expected_and_what_was_read_from_where(gage: 
     assert lines[1].endswith('So the answer is 2."')
     assert lines[2].startswith("s2  expected 3   read 2 from ")
     assert lines[3] == "2 of 5 shown; more with -n 5"
-    assert lines[4] == "open one: gage show first --sample s0"
+    assert lines[4] == "show one: gage show first --sample s0"
     said = gage("show", "first", "--sample", "s0").out
     for words in ("0 + 1 = ?", TALKATIVE, "expected\n  1\n", "exact,last_number: scored score=0 · read '2'"):
         assert words in said

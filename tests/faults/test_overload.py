@@ -40,7 +40,7 @@ def test_an_endpoint_that_dies_for_good_ends_the_run_and_keeps_its_answers(tmp_p
         ended = gage("run", "sums.yaml", "--run-id", "cut")
     assert ended.code == 1
     assert "cannot be reached: every attempt failed for" in ended.sentence
-    assert ended.sentence.endswith("When that is fixed: gage resume cut")
+    assert ended.sentence.endswith("After you have fixed it: gage resume cut")
     with mock_endpoint(port=port) as endpoint:
         assert gage("resume", "cut").code == 0
         assert ROWS - 200 <= endpoint.stats()["requests"] <= ROWS - 180
@@ -66,7 +66,7 @@ def test_an_endpoint_that_answers_nothing_ends_the_run_in_place_of_each_row(
         ended = gage("run", "sums.yaml", "--run-id", "vain")
     assert ended.code == 1
     assert re.search(sentence, ended.sentence)
-    assert ended.sentence.endswith("When that is fixed: gage resume vain")
+    assert ended.sentence.endswith("After you have fixed it: gage resume vain")
     with mock_endpoint(port=port) as endpoint:
         assert gage("resume", "vain").code == 0
         assert endpoint.stats()["requests"] == ROWS
