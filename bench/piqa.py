@@ -245,7 +245,7 @@ def write_page(options: argparse.Namespace, found: Sequence[Compared], versions:
         "the same solution. `acc_norm` divides by the characters of a solution. Log-likelihoods differ in their last",
         "digits, because the two form other batches.",
         "",
-        "`make bench-piqa` writes this page. It installs lm-eval into an environment of its own and needs PIQA in",
+        "`make bench-piqa` writes this page. It installs lm-eval into a separate environment and needs PIQA in",
         "`LOCAL_DATASETS_ROOT/piqa`.",
         "",
     ]

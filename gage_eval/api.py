@@ -6,7 +6,7 @@
     run.scores()            # a DataFrame, one row per metric
     run.samples().to_pandas()
 
-It works in a notebook as in a script: the run has an event loop and a thread of its own.
+It works in notebooks and scripts: the run has its own event loop and thread.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ class Run:
         return self._reader.summary
 
     def scores(self) -> "pd.DataFrame":
-        """One row per metric: its value with error and interval, and how many rows it stands on.
+        """One row per metric: its value with error and interval, and the number of rows.
 
         Raises:
             InputError: the run has not finished.
@@ -238,10 +238,10 @@ def run(
 
 
 def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:
-    """An earlier run, or one under way.
+    """A finished or running run.
 
     Raises:
-        InputError: there is no run of that id.
+        InputError: no run has this id.
     """
     return Run(RunReader.open(Locations.at(store, output_dir), run_id))
 

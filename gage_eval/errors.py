@@ -97,7 +97,7 @@ class BudgetSpent(RunFailed):
 
 
 class RunCancelled(KeyboardInterrupt):
-    """Somebody cancelled the run from outside. It unwinds like Ctrl-C: no code takes it for an error of its own."""
+    """The run was cancelled from outside. Like Ctrl-C a BaseException, so that no code handles it as its own error."""
 
 
 def visible(text: str) -> str:

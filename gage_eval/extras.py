@@ -35,7 +35,7 @@ def install_engine(library: str, python: str) -> str:
     ours = Path(python).absolute() == Path(sys.executable).absolute()
     if library == "vllm":
         return (
-            "Install vllm into an environment of its own, and name its interpreter with 'python'."
+            "Install vllm into a separate environment, and name its interpreter with 'python'."
             if ours
             else f"Install it: {shlex.quote(python)} -m pip install vllm."
         )

@@ -12,7 +12,7 @@ def local_path(path: str, base_dir: Path) -> Path:
     """A path as people write it: ``~`` is the home folder, and a relative one starts from ``base_dir``.
 
     Raises:
-        InputError: there is no such home folder.
+        InputError: the home folder does not exist.
     """
     try:
         return base_dir / Path(path).expanduser()

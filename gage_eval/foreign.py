@@ -67,7 +67,7 @@ def check_allowed(name: str) -> None:
 
 @contextmanager
 def plugin_errors(what: str) -> Iterator[None]:
-    """Have whatever a user's code raises end in one sentence.
+    """Convert what a user's code raises to an error of one sentence.
 
     Args:
         what: the code and its method, as ``rows.py:Rows.records()``.
@@ -85,10 +85,10 @@ def plugin_errors(what: str) -> Iterator[None]:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether what came out of a user's code is an error of ours, a Ctrl-C, or that its task was cancelled."""
+    """Whether an exception from a user's code is one of gage-eval, a Ctrl-C, or the cancellation of its task."""
     if isinstance(error, KeyboardInterrupt):
         return is_real()
-    # Whoever cancels a thread raises a class of their own in it.
+    # Code that cancels a thread raises its own exception class in it.
     if type(error) is asyncio.CancelledError:
         return _is_cancelled()
     return isinstance(error, GageError | asyncio.CancelledError)
@@ -110,7 +110,7 @@ def failure(what: str, error: BaseException) -> str:
 
 
 def said_by(error: BaseException, longest: int = _LONGEST) -> str:
-    """The text of an exception on one line, in letters that can be stored and shown; empty where it has none."""
+    """The text of an exception on one line, in characters that can be stored and shown; empty without a text."""
     try:
         return visible(" ".join(str(error).split())[:longest])
     except BaseException:  # noqa: BLE001 - even that is the user's code
@@ -132,7 +132,7 @@ def seen_from(name: str, folder: Path) -> str:
 
 
 def without_folders(name: str) -> str:
-    """The name for keys, tables and messages: a file counts by its content, wherever it lies."""
+    """The name for keys, tables and messages, without folders: a file counts by its content."""
     file, colon, attribute = name.rpartition(":")
     return f"{Path(file).name}:{attribute}" if colon and file.endswith(".py") else name
 

@@ -1,6 +1,6 @@
 """Ctrl-C and SIGTERM: the first ends a command in order, the second ends its process at once.
 
-The first one raises KeyboardInterrupt in the main thread: requests under way are cancelled, engines are stopped, the
+The first one raises KeyboardInterrupt in the main thread: requests in flight are cancelled, engines are stopped, the
 run records its end. The second one waits for nothing, so that nothing can hang; what was computed is in the store.
 After SIGTERM the process ends within `GRACE_S` in any case.
 
@@ -16,7 +16,7 @@ from types import FrameType
 
 # So long a process may take to end in order after SIGTERM.
 GRACE_S = 20.0
-# So long after the first Ctrl-C it is said that another one ends the command at once.
+# This long after the first Ctrl-C, a message says that a second one ends the command at once.
 _TELL_AFTER_S = 2.0
 _AGAIN = "Stopping; what was computed is kept. Press Ctrl-C again to end at once.\n"
 
@@ -44,7 +44,7 @@ def received() -> int | None:
 
 
 def is_real() -> bool:
-    """Whether a KeyboardInterrupt of this thread is a Ctrl-C, not raised by somebody's code.
+    """Whether a KeyboardInterrupt of this thread is a Ctrl-C, not raised by other code.
 
     Without `handle`, as in a notebook, one in the main thread is taken for a Ctrl-C.
     """

@@ -43,7 +43,7 @@ def scheduling(default: Any = ..., **field: Any) -> Any:
 
 
 def nested(default: Any = ..., **field: Any) -> Any:
-    """A field that holds models (one, a list, or a mapping) with marks of their own."""
+    """A field that holds models (one, a list, or a mapping) with their own marks."""
     return Field(default, json_schema_extra={_MARK: "nested"}, **field)
 
 

@@ -1,4 +1,4 @@
-"""What comes with this package: the configs, and the packages ``flows``, ``tasks`` and ``blocks`` beside it."""
+"""What is installed with this package: the configs, and the packages ``flows``, ``tasks`` and ``blocks``."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _kept: dict[str, ModuleType] = {}
 def configs_dir() -> Path:
     """The configs that come with the package: a checkout's ``configs/``, else the packaged copy."""
     checkout = _FOLDER / "configs"
-    # An installed package has other packages beside it, one of which may be called `configs`.
+    # An installed package has other packages next to it, and one of them may be called `configs`.
     if checkout.is_dir() and (_FOLDER / "pyproject.toml").is_file():
         return checkout
     return Path(__file__).resolve().parent / "_configs"
@@ -28,13 +28,13 @@ def configs_dir() -> Path:
 
 @contextmanager
 def packages_beside() -> Iterator[None]:
-    """Have ``import flows``, ``tasks`` and ``blocks`` find the packages beside this one.
+    """Make ``import flows``, ``tasks`` and ``blocks`` find the packages next to this one.
 
     These names are common. A user's package of the same name may come first on the path, or may be loaded already.
     Inside, the names mean ours; afterwards they are free for the user's packages again.
 
     Raises:
-        GageError: one of ours is missing or was written over.
+        GageError: one of these packages is missing or was overwritten.
     """
     with _lock:
         theirs = {name: module for name, module in _loaded().items() if not _is_ours(module)}
@@ -63,7 +63,7 @@ def packages_beside() -> Iterator[None]:
 
 
 class _Beside:
-    """Finds the packages beside this one, and no others."""
+    """Finds only the packages next to this one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

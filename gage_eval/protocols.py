@@ -29,7 +29,7 @@ class PluginProtocol:
         is_class: whether it may be a class.
         is_factory: whether it is called while a config is checked, to make what does the work.
         methods: of what it gives when it is called.
-        attributes: likewise.
+        attributes: names of required attributes.
         base: the class that has all of them already.
     """
 

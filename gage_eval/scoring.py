@@ -58,7 +58,7 @@ def score(
         sample: the fields of a Sample that the metric reads, in the forms that data may have.
         model_output: the response's fields, ``answer`` and others; a text is the answer.
         judge_output: the judgment's fields.
-        params: the metric's parameters, beside those the metric brings along.
+        params: the metric's parameters, in addition to its defaults.
         filters: the filters of one pipeline, one after the other.
         others: the fields of other inputs, by the root of their paths (`gage_eval.inputs`).
 

@@ -30,7 +30,8 @@ class Running:
 
     Attributes:
         pid: its process, the leader of its group.
-        born: start of that process in clock ticks since boot, so that a reused pid is not a server of ours.
+        born: start of that process in clock ticks since boot, so that another process with the same pid is not taken
+            for the server.
         port: where it listens on loopback.
     """
 
@@ -152,7 +153,7 @@ def _alive(running: Running) -> bool:
 
 
 def _reap(pid: int) -> None:
-    """Collect the server if it is a child of ours and has ended; else it would stay as a zombie."""
+    """Reap the server if it is a child of this process and has ended; otherwise it would stay a zombie."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
         description="requests in flight at a backend whose config sets no `max_concurrency`",
         validation_alias=AliasChoices(f"{PREFIX}THREADS", f"{PREFIX}CONCURRENCY"),
     )
-    max_inflight: int | None = scheduling(None, ge=1, description="rows of a step under way at a time")
+    max_inflight: int | None = scheduling(None, ge=1, description="most requests of a step in flight")
     sequential: bool = scheduling(default=False, description="one request at a time, and one task after the other")
     autoeval_workers: int | None = scheduling(None, ge=1, description="processes that score; unless given, this one")
     max_samples: int | None = semantic("load", None, ge=1, description="limit of tasks that set none")

@@ -1,19 +1,19 @@
 """Statuses of responses, judgments and scores, and the typed reasons behind them.
 
-Decisions read these values only. The words beside them (``explanation``) are for people: reports, the console and
+Decisions read these values only. The sentences (``explanation``) are for people: reports, the console and
 exports show them.
 """
 
 from typing import Literal, TypeAlias, get_args
 
 ResponseStatus: TypeAlias = Literal["ok", "truncated", "refused", "error", "skipped"]
-"""``error`` and ``skipped`` have no answer. ``truncated`` and ``refused`` have one, which is scored as it stands."""
+"""``error`` and ``skipped`` have no answer. ``truncated`` and ``refused`` have one, which is scored like any other."""
 
 JudgmentStatus: TypeAlias = Literal["ok", "unparsed", "error", "skipped"]
 """``unparsed``: the judge answered without a verdict. ``error`` and ``skipped`` are those of its response."""
 
 ScoreStatus: TypeAlias = Literal["scored", "unparsed", "unscored"]
-"""``unparsed`` is the model's fault and counts, mostly as 0. ``unscored`` is nobody's answer and is out of n."""
+"""``unparsed`` is the model's fault and counts, mostly as 0. ``unscored`` is not the model's fault and is not in n."""
 
 Reason: TypeAlias = Literal[
     "unanswered",
@@ -30,7 +30,7 @@ Reason: TypeAlias = Literal[
     "no_verdict",
     "parser_failed",
 ]
-"""Why a row has no score or no verdict, or has the score of an answer nobody could read. None elsewhere.
+"""Why a row has no score or no verdict, or has the score of an unparsed answer. None elsewhere.
 
 - ``unanswered``: the model gave no answer (`UNANSWERED`).
 - ``missing_field``: the data has no value where the metric reads one.

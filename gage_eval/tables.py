@@ -192,7 +192,7 @@ ASKS = TableSchema(
     ),
 )
 
-# status: `statuses.JudgmentStatus`. `reason` says why there is no verdict, `explanation` says so in words.
+# status: `statuses.JudgmentStatus`. `reason` says why there is no verdict, `explanation` is the same as a sentence.
 # `binding` says which judge gave the verdict: the digest of its model, prompt and parameters; null: none was asked.
 JUDGMENTS = TableSchema(
     "judgments",

@@ -47,7 +47,7 @@ A config also reads the variables it names: `${NAME}` and `${NAME:-default}` any
 configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`; that of MMMU-Pro also
 `MMMU_PRO_SETTING` and `MMMU_PRO_MODE`.
 
-Engines and Prefect inherit the environment of `gage` and read variables of their own.
+Engines and Prefect inherit the environment of `gage` and also read their own variables.
 """
 
 

@@ -35,7 +35,7 @@ class BackendContext:
         media_file: the file that holds them, None where there is none on this machine.
         env: environment variables, for ``env:NAME`` references and proxies.
         secrets: value of a ``block:name`` reference; None without a Prefect API.
-        built: the backends built with it, by what they are, so that each is built once; None builds anew each time.
+        built: the built backends by type and config, so that each is built once; None to build a new one each time.
     """
 
     base_dir: Path = field(default_factory=Path)
@@ -167,7 +167,7 @@ class Backend(Protocol):
         ...
 
     def identity(self) -> dict[str, JsonValue]:
-        """What determines the model's answers, beside the body: goes into keys."""
+        """What determines the model's answers, other than the body; part of keys."""
         ...
 
     def body(self, request: Request) -> dict[str, JsonValue]:
@@ -220,7 +220,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""
         known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)
-        # A class that only a config names is in no registry; keys hold its plug-in beside this.
+        # A class that only a config names is not in the registry. Keys contain its plug-in in addition.
         backend = known.identity() if known is not None else self.type
         return {"backend": backend, "config": semantic_values(self.config, "infer")}
 

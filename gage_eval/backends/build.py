@@ -17,7 +17,7 @@ def parse_config(type_: str, config: Mapping[str, Any]) -> BackendConfig:
     """The checked config of a backend.
 
     Raises:
-        InputError: there is no such backend, or its config is wrong; the message names each field.
+        InputError: the backend does not exist, or its config is wrong; the message names each field.
     """
     model = config_model(type_)
     try:
@@ -30,7 +30,7 @@ def config_model(type_: str) -> type[BackendConfig]:
     """The fields that a backend's config may hold.
 
     Raises:
-        InputError: there is no such backend, or it was registered with something else.
+        InputError: the backend does not exist, or it was registered with something else.
     """
     plugin = registry.backends.get(type_)
     model = plugin.info.get("config", BackendConfig)
@@ -45,7 +45,7 @@ def build_backend(type_: str, config: Mapping[str, Any] | BackendConfig, context
     With a context that keeps what it built, the same config gets the same backend.
 
     Raises:
-        InputError: there is no such backend, or its config is wrong; the message names each field.
+        InputError: the backend does not exist, or its config is wrong; the message names each field.
     """
     parsed = config if isinstance(config, BackendConfig) else parse_config(type_, config)
     if context.built is None:

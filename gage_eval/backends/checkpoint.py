@@ -15,12 +15,12 @@ from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
 
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
-# Not part of the model, whatever else lies in its folder.
+# Files in a model's folder that are not part of the model.
 _ASIDE = frozenset({".md", ".png", ".jpg", ".gitattributes", ".gitignore", ".lock"})
 
 
 class CheckpointConfig(ThinkingConfig):
-    """Fields of a backend that runs a checkpoint in an engine of its own."""
+    """Fields of a backend that runs a checkpoint in its own engine."""
 
     model_path: str | None = identity("infer", None, description="The model's folder, or its name on the hub.")
     revision: str | None = semantic("infer", None, description="Revision of a model on the hub.")
@@ -33,7 +33,7 @@ class CheckpointConfig(ThinkingConfig):
         "infer", default=False, description="Begin likelihood contexts with the tokenizer's special tokens."
     )
     prefix_token_id: int | None = semantic(
-        "infer", None, ge=0, description="Token that stands for an empty likelihood context; by default BOS, else EOS."
+        "infer", None, ge=0, description="Token that replaces an empty likelihood context; by default BOS, else EOS."
     )
     python: str | None = scheduling(None, description="Interpreter that has the engine; by default this one.")
     start_timeout: float = scheduling(1800.0, gt=0, description="Seconds for loading the model.")
@@ -90,7 +90,7 @@ def find_checkpoint(model_path: str, base_dir: Path, setting: str) -> Path | Non
 def checkpoint_identity(
     model_path: str, revision: str | None, base_dir: Path, env: Mapping[str, str], setting: str
 ) -> JsonValue:
-    """Names, sizes and hashes of a checkpoint's files, or name and revision on the hub; never where it lies.
+    """Names, sizes and hashes of a checkpoint's files, or name and revision on the hub; never its path.
 
     Raises:
         InputError: it is not there, or no folder of a model.
@@ -114,7 +114,7 @@ def checkpoint_identity(
 
 
 def prefix_token(folder: Path) -> int | None:
-    """The token that stands for an empty context: BOS, else EOS; None where the checkpoint names neither."""
+    """The token that replaces an empty context: BOS, else EOS; None if the checkpoint names neither."""
     for name in ("config.json", "generation_config.json"):
         file = folder / name
         values = decode(file.read_bytes()) if file.is_file() else None

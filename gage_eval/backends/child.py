@@ -46,10 +46,10 @@ class Child:
         name: what messages call it, as ``vLLM's server``.
         command: the engine's command.
         env: its environment.
-        log: where its output goes; the file is appended to. None: a file nobody else sees.
+        log: the file its output is appended to. None: a private file.
         hidden: texts that no message may show (an API key).
         stdin: text it reads first; what should not show in the list of processes.
-        stdout: whether its standard output is a pipe of ours, not part of the log.
+        stdout: whether its standard output is a pipe to this process, not part of the log.
         pass_fds: descriptors that it inherits.
     """
 
@@ -70,7 +70,7 @@ class Child:
         self.name = name
         self._python = command[0]
         self._hidden = hidden
-        # Whoever finds the engine dead stops it and reads its log, and with many requests under way many do at once.
+        # Every request that finds the engine dead stops it and reads its log, and many requests may do so at once.
         self._stopping = threading.Lock()
         self._reading = threading.Lock()
         self._last_output: str | None = None
@@ -168,7 +168,7 @@ class Child:
         return f"Its last words: {shown}" if shown else ""
 
     def last_line(self) -> str:
-        """The last line of the log; of a bar that is drawn over and over, as it stands."""
+        """The last line of the log; of a progress bar, its last state."""
         lines = [line.strip() for line in re.split(r"[\r\n]", self.output()) if line.strip()]
         return lines[-1][:_LINE] if lines else ""
 
@@ -194,7 +194,7 @@ class Child:
 
 
 async def watched(child: Child, loading: Awaitable[T]) -> T:
-    """Wait until a child has loaded its model; log the last line of its log now and then (level INFO).
+    """Wait until a child has loaded its model. Repeat the last line of its log regularly (level INFO).
 
     Raises:
         Exception: what `loading` raises.
@@ -213,7 +213,7 @@ async def watched(child: Child, loading: Awaitable[T]) -> T:
 
 
 def log_file(folder: Path | None, name: str) -> Path | None:
-    """The file an engine's log is kept in; None where there is no folder for it."""
+    """The file of an engine's log; None without a folder."""
     if folder is None:
         return None
     folder.mkdir(parents=True, exist_ok=True)

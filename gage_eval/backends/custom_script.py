@@ -51,7 +51,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
     prompt_tokens, completion_tokens and error_kind. What it raises is the error of that row. ``close`` is called at
     the end, where there is one.
 
-    The class runs in a process of its own. When that process dies, the requests it had are asked once more, one at a
+    The class runs in a separate process. When that process dies, the requests it had are asked once more, one at a
     time in a second process, so that only the request that kills it becomes an error.
     """
 
@@ -63,15 +63,15 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         self._log_folder: Path | None = None
         self._worker: Worker | None = None
         self._starting = asyncio.Lock()
-        # Where requests are asked again, one at a time.
+        # For requests that are asked again, one at a time.
         self._second: Worker | None = None
         self._alone = asyncio.Lock()
 
     def identity(self) -> dict[str, JsonValue]:
-        """The code of the class beside its arguments.
+        """The code of the class, in addition to its arguments.
 
         Raises:
-            InputError: there is no such class.
+            InputError: the class does not exist.
         """
         kind, origin = self._class()
         if self.config.file_path is not None:
@@ -82,7 +82,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         """Start the process and build the class with the config's other keys.
 
         Raises:
-            InputError: there is no such class, it lacks its methods, or cannot be built.
+            InputError: the class does not exist, lacks methods, or cannot be built.
         """
         self._class()
         self._log_folder = log_folder
@@ -103,7 +103,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
         try:
             return await worker.ask(asked, self.config.timeout)
         except EndpointFailed:
-            # Some request has ended the process: this one or another that was under way.
+            # A request has ended the process: this one or another one in flight.
             return await self._again(asked)
 
     async def close(self) -> None:
@@ -124,7 +124,7 @@ class CustomScript(BaseBackend[CustomScriptConfig]):
             return self._worker
 
     async def _again(self, asked: dict[str, Any]) -> Response:
-        """Ask once more, with no other request beside it."""
+        """Ask once more, as the only request."""
         async with self._alone:
             if self._second is None or not self._second.child.is_alive():
                 self._second = await self._start()

@@ -32,7 +32,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     if request.unconditioned is not None:
         pairs += [split(request.unconditioned, choice) for choice in choices]
     if not all(bare and rest for bare, rest in pairs):
-        text = "a choice or its context is empty, and what stands for an empty context is the endpoint's secret"
+        text = "a choice or its context is empty, and the endpoint's token for an empty context is unknown"
         return Response("error", error_kind="empty_context", errors=[text])
     found: list[dict[str, Any]] = []
 

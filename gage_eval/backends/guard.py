@@ -1,7 +1,7 @@
 """Stands between a run and an engine it starts: no process of the engine outlives the run.
 
 Run as a script with the engine's command as arguments; it imports nothing of this package. The engine gets a process
-group of its own. When the engine ends, when this process is told to end, and when its parent is gone, the whole group
+separate group. When the engine ends, when this process is stopped, and when its parent is gone, the whole group
 is killed, workers the engine started included.
 """
 

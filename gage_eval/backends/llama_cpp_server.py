@@ -2,7 +2,7 @@
 
 Run as a script with the options as JSON on standard input and the API key in ``GAGE_LLAMA_CPP_KEY``, so that
 neither shows in the list of processes; it imports nothing of this package. Prints ``LISTENING url`` when the
-model is loaded, and serves until it is told to end.
+model is loaded, and serves until it is stopped.
 """
 
 import json
@@ -25,7 +25,7 @@ def main() -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    # The engine logs to both streams, and nobody reads the pipe after the first line.
+    # The engine logs to both streams, and the pipe is not read after the first line.
     answer = os.dup(1)
     os.dup2(2, 1)
     server = _serve(options, key)

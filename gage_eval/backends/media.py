@@ -43,7 +43,7 @@ def _part(part: dict[str, Any], request: Request, context: BackendContext, *, fi
     holder = part.get(kind)
     if not isinstance(holder, dict):
         return part
-    # Who reads files is given those of the store and none that a dataset names.
+    # A backend that reads files gets only files of the store, and none that a dataset names.
     beside = {name: value for name, value in holder.items() if name != "path" or not files}
     url = holder.get("url")
     if not isinstance(url, str) or not url.startswith(_MEDIA):

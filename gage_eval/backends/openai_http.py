@@ -29,7 +29,7 @@ from gage_eval.errors import InputError
 from gage_eval.marks import scheduling, semantic
 
 OPENAI = "https://api.openai.com/v1"
-# What a streamed request says beside its body: how an answer travels is not part of what was asked.
+# Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
 _RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
 

@@ -81,7 +81,7 @@ class Replay(BaseBackend[ReplayConfig]):
         """The content of the file (of several, in the order they are read), not its name.
 
         Raises:
-            InputError: there is no such file.
+            InputError: the file does not exist.
         """
         digests = [file_digest(file) for file in self._files()]
         return {**super().identity(), **({"file": digests[0]} if len(digests) == 1 else {"files": [*digests]})}
@@ -256,7 +256,7 @@ class Replay(BaseBackend[ReplayConfig]):
 
 
 def _upwards(folder: Path | None) -> Iterator[Path]:
-    """A folder and those it lies in."""
+    """A folder and its parents."""
     if folder is not None:
         yield folder
         yield from folder.parents

@@ -8,7 +8,7 @@
 
 Either may be missing. `prepare` makes the request that is sent of the rendered one; ``context`` holds ``sample``,
 ``model_output`` and ``support_output``. `parse` makes the response that metrics and judges read of the one that was
-received; the model's own words are stored beside it, so that a changed `parse` sends nothing.
+received. The model's raw answer is stored too, so that a changed `parse` sends nothing.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class RoleHooks:
         """Its code, for keys.
 
         Raises:
-            InputError: there is no such class, or it cannot be built.
+            InputError: the class does not exist or cannot be built.
         """
         adapter, origin = self._loaded
         return {"class": self.name, "origin": origin, "version": version_of(adapter, self.name)}

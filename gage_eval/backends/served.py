@@ -1,4 +1,4 @@
-"""Client of an OpenAI-compatible server that a backend of ours starts."""
+"""Client of an OpenAI-compatible server that a backend starts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

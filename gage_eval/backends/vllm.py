@@ -91,7 +91,7 @@ class VLLM(BaseBackend[VLLMConfig]):
 
     def __init__(self, config: VLLMConfig, context: BackendContext) -> None:
         super().__init__(config, context)
-        # An engine of our own queues what it cannot take at once.
+        # An engine that gage starts queues what it cannot take at once.
         self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive and config.base_url is not None)
         self._name = config.model or MODEL_NAME
         self._format = self._client()
@@ -203,7 +203,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         return _Server(client, root, likelihoods, child)
 
     def _prefix(self) -> int | None:
-        """BOS, else EOS, as the checkpoint's config names them; None where there is no such file."""
+        """BOS, else EOS, from the checkpoint's config; None without this file."""
         folder = find_checkpoint(self.config.model_path or "", self.context.base_dir, "model_path")
         return prefix_token(folder) if folder is not None else None
 

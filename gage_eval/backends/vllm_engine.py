@@ -27,7 +27,7 @@ _SMALLEST_CONTEXT = 1024
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemory|MemoryError|less than desired|bad_alloc|Cannot allocate memory", re.IGNORECASE
 )
-# Arguments that a field of ours or the backend itself sets.
+# Arguments that a field of the config or the backend sets.
 _OURS = frozenset({
     "model", "tokenizer_revision", "host", "port", "uds", "api_key", "served_model_name", "ssl_keyfile", "ssl_certfile",
     "lora_modules", "enable_lora", "long_prefill_token_threshold", "hf_token", "disable_uvicorn_access_log",
@@ -50,7 +50,7 @@ class VLLMEngineConfig(CheckpointConfig):
     )
     tensor_parallel_size: int = scheduling(1, ge=1, description="GPUs that one model is spread over.")
     data_parallel_size: int = scheduling(1, ge=1, description="Copies of the model within one engine.")
-    replicas: int = scheduling(1, ge=1, le=64, description="Engines that are started, each with GPUs of its own.")
+    replicas: int = scheduling(1, ge=1, le=64, description="Engines that are started, each with its own GPUs.")
     enforce_eager: bool = scheduling(default=False, description="Start sooner, without compiled graphs.")
     prefill_chunk: int | None = scheduling(
         None,
@@ -136,7 +136,7 @@ async def down_the_ladder(
         note: called with a message before another try.
 
     Raises:
-        EndpointFailed: it does not come up; for another reason, or with the smallest share too.
+        EndpointFailed: it does not start, even with the smallest share, or for another reason.
     """
     shares = [share, *(less for less in LADDER if less < share)]
     for attempt, one in enumerate(shares):
@@ -186,7 +186,7 @@ def devices(env: Mapping[str, str]) -> list[str]:
 def replicas_of(
     config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
 ) -> list[tuple[dict[str, str], Path | None]]:
-    """For each replica what its environment has beside the run's, and the file of its log.
+    """For each replica its additional environment variables, and the file of its log.
 
     Raises:
         InputError: there are too few GPUs.
@@ -197,7 +197,7 @@ def replicas_of(
 
 
 def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:
-    """The environment's addition for each replica: GPUs of its own. Without GPUs there is nothing to share.
+    """The additional environment of each replica: its own GPUs. Empty without GPUs.
 
     Raises:
         InputError: there are too few.

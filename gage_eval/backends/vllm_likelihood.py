@@ -32,7 +32,7 @@ class Likelihoods:
         api: the server's ``/v1``.
         root: the server itself.
         model: the name it knows the model by.
-        prefix: the token that stands for an empty context; None: what the server's tokenizer begins a text with.
+        prefix: the token that replaces an empty context; None: the token that the server's tokenizer starts texts with.
         special: begin contexts with the tokenizer's special tokens.
     """
 
@@ -105,7 +105,7 @@ class Likelihoods:
         return value["tokens"], value["max_model_len"]
 
     async def _ask(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What the server says at a path of its own.
+        """What the server answers at a path.
 
         Raises:
             _GivenUp: it says nothing that is of use.
@@ -160,7 +160,7 @@ def read_entry(scored: Scored, choice: Any) -> dict[str, Any]:
     """The candidate's entry from a choice of the server's answer.
 
     Raises:
-        TypeError, KeyError, ValueError, IndexError: it is no such answer.
+        TypeError, KeyError, ValueError, IndexError: the answer has another form.
     """
     logprobs, greedy = [], True
     logprobs_by_token = choice["prompt_logprobs"]

@@ -40,8 +40,8 @@ class Adaptive:
         """An attempt succeeded.
 
         Args:
-            active: calls under way, this one included.
-            wanted: calls under way, waiting for a slot, and waiting to be sent again.
+            active: calls in flight, including this one.
+            wanted: calls in flight, waiting for a slot, or waiting for a retry.
         """
         self._good += 1
         if self._good + self._bad >= max(self.limit, _MIN_WINDOW):
@@ -50,7 +50,7 @@ class Adaptive:
     def overloaded(self, active: int, wanted: int) -> None:
         """An attempt was refused, or not answered in time; arguments as for `answered`."""
         self._bad += 1
-        # A burst is judged while it comes in: what is still under way is what the endpoint took.
+        # A burst is evaluated as it arrives: the calls still in flight are those that the endpoint accepted.
         burst = self._good + self._bad >= max(min(self.limit, active), _MIN_WINDOW)
         if burst or (self._tries() and self._is_overload(max(self.limit, _MIN_WINDOW))):
             self._judge(active, wanted)

@@ -74,7 +74,7 @@ class Rates:
 
 
 class Breaker:
-    """Circuit breaker: tells an endpoint that is down from one that fails now and then.
+    """Circuit breaker: distinguishes an endpoint that is down from one that fails occasionally.
 
     It opens when for ``give_up_after_s`` there was no answer and every attempt failed. Where no server listens it opens
     at once. Other failures must affect several rows, so that one row that crashes a server does not end the run.

@@ -73,7 +73,7 @@ class RetryPolicy:
         max_attempts: most requests sent for one call.
         max_elapsed_s: no attempt starts later than this after the first one.
         base_s: wait before the second attempt; doubles with each one.
-        cap_s: longest wait of our own choice. An endpoint's `Retry-After` may be longer.
+        cap_s: longest backoff. An endpoint's `Retry-After` may be longer.
     """
 
     max_attempts: int = 10

@@ -38,7 +38,7 @@ def _roots(root: Path | None) -> list[Path]:
     for name in filter(None, os.environ.get(SUITES_VARIABLE, "").split(os.pathsep)):
         folder = local_path(name, Path())
         if not folder.is_dir():
-            raise InputError(f"{SUITES_VARIABLE} names {folder}, and there is no such folder.")
+            raise InputError(f"{SUITES_VARIABLE} names {folder}, and the folder does not exist.")
         roots.append(folder)
     return roots
 

@@ -37,11 +37,11 @@ class DataCache:
         self._base_url = base_url
 
     def root(self, origin: DataOrigin) -> Path:
-        """The folder that stands for the root of an origin's repository."""
+        """The folder used as root of an origin's repository."""
         return self.folder / origin.name / origin.commit
 
     def place(self, wanted: OriginPath) -> Path:
-        """Where a file lies, or will lie."""
+        """The path of a file, which may not exist yet."""
         return self.root(wanted.origin) / wanted.path
 
     def missing(self, wanted: Iterable[OriginPath]) -> list[OriginPath]:
@@ -56,7 +56,7 @@ class DataCache:
         """
         assert self.given is not None
         if not self.given.is_dir():
-            raise InputError(f"--data {self.given}: there is no such folder.")
+            raise InputError(f"--data {self.given}: the folder does not exist.")
         found = _Finder(self.given).find(wanted)
         absent = [one for one in wanted if one not in found]
         if absent:
@@ -108,7 +108,7 @@ class DataCache:
             try:
                 list(pool.map(fetch_one, wanted))
             except BaseException:
-                # Ctrl-C, or a full disk: those under way stop with their next bytes.
+                # Ctrl-C or a full disk: running downloads stop with their next bytes.
                 stop.set()
                 raise
         if failed:
@@ -126,7 +126,7 @@ class DataCache:
         url, file = one.origin.url(one.path, self._base_url), one.file
         with self._writing(one) as place, locked(_partial(self.folder, file.sha256).with_suffix(".lock")):
             if self._is_here(one):
-                # Another process fetched it meanwhile.
+                # Another process has fetched it in the meantime.
                 advance(file.bytes)
                 return
             part = _partial(self.folder, file.sha256)
@@ -193,7 +193,7 @@ class _Finder:
         """The files that are there.
 
         Raises:
-            InputError: a file lies where it should, but its content is another.
+            InputError: a file exists, but has other content.
         """
         found, elsewhere = {}, []
         for one in wanted:

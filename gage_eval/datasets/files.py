@@ -1,4 +1,4 @@
-"""One file per record, with an image beside it; or several records in each text file."""
+"""One file per record, with an image next to it; or several records in each text file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -30,7 +30,7 @@ class HubLoader:
     Rows are read as they are stored: images and recordings are not decoded but stored by their hash. Code in a
     dataset's repository is never run.
 
-    Parameters (``params``, and ``hub``, ``hub_params`` beside them):
+    Parameters (``params``, and next to it ``hub`` and ``hub_params``):
         hub: the dataset's name on the hub, as ``openai/gsm8k``; or a folder.
         path: a folder that ``save_to_disk`` wrote, or one of data files.
         split: which split. Default ``test``.
@@ -190,7 +190,7 @@ def _saved(folder: Path) -> bool:
 
 
 def _is_cache(file: Path) -> bool:
-    """Whether the library keeps this file beside a set for its own use."""
+    """Whether this file is the library's own, not part of the dataset."""
     return file.name.startswith((".", "cache-", "tmp")) or file.suffix == ".lock"
 
 

@@ -101,10 +101,10 @@ class OriginPath:
 
 
 def load_origin(name: str, base_dir: Path | None = None) -> DataOrigin:
-    """A pinned origin by its name: from ``origins/`` beside the config, else one that comes with the package.
+    """A pinned origin by its name: from ``origins/`` next to the config, else a built-in one.
 
     Raises:
-        InputError: there is no such origin, or its file is wrong.
+        InputError: the origin does not exist, or its file is wrong.
     """
     folders = [*([base_dir / FOLDER] if base_dir is not None else ()), configs_dir() / FOLDER]
     # Names are compared with what is there and never joined to a path unseen.

@@ -162,7 +162,7 @@ class _Positions:
 
 
 def segments(folder: Path) -> list[Path]:
-    """The segments of a folder, by name; none when there is no such folder."""
+    """The segments of a folder, by name; none when the folder does not exist."""
     return sorted(folder.glob("*.log"))
 
 

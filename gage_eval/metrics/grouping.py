@@ -54,7 +54,7 @@ class Grouping:
         return {
             "cluster": self.cluster.canonical if self.cluster else None,
             "weight": self.weight.canonical if self.weight else None,
-            # As written, because the text is shown beside each slice's numbers.
+            # As written, because the text is shown with each slice's numbers.
             "slices": [path.text for path in self.slices],
         }
 

@@ -24,7 +24,7 @@ def guarded(function: Callable[..., Any], what: str, wrong: Callable[[Any], str 
     def call(*args: Any, **params: Any) -> Any:
         try:
             found = function(*args, **params)
-            # What it gave may be an object of its own, whose methods are its code as well.
+            # The result may be an object whose methods are also plug-in code.
             why = wrong(found)
         except BaseException as error:
             if is_ours(error):

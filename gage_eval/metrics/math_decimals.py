@@ -19,7 +19,7 @@ _RESIDUE = 1e-9
 
 
 class NotTerms(Exception):
-    """The expression is no sum of products, or too large."""
+    """The expression is not a sum of products, or too large."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Terms:
         """To a whole power, or to a fraction where it is one product of symbols.
 
         Raises:
-            NotTerms: the result is no sum of products.
+            NotTerms: the result is not a sum of products.
         """
         if exponent.denominator == 1 and 0 <= exponent <= _HIGHEST_POWER:
             found = number("1")

@@ -42,7 +42,7 @@ class Override:
 
     @property
     def text(self) -> str | None:
-        """The note beside the score."""
+        """The note in the row of a score."""
         judge = {} if self.judge is None else {"judge": decode(self.judge)}
         return canonical_text({**decode(self.params or "{}"), **judge}) if self.params or judge else None
 

@@ -34,7 +34,7 @@ class FilterPipeline:
     """Filters applied one after another under one name; every pipeline gives its own result.
 
     Attributes:
-        name: shown beside the metric, as in ``exact_match,strict-match``; None for the unchanged answer.
+        name: shown after the metric, as in ``exact_match,strict-match``; None for the unchanged answer.
         steps: in order; the first that finds nothing ends the pipeline.
     """
 

@@ -220,7 +220,7 @@ class StageFailed(StageEvent):
     Attributes:
         error: why.
         type: class of the error.
-        interrupted: somebody stopped it; it met no error of its own.
+        interrupted: it was stopped, without an error of the stage.
     """
 
     name: ClassVar[str] = "stage_failed"

@@ -41,7 +41,7 @@ class Examples(Protocol):
 
 
 class OwnExamples:
-    """The examples that a sample brings along.
+    """The examples in a sample's own ``few_shot_examples``.
 
     Args:
         most: how many of them to show; None for all.
@@ -78,7 +78,7 @@ class OwnExamples:
 
 
 class PoolExamples:
-    """Examples chosen from another dataset. A pool's examples are prepared once, with a reader of their own.
+    """Examples chosen from another dataset. A pool's examples are prepared once, with their own reader.
 
     Args:
         samples: `FewShotRules.pool_columns` of the pool's samples.

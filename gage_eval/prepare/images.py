@@ -64,7 +64,7 @@ class ImageRules:
     def fitted(self, width: int, height: int) -> tuple[int, int]:
         """Width and height after resizing, by the rule of Qwen2-VL's image processor (``smart_resize``).
 
-        Both become multiples of the factor, the area lies between the bounds, and the ratio is kept as well as
+        Both become multiples of the factor, the area is between the bounds, and the ratio is kept as well as
         possible.
 
         Raises:

@@ -177,7 +177,7 @@ def local_file(url: str, rules: MediaRules) -> Path:
     """The file that a path in the data refers to.
 
     Raises:
-        RecordRejected: it is not a regular file, too large, or lies outside of the folder (symbolic links resolved).
+        RecordRejected: it is not a regular file, too large, or outside of the folder (symbolic links resolved).
     """
     address = _SCHEME.match(url)
     scheme = address[1].lower() if address else ""
@@ -193,7 +193,7 @@ def local_file(url: str, rules: MediaRules) -> Path:
             raise RecordRejected("it leads out of content_root; set allow_outside: true to allow it.")
         found = path.stat()
     except FileNotFoundError:
-        raise RecordRejected("there is no such file in content_root.") from None
+        raise RecordRejected("the file does not exist in content_root.") from None
     # A NUL byte, a name that is too long, or a link to itself.
     except (OSError, ValueError, RuntimeError):
         raise RecordRejected("it is not a path to a file.") from None

@@ -48,7 +48,7 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
 
 
 def group_lines(summary: Summary) -> list[str]:
-    """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, a line a number."""
+    """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, one line per number."""
     return [
         f"{clean(group.group_id)}  {clean(metric.marked_name)}  micro {score_text(metric.micro)} · "
         f"macro {score_text(metric.macro)}  {metric.n:,} samples of {group.members_text}"

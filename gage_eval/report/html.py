@@ -119,7 +119,7 @@ def _overview(summary: Summary) -> str:
     rows = []
     for number, task in enumerate(summary.tasks, 1):
         link = f'<a href="#task-{number}">{escape(task.task_id)}</a>'
-        # Its metric stands under the task's name: the columns stay those of the other tables.
+        # The metric is shown below the task's name, so that the columns are those of the other tables.
         first = [_metric_row(metric) for metric in task.metrics[:1]]
         rows += [[f'{link}<br><span class="soft">{name}</span>', *cells] for name, *cells in first] or [[link]]
     return (

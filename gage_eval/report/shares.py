@@ -50,11 +50,11 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         yield f"{task.task_id}: {_of(task.rejects, records)} records were rejected and are not scored."
     if _above(truncated, responses, limits.truncated):
         yield (
-            f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored as "
-            "they stand. Raise max_new_tokens."
+            f"{task.task_id}: {_of(truncated, responses)} answers were cut at the token limit and are scored "
+            "like any other answer. Raise max_new_tokens."
         )
     if _above(refused, responses, limits.refused):
-        yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored as they stand."
+        yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     for metric in task.metrics:
         yield from _metric_remarks(task, metric, limits)
 

@@ -53,10 +53,10 @@ class MetricSummary(_Model):
     unparsed_credited: int = Field(
         default=0, description="Unparsed rows with a value above 0, such as a drawn option that is right."
     )
-    unscored: int = Field(description="Rows nobody could score (no answer, missing field, failure): not in rows.")
+    unscored: int = Field(description="Rows without a score (no answer, missing field, failure): not in rows.")
     overridden: int = Field(default=0, description="Rows scored under parameters that their sample's eval_config sets.")
-    truncated: int = Field(description="Responses that ended at the token limit; scored as they stand.")
-    refused: int = Field(description="Responses the model or endpoint refused; scored as they stand.")
+    truncated: int = Field(description="Responses that ended at the token limit; scored like any other.")
+    refused: int = Field(description="Responses the model or endpoint refused; scored like any other.")
     error: int = Field(description="Responses that infrastructure failed to get; not in rows.")
     skipped: int = Field(description="Responses never asked for (empty prompt); not in rows.")
     scores: str | None = Field(default=None, description="Artifact id of the score rows.")
@@ -306,7 +306,7 @@ def task_summary(
         statuses: responses by status; other counts are left out.
         reject_count: rejected rows.
         first_rejects: place and reason of the first of them.
-        tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 stands for not reported.
+        tokens: ``prompt_tokens`` and ``completion_tokens`` of the responses; 0 means not reported.
         model: the model's name as configured.
         description: the task's description.
         complete: False while responses are missing for errors.
@@ -421,7 +421,7 @@ def format_value(value: float | None, *, like: float | None = None) -> str:
 
     Args:
         value: the number.
-        like: take as many decimals as this number would get, for what stands beside it.
+        like: use as many decimals as this number would get, for values shown next to it.
 
     >>> format_value(0.8612), format_value(15234.56), format_value(2.5, like=15234.56), format_value(None)
     ('0.861', '15,234.6', '2.5', '–')

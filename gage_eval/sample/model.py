@@ -174,7 +174,7 @@ class _Answered(_Open):
 
 
 class FewShot(_Answered):
-    """A solved example, shown before the question. It has no examples of its own and no runtime fields."""
+    """A solved example, shown before the question. It has neither examples nor runtime fields."""
 
     @model_validator(mode="after")
     def _compact(self) -> Self:

@@ -20,7 +20,7 @@ class ScoreCard(BaseModel):
 
     answer_type: str | None = Field(default=None, description="The kind of answer.")
     primary_metric: str = Field(description="Key of the primary score in sub_scores; empty when there is no score.")
-    primary_score: float | None = Field(description="The primary score; null when nobody could score it.")
+    primary_score: float | None = Field(description="The primary score; null if there is none.")
     pass_threshold: float | None = Field(default=None, description="Primary score that passes; null without a preset.")
     higher_is_better: bool = Field(default=True, description="Whether more of the primary score is better.")
     passed: bool = Field(description="Whether the primary score reaches the threshold; false without a preset.")
@@ -226,7 +226,7 @@ def build_score_card(
     """The card of scores by key, as calculators give them.
 
     Args:
-        raw_scores: the scores; None where nobody knows.
+        raw_scores: the scores; None for unknown ones.
         answer_type: whose preset says which is the primary one.
         profile: a profile, its name or its file; the default one unless given.
         error_tags: what went wrong.

@@ -37,7 +37,7 @@ class _Model(BaseModel):
 
 
 class MetricRule(BaseModel):
-    """One metric of a preset: its type, the name of its result, and its parameters beside them."""
+    """One metric of a preset: its type, the name of its result, and its parameters."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
@@ -128,7 +128,7 @@ def load_profile(path: str | Path | None = None, *, base_dir: Path | None = None
 
     Raises:
         ConfigError: the file is not a profile; all its mistakes at once.
-        InputError: there is no such file or profile.
+        InputError: the file or profile does not exist.
     """
     name = str(path or DEFAULT_PROFILE)
     file = (base_dir or Path()) / name if name.endswith(_SUFFIXES) else _shipped(name)
@@ -149,14 +149,14 @@ def resolve_metrics(
     """The metrics that count for a task.
 
     Without an answer type they are the task's own. With one, the task's own win where it has any, and the preset's
-    are taken where it has none; ``mode: extend`` takes the preset's and then the task's. An answer type without a
+    are used if it has none; ``mode: extend`` takes the preset's and then the task's. An answer type without a
     preset leaves the task's own, with a warning.
 
     Args:
         answer_type: of the task.
         task_metrics: its own metrics, in any form; they are passed through.
         profile: a profile, its name or its file; the default one unless given.
-        mode: whether the task's metrics stand in place of the preset's or beside them.
+        mode: whether the task's metrics replace the preset's or are added to them.
 
     Returns:
         The task's metrics as they were given, and rules of the preset as `MetricRule.to_rule_dict` writes them.

@@ -19,7 +19,7 @@ from gage_eval.sample.rules import TEXTUAL, option_letter
 Preprocessor: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 _SAMPLE_OBJECTS = ("metadata", "data_tag", "sampling_params", "generation_params", "eval_config", "extra")
-# So many fields of a record are named where one is missing.
+# How many fields of a record an error names.
 _FIELDS_SHOWN = 20
 _SAMPLE_TEXTS = ("id", "task_type", "label", "unconditioned_input")
 

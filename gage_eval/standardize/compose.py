@@ -41,7 +41,7 @@ def build(plugin: Plugin[Any], kwargs: Mapping[str, Any]) -> Preprocessor:
         except RecordRejected:
             raise
         except BaseException as error:
-            # What it refuses by an error of ours is this record, too.
+            # An error of gage-eval raised in it also rejects this record.
             if is_ours(error) and not isinstance(error, InputError):
                 raise
             raise RecordRejected(reason_of(plugin.location, error)) from error
@@ -72,7 +72,7 @@ def check_roles(roles: Iterable[str]) -> frozenset[str]:
 
 
 def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, Any]:
-    """The record without the messages of some roles; the same record where it has none of them.
+    """The record without the messages of some roles; the same record if there are none.
 
     Raises:
         RecordRejected: no message is left.

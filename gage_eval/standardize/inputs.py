@@ -1,4 +1,4 @@
-"""``inputs`` of a record, as other tools write it: the prompt, and the media beside it."""
+"""``inputs`` of a record, as other tools write it: the prompt and the media."""
 
 from typing import Any
 

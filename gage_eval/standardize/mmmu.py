@@ -112,7 +112,7 @@ class MmmuPro(BuiltInPreprocessor):
     ``setting: standard`` is for the sets with ten and with four options: the question, ``A. …`` line by line, the
     instruction. Images take the places of ``<image N>``; the authors send them after the text. ``setting: vision``
     sends the instruction and the image that shows the question. Apart from standard and direct, the instruction asks
-    for a last line ``Answer: $LETTER``. A record without any image, as the authors publish them beside their results,
+    for a last line ``Answer: $LETTER``. A record without any image, as the authors publish them with their results,
     becomes a question in text: its ``<image N>`` stay as they are.
     """
 

@@ -198,7 +198,7 @@ class TruthfulQaGeneration(BuiltInPreprocessor):
     correct_field: Annotated[str, Field(description="The true answers: a list, or text with `;` between.")] = (
         "Correct Answers"
     )
-    incorrect_field: Annotated[str, Field(description="The false answers, likewise.")] = "Incorrect Answers"
+    incorrect_field: Annotated[str, Field(description="The false answers, one or a list.")] = "Incorrect Answers"
     category_field: Annotated[str, Field(description="What goes into `data_tag.category`.")] = "Category"
     system_prompt: SystemPrompt = None
     template: Template = None

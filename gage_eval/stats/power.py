@@ -21,7 +21,7 @@ def minimum_detectable_effect(n: int, sd: float, *, alpha: float = 0.05, power: 
         None for n < 2.
 
     Raises:
-        ValueError: sd is negative, or alpha or power lies outside (0, 1).
+        ValueError: sd is negative, or alpha or power is outside (0, 1).
     """
     _check(sd, alpha, power)
     if n < 2:
@@ -33,7 +33,7 @@ def required_samples(effect: float, sd: float, *, alpha: float = 0.05, power: fl
     """The smallest n whose `minimum_detectable_effect` is at most ``effect``, at least 2.
 
     Raises:
-        ValueError: the effect is not positive, sd is negative, or alpha or power lies outside (0, 1).
+        ValueError: the effect is not positive, sd is negative, or alpha or power is outside (0, 1).
     """
     _check(sd, alpha, power)
     if not effect > 0:
@@ -57,7 +57,7 @@ def difference_sd(sd_a: float, sd_b: float, correlation: float) -> float:
     """Standard deviation of a − b: √(s_a² + s_b² − 2ρ·s_a·s_b).
 
     Raises:
-        ValueError: a standard deviation is negative, or ρ lies outside −1..1.
+        ValueError: a standard deviation is negative, or ρ is outside −1..1.
     """
     if sd_a < 0 or sd_b < 0 or not -1 <= correlation <= 1:
         raise ValueError(f"standard deviations {sd_a}, {sd_b} and correlation {correlation} are impossible")

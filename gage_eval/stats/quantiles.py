@@ -16,7 +16,7 @@ def quantile(values: npt.NDArray[np.float64], p: float) -> float | None:
     For p = ½ it is the usual median. None for no value.
 
     Raises:
-        ValueError: p lies outside 0..1.
+        ValueError: p is outside 0..1.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"p must lie within 0 and 1, not {p}")

@@ -23,7 +23,7 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
         None for k > n: n answers are too few.
 
     Raises:
-        ValueError: c lies outside 0..n, or k is below 1.
+        ValueError: c is outside 0..n, or k is below 1.
     """
     _check(n, c, k)
     if k > n:
@@ -40,7 +40,7 @@ def pass_hat_k(n: int, c: int, k: int) -> float | None:
         None for k > n.
 
     Raises:
-        ValueError: c lies outside 0..n, or k is below 1.
+        ValueError: c is outside 0..n, or k is below 1.
     """
     _check(n, c, k)
     if k > n:
@@ -52,7 +52,7 @@ def at_least_k(n: int, c: int, k: int) -> float | None:
     """1 when k or more of the n answers are right, else 0; None for no answer.
 
     Raises:
-        ValueError: c lies outside 0..n, or k is below 1.
+        ValueError: c is outside 0..n, or k is below 1.
     """
     _check(n, c, k)
     return float(c >= k) if n else None

@@ -185,7 +185,7 @@ def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS)
                 )
             root.mkdir(parents=True, exist_ok=True)
     except FileNotFoundError as error:
-        # /proc raises this; elsewhere a parent folder was removed meanwhile.
+        # /proc raises this; elsewhere a parent folder was just removed.
         raise StoreError(f"store {url} cannot be created ({error.strerror}): give another one with --store.") from error
     return LocalObjects(root, url, read_only=read_only, lock_folder=lock_folder)
 

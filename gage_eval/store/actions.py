@@ -120,7 +120,7 @@ class Actions:
         """Read the action in a file of the store.
 
         Raises:
-            FileNotFoundError: there is no such file.
+            FileNotFoundError: the file does not exist.
             ArtifactDamaged: it holds no action, or that of another key or stage.
         """
         return _parse(self._objects.get(path), path)

@@ -237,7 +237,7 @@ class ArtifactWriter:
             while True:
                 existing = find_artifact(self._objects, identity)
                 parts = self._move_parts(identity, staged, existing)
-                # Else another process committed it meanwhile, or garbage collection removed it: look again.
+                # Otherwise another process has just committed it, or gc has removed it: look again.
                 if existing is not None:
                     if self._objects.renew(manifest_path(identity)):
                         return existing

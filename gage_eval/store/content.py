@@ -106,7 +106,7 @@ class _Nothing:
 
 
 class _Decoded:
-    """Dictionaries and run ends: only the values that they stand for count."""
+    """Dictionaries and run ends: only the represented values count."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._dictionary = bool(pa.types.is_dictionary(kind))

@@ -260,5 +260,5 @@ def _named_media(artifact: Artifact) -> Iterator[str]:
 
 
 def _buffers(array: pa.Array) -> list[pa.Buffer]:
-    """The buffers of an array and its children; a URL means the same wherever it stands."""
+    """The buffers of an array and its children; a URL has the same meaning in all of them."""
     return [buffer for buffer in array.buffers() if buffer is not None]

@@ -50,7 +50,7 @@ def _flock(file: Path, url: str) -> Iterator[None]:
 class Lease:
     """A lock object that is rewritten while it is held and released at the end.
 
-    Wait for it as a context manager, or call `take` now and then, and `give_back`.
+    Wait for it as a context manager, or call `take` repeatedly, and `give_back`.
     """
 
     def __init__(self, objects: Objects, path: str, lease_s: float) -> None:
@@ -89,7 +89,7 @@ class Lease:
         self._objects.swap(self._path, _FREE, expected=self._mine)
 
     def _acquire(self, expired: bytes | None) -> bool:
-        """Take a lease that nobody holds: a missing one, a free one, or ``expired``."""
+        """Take a lease without a holder: a missing one, a free one, or ``expired``."""
         mine = self._next()
         expectations = [None, _FREE] if expired is None else [None, _FREE, expired]
         if any(self._objects.swap(self._path, mine, expected=expected) for expected in expectations):

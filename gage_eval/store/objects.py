@@ -109,9 +109,9 @@ def refuse_write(url: str) -> StoreError:
 class LocalObjects:
     """Objects as files below a folder.
 
-    A file is written under a temporary name beside its place, synced, and linked to its name, which fails when the name
-    is taken. So no object is ever seen in part, even if its writer is killed. Folders are not synced: after a power
-    failure a name may be missing (its content is computed again), but no file has half its bytes.
+    A file is written under a temporary name in the same folder, synced, and linked to its name, which fails when the
+    name is taken. So no object is ever seen in part, even if its writer is killed. Folders are not synced: after a
+    power failure a name may be missing (its content is computed again), but no file has half its bytes.
     """
 
     def __init__(self, root: Path, url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> None:
@@ -241,7 +241,7 @@ class LocalObjects:
 
     @contextmanager
     def _temporary(self, target: Path, data: bytes) -> Iterator[Path]:
-        """A synced file with a unique name beside ``target``, removed afterwards."""
+        """A synced file with a unique name next to ``target``, removed afterwards."""
         temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
             _write(temporary, data)

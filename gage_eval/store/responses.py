@@ -60,7 +60,7 @@ class Responses:
         """Add the responses of a committed artifact to the index.
 
         Args:
-            model_identity: digest (or any text) that stands for the model.
+            model_identity: digest (or any text) that identifies the model.
             keys: response keys, packed (`pack_keys`).
             positions: part, and row within the part, for each key.
 
@@ -115,7 +115,7 @@ class Responses:
         for item in listed:
             with suppress(FileNotFoundError):  # collected since the listing
                 loaded[item.path] = self._loaded.get(item.path) or self._load(item.path)
-        # Other threads may ask for other models meanwhile; each uses its own files.
+        # Other threads may ask for other models at the same time; each uses its own files.
         self._loaded = loaded
         return list(loaded.values())
 

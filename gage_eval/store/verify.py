@@ -37,7 +37,7 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
 
     Returns:
         The findings, by path. Parts without a manifest are an unfinished commit and not a finding; neither are objects
-        that a run commits or removes meanwhile.
+        that a run commits or removes in the meantime.
     """
     findings: list[Finding] = []
     damaged: set[str] = set()

@@ -258,7 +258,8 @@ def test_an_endpoint_that_refuses_ends_the_run_at_once_and_the_mended_one_goes_o
         config = write_config(tmp_path, endpoint.url, rows=50, backend={"max_concurrency": 4, **changes})
         ended = gage("run", "sums.yaml", "--run-id", "refused")
         assert ended.sentence == (
-            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. After you have fixed it: gage resume refused"
+            f"infer stopped: {endpoint.url} {said} 0 of 50 responses are kept. After you have fixed it: "
+            "gage resume refused"
         )
         assert ended.code == 1
         assert endpoint.stats()["requests"] <= 4

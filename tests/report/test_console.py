@@ -111,9 +111,9 @@ def test_a_share_above_its_limit_is_said_in_words() -> None:
     )
     assert remarks(run) == [
         "gsm8k: 2 of 1,321 (0.2 %) records were rejected and are not scored.",
-        "gsm8k: 200 of 1,319 (15.2 %) answers were cut at the token limit and are scored as they stand. "
+        "gsm8k: 200 of 1,319 (15.2 %) answers were cut at the token limit and are scored like any other answer. "
         "Raise max_new_tokens.",
-        "gsm8k: 119 of 1,319 (9.0 %) answers are refusals and are scored as they stand.",
+        "gsm8k: 119 of 1,319 (9.0 %) answers are refusals and are scored like any other answer.",
         "gsm8k: exact_match,strict-match could not read 300 of 1,319 (22.7 %) answers; they count as wrong.",
         "gsm8k: exact_match,strict-match has no score for 19 of 1,319 (1.4 %) rows; they are left out.",
     ]

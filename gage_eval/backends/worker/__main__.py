@@ -1,7 +1,7 @@
 """Starts an engine: run as a script by an interpreter that need not have this package.
 
 The package's name is bound to its folder alone, so that nothing of what it imports elsewhere is needed there, and
-what is installed beside it is never found before the interpreter's own.
+packages next to it are never found before the interpreter's own.
 """
 
 import sys

@@ -29,7 +29,7 @@ class Waiting(Generic[ItemT, ResultT]):
 
 
 class Batcher(Generic[ItemT, ResultT]):
-    """Computes items in batches, one batch at a time, in one thread of its own.
+    """Computes items in batches, one batch at a time, in a separate thread.
 
     Args:
         compute: results of a batch in its order; called in the thread.
@@ -68,7 +68,8 @@ class Batcher(Generic[ItemT, ResultT]):
     def _next(self) -> list[Waiting[ItemT, ResultT]]:
         """The longest items of a round, with settings like the longest one's: what runs out of memory does so first.
 
-        What comes meanwhile is of the next round: else a short item would wait for as long as longer ones come.
+        Items that arrive in the meantime wait for the next round. Otherwise, longer items could delay a short one
+        forever.
         """
         left = [one for one in self._round if not one.result.done()]
         if not left:

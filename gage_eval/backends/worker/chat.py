@@ -1,4 +1,4 @@
-"""Messages as the text a model was trained on, images beside it."""
+"""Messages as the text that a model was trained on, with their images."""
 
 import base64
 import io
@@ -88,7 +88,7 @@ def plain(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def with_images(messages: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[Any]]:
     """Messages with a part ``{"type": "image"}`` for each image, and the images in that order.
 
-    ``<image>`` in a text is the place of a message's next image. Images that no placeholder stands for come before
+    ``<image>`` in a text is the position of a message's next image. Images without a placeholder come before
     the message's text; placeholders that no image is left for are taken out.
 
     Raises:
@@ -103,7 +103,7 @@ def with_images(messages: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, A
         if any(IMAGE in piece for piece in text):
             content = _at_placeholders(text, len(own))
         elif isinstance(content, list):
-            # No placeholder: an image stands where its part stood.
+            # No placeholder: an image keeps the position of its part.
             content = [
                 {"type": "text", "text": part["text"]} if part.get("type") == "text" else {"type": "image"}
                 for part in content
@@ -122,10 +122,10 @@ def render_seen(
     """The prompt of messages with images, holding one image token for each.
 
     Args:
-        owner: as in `render`; one without a chat template gives the texts as they are.
+        owner: as in `render`. Without a chat template, the texts are used unchanged.
         messages: as `with_images` gives them.
         images: how many there are.
-        token: what stands for an image in this model's prompts.
+        token: the placeholder of an image in this model's prompts.
         tools, options: as in `render`.
     """
     flat = [{**message, "content": as_text(message["content"], token)} for message in messages]
@@ -154,7 +154,7 @@ def _at_placeholders(texts: Sequence[str], images: int) -> list[dict[str, str]]:
 
 
 def image_token(processor: Any) -> str:
-    """The text that stands for an image in a model's prompts."""
+    """The placeholder text of an image in a model's prompts."""
     return str(getattr(processor, "image_token", None) or IMAGE)
 
 

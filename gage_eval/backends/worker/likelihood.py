@@ -34,12 +34,12 @@ def split(context: str, continuation: str) -> tuple[str, str]:
 
 
 def locate(context: Sequence[int], whole: Sequence[int], prefix: int | None, max_length: int) -> Scored | None:
-    """Where the continuation lies in the tokens of context and continuation together.
+    """Find the continuation in the tokens of context and continuation together.
 
     Args:
         context: ``encode(context)``, of the context that `split` returns; empty for an empty one.
         whole: ``encode(context + continuation)``.
-        prefix: the token that stands for an empty context (BOS, else EOS), None where the model has neither.
+        prefix: the token that replaces an empty context (BOS, else EOS); None if the model has neither.
         max_length: tokens the model takes; the last ``max_length - 1`` are kept.
 
     Returns:

@@ -74,7 +74,7 @@ class ScriptEngine:
 
 
 async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
-    """What a call in a thread of its own gives. A thread that never ends is left behind and blocks no other."""
+    """The result of a call in a separate thread. A thread that never ends is abandoned and blocks no other."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 

@@ -146,7 +146,7 @@ class TransformersEngine:
         """Log probabilities of each continuation's tokens, and whether each was the most likely."""
         import torch
 
-        # The last token's own prediction is nobody's.
+        # The prediction after the last token is not used.
         inputs = self._padded([job.tokens[:-1] for job in jobs])
         wide = max(len(job.tokens) - job.start for job in jobs)
         if "logits_to_keep" in self._takes:
@@ -232,7 +232,7 @@ def _generation(
         own.setdefault("max_new_tokens", own.pop("max_tokens"))
     if own.get("temperature") == 0:
         own = {name: value for name, value in own.items() if name not in _SAMPLING}
-        # Settings of sampling that the model brings along would be warned about.
+        # Sampling settings of the model's own config would cause warnings.
         own |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
         seed = None
     elif any(name in own for name in _SAMPLING):

@@ -38,7 +38,7 @@ async def load(options: Mapping[str, Any]) -> "VLLMEngine":
 
 
 class VLLMEngine:
-    """Requests go in as they come; each has an id of its own and ends when it ends."""
+    """Adds each request at once, with its own id. Requests end independently of each other."""
 
     library = "vllm"
 

@@ -17,7 +17,7 @@ class Scoring:
     Args:
         tokenizer: the model's.
         owner: of the chat template, as for `gage_eval.backends.worker.chat.render`.
-        options: ``prefix``, the token that stands for an empty context, None for BOS, else EOS; ``add_bos_token``,
+        options: ``prefix``, the token that replaces an empty context, None for BOS, else EOS; ``add_bos_token``,
             whether contexts begin with the tokenizer's special tokens.
         longest: tokens the model takes.
     """
@@ -36,7 +36,7 @@ class Scoring:
         Args:
             asked: ``choices``, their context as `context_of` reads it, and ``unconditioned`` where it is wanted.
             score: makes the candidate's entry (`gage_eval.backends.worker.likelihood.entry`) of a forward pass; all
-                passes are under way together.
+                passes run together.
 
         Raises:
             GivenUp: a choice or its context has no tokens, or as `score` says.

@@ -1,7 +1,7 @@
 """One engine behind a socket: a JSON line for each request, a JSON line for each answer, in any order.
 
 A request is ``{"id", "kind", "messages" or "prompt", "params", …}`` (`Asked`), or ``{"id", "cancel": true}`` for one
-that nobody waits for any more. An answer is ``{"id", "response": {…}}`` with the fields of a response, or ``{"id",
+that are not needed any more. An answer is ``{"id", "response": {…}}`` with the fields of a response, or ``{"id",
 "fatal": sentence}`` when no other request can succeed either. The first line says that the model is loaded, and by
 what: ``{"runs": "vllm 0.32.0"}``; or, in one sentence, why it is not: ``{"not_loaded": sentence}``.
 """

@@ -24,7 +24,7 @@ def ifeval(prediction: str, instructions: JsonValue, arguments: JsonValue) -> Sc
     instructions. Strict takes the answer as it is; loose takes the best of eight variants (first, last or both lines
     removed; stars removed). ``prompt_…`` is 1 when all instructions are followed; ``inst_…`` is Σ followed /
     Σ instructions over all prompts, never a mean of shares. Languages are detected by langdetect,
-    seeded. Sentences and words are split by nltk's Punkt with parameters of our own, because those of nltk have no
+    seeded. Sentences and words are split by nltk's Punkt with our own parameters, because those of nltk have no
     licence (`gage_eval.metrics.ifeval.sentences`); in 4,787 answers of models, 3 counts of sentences differ.
     """
     if not isinstance(instructions, list) or not isinstance(arguments, list) or not instructions:

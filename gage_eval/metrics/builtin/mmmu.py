@@ -37,7 +37,7 @@ def mmmu_accuracy(
     answers, is multiple choice. Without options the letters A to J are used. A multiple-choice answer that
     names no option is unparsed. The official rule, and ``on_unparsed: random``, then draw an option; here it is
     drawn by the sample's id, so that every run draws the same. ``wrong`` counts it as 0. The share of unparsed rows is
-    printed beside the score.
+    printed with the score.
     """
     if not answers:
         return Score.unscored("there is no accepted answer")
@@ -81,8 +81,9 @@ def mmmu_pro_accuracy(
        no letter stands between spaces, the first candidate wins.
 
     An answer that names no option is unparsed. The official rule, and ``on_unparsed: random``, then draw an option.
-    Known difference: the official script draws anew in every run; here the sample's id decides, so that every run draws
-    the same. ``wrong`` counts it as 0. The share of unparsed rows is printed beside the score. A response without text
+    Known difference: the official script draws again in every run. Here the sample's id decides, so that every run
+        draws the same. ``wrong`` counts it as 0. The share of unparsed rows is printed with the score. A response
+        without text
     counts as an empty one, but errors of the endpoint are not scored. Without options the letters A to J are used.
     Thinking is read too, as officially; the filter `strip_thinking` removes it.
     """

@@ -18,7 +18,7 @@ def pairwise_verdict(text: str) -> str | None:
 def two_ratings(text: str) -> str | None:
     """``A``, ``B`` or ``tie`` for two ratings alone on the first line, ``8 9`` or ``8, 9``: the higher one wins.
 
-    The form of FastChat's first pairwise reviews; anything else on that line is no verdict.
+    The form of FastChat's first pairwise reviews; anything else on that line is not a verdict.
     """
     verdict = lines.two_ratings(text)
     return None if verdict is None else verdict.answer
