@@ -46,7 +46,7 @@ class Check:
 
 @app.command()
 def doctor(store: Store = None, json: AsJson = False) -> None:
-    """Check the installation, the settings, the store and the Prefect API.
+    """Check the installation, the settings and the services.
 
     Exits with 1 if something needed is broken.
     """

@@ -116,7 +116,7 @@ def preview(
     given: Given,
     json: AsJson = False,
 ) -> None:
-    """Print the first requests as they would be sent, without sending them."""
+    """Print the first requests of a config. Nothing is sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
     from gage_eval.runs.options import RunOptions

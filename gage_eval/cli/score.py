@@ -28,7 +28,7 @@ def score(
     output_dir: OutputDir = None,
     json: SummaryAsJson = False,
 ) -> None:
-    """Score a stored run with other metrics, without calling a model."""
+    """Score a stored run with other metrics."""
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.errors import InputError, RunFailed

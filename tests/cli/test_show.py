@@ -82,7 +82,7 @@ def test_a_sample_in_error_shows_why(gage: Gage, workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("first", "--sample", "nope"), "run first has no sample 'nope'"),
+        (("first", "--sample", "nope"), "run first has no request for sample 'nope'"),
         (("first", "--sample", "s1", "--task", "sum"), "Did you mean 'sums'?"),
         (("firs",), "no run 'firs'"),
         (("../first",), "cannot be a run id"),

@@ -146,7 +146,7 @@ def test_what_an_answer_holds_cannot_act_on_the_terminal(gage: Gage, workspace: 
     ("arguments", "message"),
     [
         (("--wrong",), "need a run: gage show RUN --wrong"),
-        (("first", "--wrong", "--sample", "s1"), "leave out --wrong"),
+        (("first", "--wrong", "--sample", "s1"), "--sample and --wrong exclude each other"),
         (("first", "--metric", "contains"), "gage show first --wrong --metric contains"),
         (("first", "--wrong", "--task", "sum"), "Did you mean 'sums'?"),
     ],

@@ -32,6 +32,6 @@ def test_a_stale_page_is_told(
     monkeypatch.setattr(metrics_page, "page", lambda: "new\n")
     monkeypatch.setattr(metrics_page, "PAGE", tmp_path / "metrics.md")
     assert metrics_page.main(["--check"]) == 1
-    assert "stale" in capsys.readouterr().err
+    assert "out of date" in capsys.readouterr().err
     assert metrics_page.main([]) == 0
     assert metrics_page.main(["--check"]) == 0
