@@ -61,7 +61,7 @@ class PluginProtocol:
             self._check_methods(kind, location, obj, bound=False)
             if missing := sorted(getattr(obj, "__abstractmethods__", ())):
                 raise self._error(f"{kind} {location} lacks {_listed(missing)}", base=True)
-        if self.arguments is not None and (why := _refuses(obj, len(self.arguments))):
+        if self.arguments is not None and (why := refuses(obj, len(self.arguments))):
             raise self._error(f"{kind} {location} must take ({', '.join(self.arguments)}): {why}")
 
     def check_made(self, kind: str, location: str, made: Any) -> None:
@@ -85,7 +85,7 @@ class PluginProtocol:
         for name, method in methods.items():
             static = inspect.getattr_static(owner, name)
             has_self = not bound and not isinstance(static, staticmethod | classmethod)
-            if why := _refuses(found[name], method.arguments + has_self):
+            if why := refuses(found[name], method.arguments + has_self):
                 count = f"{method.arguments or 'no'} argument{'s' if method.arguments != 1 else ''}"
                 raise self._error(f"{location}.{name}() must take {count}: {why}")
             if method.coroutine and not inspect.iscoroutinefunction(found[name]):
@@ -104,7 +104,7 @@ def _is_of_python(obj: Any) -> bool:
     return str(module).partition(".")[0] in sys.stdlib_module_names
 
 
-def _refuses(function: Callable[..., Any], count: int) -> str | None:
+def refuses(function: Callable[..., Any], count: int) -> str | None:
     """Why a function cannot be called with so many positional arguments; None when it can, or does not say."""
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -11,6 +11,7 @@ Either may be missing. `prepare` makes the request that is sent of the rendered 
 received. The model's raw answer is stored too, so that a changed `parse` sends nothing.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,9 +24,12 @@ from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import GageError, visible
 from gage_eval.foreign import PluginError, load_object, plugin_errors, version_of, without_folders
+from gage_eval.protocols import refuses
 from gage_eval.statuses import ANSWERED
 from gage_eval.tables import RESPONSES
 
+# The hooks and what they take.
+_ARGUMENTS: Mapping[str, tuple[str, ...]] = {"prepare": ("request", "context"), "parse": ("response",)}
 # What `parse` may change of a row.
 _PARSED = ("status", "answer", "reasoning", "tool_calls", "error_kind")
 
@@ -50,12 +54,16 @@ class RoleHooks:
         kind, origin = load_object(self.path)
         if not isinstance(kind, type):
             raise PluginError(f"'{self.name}' is a {type(kind).__name__}, not a class.")
-        own = {name: getattr(kind, name) for name in ("prepare", "parse") if hasattr(kind, name)}
+        own = {name: getattr(kind, name) for name in _ARGUMENTS if hasattr(kind, name)}
         if not own:
             raise PluginError(f"'{self.name}' has neither 'prepare' nor 'parse'.")
         for name, method in own.items():
             if not callable(method):
                 raise PluginError(f"{self.name}.{name} is a {type(method).__name__}, not a method.")
+            takes = _ARGUMENTS[name]
+            has_self = not isinstance(inspect.getattr_static(kind, name), staticmethod | classmethod)
+            if why := refuses(method, len(takes) + has_self):
+                raise PluginError(f"{self.name}.{name}() must take ({', '.join(takes)}): {why}.")
         with plugin_errors(f"{self.name}()"):
             return kind(), origin
 

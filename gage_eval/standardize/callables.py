@@ -51,20 +51,27 @@ class ConfigCallable:
         """Its keyword arguments; its own ones override inherited ones.
 
         Raises:
-            InputError: the function does not exist, or has no parameter for one of its own arguments.
+            InputError: the function does not exist, has no parameter for one of its own arguments, or cannot be called
+                with a record and its arguments.
         """
         function, _ = self._loaded
         try:
-            parameters = list(inspect.signature(function).parameters.values())[1:]
+            signature = inspect.signature(function)
         except (TypeError, ValueError):
             return dict(self.kwargs)
+        parameters = list(signature.parameters.values())[1:]
         named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
         takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
         for name in self.kwargs:
             if name not in named and not takes_all:
                 takes = ", ".join(sorted(named)) or "none"
                 raise InputError(f"'{self.name}' has no parameter '{name}'. It takes: {takes}.{closest(name, named)}")
-        return {**{name: value for name, value in self.inherited.items() if name in named}, **self.kwargs}
+        arguments = {**{name: value for name, value in self.inherited.items() if name in named}, **self.kwargs}
+        try:
+            signature.bind(None, **arguments)
+        except TypeError as error:
+            raise InputError(f"'{self.name}' cannot be called with a record: {error}.") from error
+        return arguments
 
     def identity(self) -> JsonValue:
         """Its code and its arguments, for keys."""
