@@ -86,7 +86,7 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
 def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None:
     loc, before = _backend_of(document)
     try:
-        made = _backend(choice.model, choice.endpoint, choice.engine, choice.api_key_env, images=images)
+        made = backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key_env, images=images)
     except InputError as error:
         document.refuse(str(error))
         made = dict(_STAND_IN)
@@ -136,7 +136,7 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
     for place, judge in enumerate(judges):
         name = JUDGE if len(judges) == 1 else f"{JUDGE}_{place + 1}"
         try:
-            made = _backend(judge, endpoint, None, key, images=False)
+            made = backend_for(judge, endpoint, None, key, images=False)
         except InputError as error:
             document.refuse(str(error))
             return
@@ -145,7 +145,7 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
             document.put(("role_adapters", index, "backend_id"), name, origin)
 
 
-def _backend(
+def backend_for(
     model: str | None, endpoint: str | None, engine: str | None, api_key_env: str | None, *, images: bool
 ) -> dict[str, Any]:
     """Type and config of the backend that serves a model.

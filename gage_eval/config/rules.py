@@ -68,13 +68,13 @@ def _datasets_of_files(document: Document) -> None:
         path = params.get("path") if isinstance(params, dict) else None
         if dataset.get("dataset_id") is not None or not isinstance(path, str):
             continue
-        name = _name_of(path)
+        name = name_of_file(path)
         if is_id(name) and name not in taken:
             taken.add(name)
             document.put(("datasets", index, "dataset_id"), name, _by("dataset-name", sentence))
 
 
-def _name_of(path: str) -> str:
+def name_of_file(path: str) -> str:
     """A name for a file: its own up to the first dot, letters that no id has replaced."""
     stem = PurePosixPath(path).name.partition(".")[0]
     return "".join(char if char.isalnum() or char in "_-+@" else "_" for char in stem).lstrip("-+@_") or "data"

@@ -1,0 +1,93 @@
+"""gage new."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+
+if TYPE_CHECKING:
+    from gage_eval.runs.new_config import Look
+
+_ENDPOINT = "http://127.0.0.1:8000/v1"
+
+
+@app.command()
+def new(
+    data: Annotated[str | None, typer.Option("--data", metavar="FILE", help="Your data: one row per question.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="Name at the endpoint, a folder, or a name on the hub."),
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="An OpenAI-compatible server, with /v1.")
+    ] = None,
+    engine: Annotated[str | None, typer.Option("--engine", metavar="TYPE", help="Backend type.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the endpoint's key.")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", metavar="NAME", help="What counts as right; guessed from the rows.")
+    ] = None,
+    question: Annotated[
+        str | None, typer.Option("--question", metavar="FIELD", help="Field with the question; found by its name.")
+    ] = None,
+    answer: Annotated[
+        str | None, typer.Option("--answer", metavar="FIELD", help="Field with the reference; found by its name.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The config to write.")] = None,
+) -> None:
+    """Write a config for your own data. Asks for what no option names; asks nothing where there is no terminal."""
+    import sys
+
+    from gage_eval.errors import InputError
+    from gage_eval.files import write_new
+    from gage_eval.runs.new_config import look, new_config, write_schema
+
+    asks = sys.stdin.isatty() and sys.stdout.isatty()
+    if data is None:
+        if not asks:
+            raise InputError("name your data with --data FILE; without a terminal nothing is asked.")
+        data = str(typer.prompt("1. Which file holds your data?"))
+    seen = look(data, question=question, answer=answer)
+    print(_said(seen))
+    if model is None and engine != "dummy":
+        if not asks:
+            raise InputError("name the model with --model, and its server with --endpoint.")
+        model = str(typer.prompt("2. Which model? (its name at a server, a folder, or a name on the hub)"))
+        if endpoint is None and engine is None and not Path(model).expanduser().exists() and model.count("/") != 1:
+            endpoint = str(typer.prompt("   The URL of its server", default=_ENDPOINT))
+    if metric is None:
+        metric = _ask_metric(seen) if asks else seen.metric
+    file, text, notes = new_config(
+        seen, model=model, endpoint=endpoint, engine=engine, api_key_env=api_key_env, metric=metric, out=out
+    )
+    write_new(file, text)
+    write_schema(file.parent)
+    print(f"{file} is written and valid.")
+    for note in notes:
+        print(f"  note: {note}")
+    print(f"See the first request: gage preview {file} -n 1    Run it: gage run {file}")
+
+
+def _said(seen: "Look") -> str:
+    from gage_eval.report.console import clean
+
+    parts = [f"the question is '{seen.question}'" if seen.question else "the question is in 'messages'"]
+    if seen.choices is not None:
+        parts.append(f"the options are {', '.join(seen.choices) if isinstance(seen.choices, list) else seen.choices!r}")
+    if seen.answer is not None:
+        parts.append(f"the reference is '{seen.answer}'")
+    return clean(f"{seen.file}: {', '.join(parts)} (first {seen.rows:,} rows).")
+
+
+def _ask_metric(seen: "Look") -> str:
+    from gage_eval.runs.new_config import RIGHT
+
+    names = list(RIGHT)
+    print("3. When is an answer right?")
+    for number, (name, words) in enumerate(RIGHT.items(), 1):
+        print(f"   {number}  {words} ({name})")
+    given = str(typer.prompt("   Number, or the name of a metric", default=str(names.index(seen.metric) + 1)))
+    return names[int(given) - 1] if given.isdecimal() and 0 < int(given) <= len(names) else given

@@ -1,0 +1,127 @@
+"""`gage new` writes a config that validates, from what the first rows show, and asks nothing without a terminal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gage_eval.errors import InputError
+from gage_eval.runs import RunOptions
+from gage_eval.runs.inline import run_inline
+from gage_eval.runs.new_config import look, new_config
+from tests.support.runs import gage
+
+
+def write(folder: Path, *rows: dict[str, Any], name: str = "mine.jsonl") -> str:
+    file = folder / name
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(file)
+
+
+CASES: dict[str, tuple[list[dict[str, Any]], str, dict[str, Any]]] = {
+    "plain": ([{"question": "a", "answer": "b"}], "exact_match", {}),
+    "numbers": ([{"prompt": "1 + 1", "target": 2}, {"prompt": "2 + 2", "target": "4.0"}], "numeric_match", {}),
+    "other names": (
+        [{"input": "a", "output": "b"}],
+        "exact_match",
+        {"preprocess": "simple", "question_field": "input", "answer_field": "output"},
+    ),
+    "options": (
+        [{"question": "a", "choices": ["x", "y"], "answer": "B"}],
+        "multi_choice_accuracy",
+        {"preprocess": "multi_choice"},
+    ),
+    "options from 1": (
+        [{"stem": "a", "options": ["x", "y"], "label": 1}, {"stem": "a", "options": ["x", "y"], "label": 2}],
+        "multi_choice_accuracy",
+        {
+            "preprocess": "multi_choice",
+            "question_field": "stem",
+            "choices_field": "options",
+            "answer_field": "label",
+            "answer_index_base": 1,
+        },
+    ),
+    "a field for each option": (
+        [{"goal": "a", "sol1": "x", "sol2": "y", "label": 0}],
+        "multi_choice_accuracy",
+        {
+            "preprocess": "multi_choice",
+            "question_field": "goal",
+            "choices_field": ["sol1", "sol2"],
+            "answer_field": "label",
+        },
+    ),
+    "worked solutions": (
+        [{"question": "a", "answer": "Two and two.\n#### 1,004"}],
+        "numeric_match",
+        {"answer_split": "#### ", "answer_strip": ","},
+    ),
+    "long answers": ([{"question": "a", "answer": "word " * 40}], "rouge", {}),
+    "messages": ([{"messages": [{"role": "user", "content": "a"}], "answer": "b"}], "exact_match", {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_rows_say_how_they_are_read_and_scored(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows, metric, expected = CASES[case]
+    seen = look(write(tmp_path, *rows))
+    file, text, _ = new_config(seen, model=None, engine="dummy")
+    assert (str(file), text.splitlines()[0][:22]) == ("mine.yaml", "# yaml-language-server")
+    config = yaml.safe_load(text)
+    assert config["metrics"] == [metric]
+    params = config["datasets"][0]["params"]
+    found = {"preprocess": params.get("preprocess"), **params.get("preprocess_kwargs", {})}
+    found.pop("system_prompt", None)
+    assert {key: value for key, value in found.items() if value is not None} == expected
+    # It runs, and every row has a score.
+    file.write_text(text)
+    summary = run_inline(RunOptions.of({"config": str(file), "store": "store"})).summary
+    assert summary.tasks[0].sample_count == len(rows)
+
+
+def test_an_endpoint_and_its_key_are_written_as_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", "canary4711")
+    seen = look(write(tmp_path, {"question": "a", "answer": "b"}))
+    _, text, _ = new_config(seen, model="m", endpoint="http://h/v1/", api_key_env="MY_KEY")
+    config = yaml.safe_load(text)["backends"][0]["config"]
+    assert (config["base_url"], config["model"], config["api_key"]) == ("http://h/v1", "m", "env:MY_KEY")
+    assert "canary4711" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([], {}, "holds no records"),
+        ([{"a": 1}], {}, r"which field of .* is the question\? Name it with --question. Fields: a."),
+        ([{"question": "a", "x": 1}], {}, r"which field of .* is the reference\? Name it with --answer."),
+        ([{"question": "a", "answer": "b"}], {"question": "qestion"}, "Did you mean 'question'"),
+        ([{"question": "a", "answer": "b"}], {"metric": "exact_mach"}, "Did you mean 'exact_match'"),
+        ([{"question": "a", "answer": "b"}], {"model": None, "engine": None}, "^name the model with --model"),
+    ],
+)
+def test_what_cannot_be_told_is_asked_for_by_the_option_s_name(
+    rows: list[dict[str, Any]], options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fields = {key: options.pop(key) for key in ("question", "answer") if key in options}
+    with pytest.raises(InputError, match=message):
+        new_config(look(write(tmp_path, *rows), **fields), **{"model": None, "engine": "dummy", **options})
+
+
+def test_the_command_writes_config_and_schema_and_overwrites_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "a", "answer": "b"})
+    said = gage(tmp_path, "new", "--data", "mine.jsonl", "--model", "m", "--endpoint", "http://127.0.0.1:9/v1").stdout
+    assert "mine.jsonl: the question is 'question', the reference is 'answer' (first 1 rows)." in said
+    assert "mine.yaml is written and valid." in said
+    schema = json.loads((tmp_path / ".gage/config.schema.json").read_text())
+    assert schema["title"] == "PipelineConfig"
+    gage(tmp_path, "validate", "mine.yaml")
+    again = gage(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy", check=False)
+    assert (again.returncode, again.stderr) == (2, "'mine.yaml' is there already; choose another name with --out.\n")
+    silent = gage(tmp_path, "new", check=False)
+    assert (silent.returncode, silent.stderr.startswith("name your data with --data FILE")) == (2, True)
