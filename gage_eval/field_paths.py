@@ -98,6 +98,11 @@ class Path:
         """The input that it reads."""
         return input_at(self.root, self.parts[0] if self.parts else None)
 
+    @property
+    def reads_label(self) -> bool:
+        """Whether it is the sample's label, which stands for its references."""
+        return self.alias is not None and self.alias.view is _label and self.parts == self.alias.spelling
+
     @cached_property
     def sample_columns(self) -> frozenset[str]:
         """The columns of tables.SAMPLES this path can read; empty for the other roots."""
@@ -180,9 +185,13 @@ def reference_text(reference: Any) -> str | Missing:
     return next((url for segment in segments if (url := _media_url(segment)) is not None), MISSING)
 
 
+def reference_texts(sample: Mapping[str, Any]) -> list[str]:
+    """The references of a sample as texts."""
+    return [text for item in sample.get("references") or [] if (text := reference_text(item)) is not MISSING]
+
+
 def _reference_texts(sample: Mapping[str, Any]) -> list[str] | Missing:
-    texts = [text for item in sample.get("references") or [] if (text := reference_text(item)) is not MISSING]
-    return texts or MISSING
+    return reference_texts(sample) or MISSING
 
 
 def _label(sample: Mapping[str, Any]) -> Any:

@@ -12,11 +12,11 @@ from gage_eval.config.metrics import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.errors import InputError
-from gage_eval.field_paths import MISSING, Path, walk
+from gage_eval.field_paths import MISSING, Path, reference_texts, walk
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.overrides import override_of, variant
-from gage_eval.metrics.rows import in_form
+from gage_eval.metrics.rows import alternatives, in_form
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.statuses import ScoreStatus
 
@@ -27,8 +27,9 @@ class ScoreResult:
 
     Attributes:
         values: the numbers by value key; none when ``status`` is ``unscored``.
-        metadata: ``metric``, ``filter``, ``extracted`` (what was read from the answer), ``reason`` (why it is not
-            ``scored``, one word), ``explanation``, and ``components`` where corpus numbers are made of them.
+        metadata: ``metric``, ``filter``, ``prediction``, ``reference`` (a list where there are several), ``extracted``
+            (what was read from the answer), ``reason`` (why it is not ``scored``, one word), ``explanation``, what the
+            metric adds (``best_reference``, ``hit_rank``, …), and ``components`` where corpus numbers are made of them.
         status: ``scored``; ``unparsed``: no answer could be read, which counts as wrong; ``unscored``: no score.
     """
 
@@ -83,8 +84,10 @@ def score(
     (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata |= {"reason": row["reason"], "explanation": row["explanation"]}
-    if row["components"] is not None:
-        metadata["components"] = decode(row["components"])
+    metadata |= _compared(own, args)
+    for name in ("components", "metadata"):
+        if row[name] is not None:
+            metadata |= {name: decode(row[name])} if name == "components" else decode(row[name])
     return ScoreResult(row["values"], metadata, row["status"])
 
 
@@ -124,13 +127,27 @@ def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:
     return normalise_sample(known, default_id="sample")
 
 
+def _compared(metric: BoundMetric, args: Sequence[Any]) -> dict[str, JsonValue]:
+    """The prediction and the reference as the metric got them."""
+    named = zip((item.name for item in metric.definition.fields), args, strict=True)
+    shown = {"reference" if name == "answers" else name: value for name, value in named}
+    found = {name: shown[name] for name in ("prediction", "reference") if name in shown}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
 def _arguments(
     metric: BoundMetric, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]
 ) -> list[Any]:
     """The value of each field, in the form the metric wants, None where there is none."""
     values = (_value(path, sample, others) for path in metric.field_paths)
     fields = metric.definition.fields
-    return [None if value is None else in_form(value, item.kind) for value, item in zip(values, fields, strict=True)]
+    texts = reference_texts(sample)
+    found = []
+    for value, item, path in zip(values, fields, metric.field_paths, strict=True):
+        formed = None if value is None else in_form(value, item.kind)
+        several = item.kind in ("reference", "list_reference") and path.reads_label
+        found.append(alternatives(path, formed, texts) if several else formed)
+    return found
 
 
 def _value(path: Path, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]) -> Any:

@@ -216,11 +216,11 @@ JUDGMENTS = TableSchema(
 )
 
 # status: `statuses.ScoreStatus`; `reason` says why, `explanation` says it in words. `values` by value key (score, acc,
-# …); `components` is canonical JSON of what a corpus aggregate needs beyond the values, `overrides` of the parameters
-# that the sample's eval_config set.
+# …). Canonical JSON are `components`, what a corpus aggregate needs beyond the values; `metadata`, further facts of the
+# metric about the row; and `overrides`, the parameters that the sample's eval_config set.
 SCORES = TableSchema(
     "scores",
-    3,
+    4,
     pa.schema(
         [
             ("row_index", pa.int64()),
@@ -233,6 +233,7 @@ SCORES = TableSchema(
             ("reason", pa.string()),
             ("explanation", pa.string()),
             ("components", pa.string()),
+            ("metadata", pa.string()),
             ("overrides", pa.string()),
         ]
     ),

@@ -114,6 +114,7 @@ def bound(
         aggregation=spec.aggregation,
         filters=list(spec.filters) or None,
         on_missing_field=spec.on_missing_field,
+        references=spec.references,
         value_key=spec.value_key,
         cluster_field=spec.cluster_field,
         weight_field=spec.weight_field,

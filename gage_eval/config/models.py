@@ -301,6 +301,7 @@ class MetricConfig(ConfigModel):
     filters: list[JsonValue] = semantic("auto_eval", [])
     value_key: str | None = semantic("auto_eval", None)
     on_missing_field: Literal["ignore", "warn", "error"] = semantic("auto_eval", "warn")
+    references: Literal["any", "all"] = semantic("auto_eval", "any")
     description: str | None = scheduling(None)
 
     @model_validator(mode="before")

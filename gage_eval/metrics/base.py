@@ -31,7 +31,7 @@ from gage_eval.metrics.scale import DEFAULT, Bounds, Scale, read_scales
 from gage_eval.registry import Plugin, filters, metrics
 from gage_eval.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, ScoreStatus
 
-FieldKind: TypeAlias = Literal["text", "texts", "value"]
+FieldKind: TypeAlias = Literal["text", "texts", "value", "reference", "list_reference"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The default path of a field, by the name of the function's parameter. The metric or the config may set another.
@@ -66,6 +66,7 @@ class Score:
         extracted: what was read from the answer (a letter, a number).
         reason: why it is not ``scored``, as data; by default `statuses.USUAL_REASON`.
         explanation: the same for people. Nothing is decided by it.
+        metadata: further facts about the comparison, for people and exports; nothing is computed from them.
         components: further numbers for a corpus aggregate: ``{value key: [numbers]}``, equally many in every row.
     """
 
@@ -75,6 +76,7 @@ class Score:
     reason: Reason | None = None
     explanation: str | None = None
     components: JsonValue = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.reason is None:
@@ -115,6 +117,8 @@ def metric(
     bounds: Bounds | Mapping[str, Bounds] | None = None,
     perfect: float | Mapping[str, float | None] | None = None,
     of_likelihoods: bool = False,
+    alternatives: bool = True,
+    all_references: Literal["each", "together"] | None = None,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
 
@@ -140,6 +144,10 @@ def metric(
         perfect: the value of a fully right answer. By default the better end of 0..1, for values in that range or
             without bounds. A number with other bounds has none, and no answer is right or wrong by it.
         of_likelihoods: it compares log-likelihoods of candidates, which only tasks that ask for likelihoods have.
+        alternatives: whether several references may be tried one after the other, the best result counting. False
+            where the reference is the text that is measured.
+        all_references: how it reads references that are all needed (``references: all``). ``each``: the answer must
+            match every one; ``together``: ``reference`` is their JSON list, one set. None where it cannot.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
     scales = read_scales(values, higher_is_better=higher_is_better, bounds=bounds, perfect=perfect, binary=binary)
@@ -154,6 +162,8 @@ def metric(
         normalized=normalized,
         chosen_by=chosen_by,
         of_likelihoods=of_likelihoods,
+        alternatives=alternatives,
+        all_references=all_references,
         scales={key: asdict(scale) for key, scale in scales.items()},
     )
 
@@ -316,7 +326,10 @@ def define(plugin: Plugin[Any]) -> Definition:
             )
         name = parameter.name
         spellings = (set_by[name],) if name in set_by else PATH_PARAMETERS.get(name, (f"{name}_field",))
-        read.append(Field(parameter.name, path, _kind(hints.get(parameter.name, Any)), parameter.default, spellings))
+        kind = _kind(hints.get(name, Any))
+        if name == "reference" and kind == "text":
+            kind = "list_reference" if plugin.info.get("all_references") == "together" else "reference"
+        read.append(Field(name, path, kind, parameter.default, spellings))
     spelled = {spelling: item.name for item in read for spelling in item.spellings}
     return Definition(
         plugin,
@@ -402,9 +415,9 @@ def _no_score(scales: Mapping[str, Scale], found: Any) -> str | None:
             if (why := no_unicode(str(key))) is not None:
                 return f"a Score with a key that is {why}"
     try:
-        canonical_text(score.components)
+        canonical_text([score.components, dict(score.metadata)])
     except (TypeError, ValueError) as error:
-        return f"a Score whose components have no JSON form: {error}"
+        return f"a Score whose components or metadata have no JSON form: {error}"
     return None
 
 

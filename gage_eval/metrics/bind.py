@@ -22,6 +22,7 @@ from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
 from gage_eval.metrics.plugin_calls import plain
+from gage_eval.metrics.references import References, check_references, over_references
 from gage_eval.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
 from gage_eval.metrics.scale import Scale
 from gage_eval.statuses import UNANSWERED, Reason
@@ -49,6 +50,7 @@ class BoundMetric:
     grouping: Grouping
     renamed: Mapping[str, str] = field(default_factory=dict)
     on_missing_field: OnMissing = "warn"
+    references: References = "any"
     default: float | None = None
     normalization: NormalizationConfig | None = None
     schema: ParseSchema | None = None
@@ -78,7 +80,10 @@ class BoundMetric:
 
     @cached_property
     def function(self) -> Callable[..., Any]:
-        """The metric's function, preceded by the normalisation of its texts."""
+        """The metric's function for one reference or several, preceded by the normalisation of its texts."""
+        return over_references(self.definition, self._on_normalised(), self.references)
+
+    def _on_normalised(self) -> Callable[..., Any]:
         function, normalization = self.definition.function, self.normalization
         if normalization is None:
             return function
@@ -107,6 +112,7 @@ class BoundMetric:
             "default": self.default,
             # Only the policy ``error`` can refuse rows that are stored already.
             "strict": self.on_missing_field == "error",
+            "references": self.references,
         }
         if self.normalization is not None:
             scores["normalization"] = self.normalization.identity()
@@ -314,6 +320,7 @@ def bind(
     aggregation: str | Sequence[str] | None = None,
     filters: Sequence[JsonValue] | None = None,
     on_missing_field: OnMissing = "warn",
+    references: References = "any",
     value_key: str | None = None,
     cluster_field: str | None = None,
     weight_field: str | None = None,
@@ -331,6 +338,7 @@ def bind(
         aggregation: one or several instead of the metric's own.
         filters: pipelines, each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
         on_missing_field: ``ignore`` and ``warn`` leave rows without a field unscored, ``error`` refuses them.
+        references: ``any``: a sample's references are alternatives, and the best counts; ``all``: all are needed.
         value_key: another name for the number, for metrics that give one.
         cluster_field: field of the sample that groups dependent samples; it widens the interval.
         weight_field: field of the sample with its weight in ``weighted_mean``, which is then the default.
@@ -345,6 +353,7 @@ def bind(
     recipe = dict(locals())
     definition = define(registry.metrics.get(implementation))
     definition.plugin.libraries()
+    check_references(definition, references)
     given = dict(params or {})
     default = given.pop("default", None)
     if default is not None and not _is_number(default):
@@ -374,6 +383,7 @@ def bind(
         renamed=renamed,
         grouping=by,
         on_missing_field=on_missing_field,
+        references=references,
         default=None if default is None else float(default),
         normalization=_normalization(definition, normalization, values),
         schema=parse_schema,
@@ -398,7 +408,7 @@ def _normalization(
 def _normalised(value: Any, kind: str, how: NormalizationConfig) -> Any:
     if kind == "value" or value is None:
         return value
-    return how.apply(value) if kind == "text" else [how.apply(item) for item in value]
+    return [how.apply(item) for item in value] if kind == "texts" else how.apply(value)
 
 
 def _aggregations(

@@ -68,10 +68,10 @@ class SequenceDistanceMetric(ComparisonMetric):
             for text in (prediction, reference)
         )
         distance = self.distance(one, other)
-        if self.normalize == "raw":
-            return distance
         length = len(other) if self.normalize == "cer" else max(len(one), len(other))
-        return max(0.0, 1 - distance / (length or 1))
+        value = distance if self.normalize == "raw" else max(0.0, 1 - distance / (length or 1))
+        facts: dict[str, JsonValue] = {"distance": distance, "normalized": value, "strategy": self.normalize}
+        return Score(value, metadata=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,10 @@ class MultiReferenceTextMetric(ABC):
             answers = [part for answer in answers for part in answer.split(self.separator)]
         if not answers:
             return Score.unscored("there is no accepted answer")
-        return Score(max(self.compare(prediction, answer) for answer in answers))
+        values = [self.compare(prediction, answer) for answer in answers]
+        best = max(values)
+        facts: dict[str, JsonValue] = {"best_score": best, "best_reference": answers[values.index(best)]}
+        return Score(best, metadata=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +110,7 @@ class NumericThresholdMetric:
         if wanted is None:
             return Score.unscored("the reference is not a number")
         if found is None:
-            return Score.unparsed("the answer holds no number")
+            return Score(0.0, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
         return Score(float(self.accepts(found.value, wanted.value)), extracted=found.text)
 
 

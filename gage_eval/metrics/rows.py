@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
-from gage_eval.field_paths import MISSING, Path, walk
+from gage_eval.field_paths import MISSING, Path, reference_texts, walk
 from gage_eval.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
@@ -73,6 +74,7 @@ class Rows:
         self._samples = samples
         self._orders: dict[str, list[int | None] | None] = {}
         self._reasons: dict[str, Sequence[Any]] = {}
+        self._rows_of: dict[int | None, list[int]] | None = None
         self._sample_of = positions_of(
             samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist()
         )
@@ -83,9 +85,29 @@ class Rows:
     def values(self, path: Path, kind: FieldKind = "value") -> Sequence[Any]:
         """One value per response, None where it is missing, in the form that a metric needs."""
         values, flat_text = self._read(path)
+        if kind in ("reference", "list_reference"):
+            return self._with_alternatives(path, kind, values)
         if kind == "value" or (kind == "text" and flat_text):
             return values
         return [None if value is None else in_form(value, kind) for value in values]
+
+    def _with_alternatives(self, path: Path, kind: FieldKind, values: Sequence[Any]) -> Sequence[Any]:
+        """The reference of each response: a text, or a tuple of texts where the sample has several."""
+        found = [None if value is None else in_form(value, kind) for value in values]
+        if path.reads_label and "references" in self._samples.column_names:
+            for sample_row, texts in _several(self._samples).items():
+                for row in self._responses_of(sample_row):
+                    found[row] = alternatives(path, found[row], texts)
+        return found
+
+    def _responses_of(self, sample_row: int) -> Sequence[int]:
+        if self._sample_of is None:
+            return (sample_row,)
+        if self._rows_of is None:
+            self._rows_of = {}
+            for row, position in enumerate(self._sample_of):
+                self._rows_of.setdefault(position, []).append(row)
+        return self._rows_of.get(sample_row, ())
 
     def missing_reason(self, path: Path, row: int) -> Reason:
         """Why the response at ``row`` is unscored when the path has no value; a table's ``reason`` comes first."""
@@ -168,6 +190,7 @@ class ScoreRows:
         self._reasons: list[Reason | None] = []
         self._explanations: list[str | None] = []
         self._components: list[str | None] = []
+        self._metadata: list[str | None] = []
 
     def add_number(self, row: int, name: str | None, value: float, extracted: str | None) -> None:
         """Add a number for the response at ``row``. If it is not finite, or above 1e305, the row is unscored."""
@@ -191,7 +214,8 @@ class ScoreRows:
                 status, reason = "unscored", "metric_failed"
                 explanation = f"the metric gave {_shown(values[bad])} for {bad}"
         components = None if score.components is None else canonical.canonical_text(score.components)
-        self._row(row, name, status, score.extracted or extracted, reason, explanation, components)
+        metadata = canonical.canonical_text(dict(score.metadata)) if score.metadata else None
+        self._row(row, name, status, score.extracted or extracted, reason, explanation, components, metadata)
 
     def records(self) -> list[dict[str, Any]]:
         """The score rows so far, without keys of responses."""
@@ -210,6 +234,7 @@ class ScoreRows:
                 "reason": self._reasons[row],
                 "explanation": self._explanations[row],
                 "components": self._components[row],
+                "metadata": self._metadata[row],
             }
             for row in range(len(self._rows))
         ]
@@ -230,6 +255,7 @@ class ScoreRows:
             pa.array(self._reasons, pa.string()),
             pa.array(self._explanations, pa.string()),
             pa.array(self._components, pa.string()),
+            pa.array(self._metadata, pa.string()),
             pa.nulls(len(self._rows), pa.string()),
         ]
         return pa.Table.from_arrays(columns, schema=SCORES.arrow)
@@ -253,6 +279,7 @@ class ScoreRows:
         reason: Reason | None = None,
         explanation: str | None = None,
         components: str | None = None,
+        metadata: str | None = None,
     ) -> None:
         self._rows.append(row)
         self._filters.append(name)
@@ -262,6 +289,7 @@ class ScoreRows:
         self._reasons.append(reason)
         self._explanations.append(explanation)
         self._components.append(components)
+        self._metadata.append(metadata)
 
 
 def _usable(value: float) -> bool:
@@ -302,8 +330,35 @@ def _or_none(value: Any) -> Any:
 
 def in_form(value: JsonValue, kind: FieldKind) -> Any:
     """A value in the form that a metric needs."""
-    if kind == "text":
+    if kind in ("text", "list_reference") or (kind == "reference" and not isinstance(value, list | tuple)):
         return as_text(value)
     if kind == "texts":
         return [as_text(item) for item in value] if isinstance(value, list | tuple) else [as_text(value)]
+    if kind == "reference" and isinstance(value, list | tuple) and value:
+        texts = tuple(as_text(item) for item in value if item is not None)
+        return texts if len(texts) > 1 else texts[0] if texts else None
     return value
+
+
+def alternatives(path: Path, label: Any, texts: Sequence[str]) -> Any:
+    """All references of a sample at the path of its label, of which the label is the first.
+
+    A value of its own at such a path, ``metadata.correct_choice`` for example, stays the only one.
+    """
+    if isinstance(label, tuple) or len(texts) < 2:
+        return label
+    if label is None or (path.parts != ("label",) and label.strip() not in {text.strip() for text in texts}):
+        return label
+    own = label if path.parts == ("label",) else texts[0]
+    found = tuple(dict.fromkeys((own, *texts[1:])))
+    return found if len(found) > 1 else label
+
+
+def _several(samples: pa.Table) -> dict[int, list[str]]:
+    """The references as texts, by row of the samples, where there is more than one."""
+    lengths = pc.list_value_length(samples.column("references"))
+    if (pc.max(lengths).as_py() or 0) < 2:
+        return {}
+    rows = pc.indices_nonzero(pc.fill_null(pc.greater(lengths, 1), fill_value=False)).to_pylist()
+    chosen = rows_of(samples.select(["references"]).take(pa.array(rows, pa.int64())), ["references"])
+    return {row: reference_texts(sample) for row, sample in zip(rows, chosen, strict=True)}

@@ -25,7 +25,7 @@ VERSIONS: Mapping[Stage, int] = {
     "report": 5,
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
-SCORES_VERSION = 4
+SCORES_VERSION = 5
 RENDER_VERSION = 1
 
 # Inputs that are named after their use. All others have the name of the output they take.

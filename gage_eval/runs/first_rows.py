@@ -1,16 +1,16 @@
-"""The first rows of a dataset, to find fields that metrics read but no sample has, before a run.
+"""The first rows of a dataset, to find before a run the fields that its metrics cannot read.
 
 Reads only a few records, from local files and from the config, and only with built-in code.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
 from gage_eval.errors import InputError, Problem, closest
-from gage_eval.field_paths import MISSING
+from gage_eval.field_paths import MISSING, reference_texts
 from gage_eval.field_paths import Path as FieldPath
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import LoadSpec, TaskPlan
@@ -26,7 +26,7 @@ _LONGEST_DOCUMENT = 32 * 1024 * 1024
 
 
 def lacking_fields(task: TaskPlan) -> list[Problem]:
-    """Fields that a task's metrics read but none of its first samples has; empty if that is unknown."""
+    """Fields that a task's metrics cannot read in its first samples; empty if that is unknown."""
     samples = list(_first_samples(task))
     if not samples:
         return []
@@ -39,7 +39,24 @@ def lacking_fields(task: TaskPlan) -> list[Problem]:
                     f"'{task.load.dataset_id}' has.{_fields_beside(path, samples[0])}"
                 )
                 found.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", message))
+        if (several := _several_references(metric, samples)) is not None:
+            found.append(Problem(f"task '{task.task_id}': metric '{metric.metric_id}'", several))
     return found
+
+
+def _several_references(metric: BoundMetric, samples: Sequence[dict[str, Any]]) -> str | None:
+    """What is wrong where samples have several references and the metric can read only one."""
+    if metric.definition.plugin.info.get("alternatives", True):
+        return None
+    if not any(path.reads_label for path in metric.field_paths):
+        return None
+    rows = sum(len(reference_texts(sample)) > 1 for sample in samples)
+    if not rows:
+        return None
+    return (
+        f"{rows:,} of the first {len(samples):,} samples have several references, and {metric.implementation} reads "
+        "one: such samples get no score. Point label_field at the field with the text."
+    )
 
 
 def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:

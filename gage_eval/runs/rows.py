@@ -74,6 +74,7 @@ def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "extracted": row["extracted"],
         "reason": row["reason"],
         "explanation": row["explanation"],
+        **({"metadata": decode(row["metadata"])} if row["metadata"] else {}),
         **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }
 

@@ -207,6 +207,8 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "filters": [_at("metrics.0.filters", ["last_number"])],
         "value_key": [_at("metrics.0.value_key", "hits")],
         "on_missing_field": [_at("metrics.0.on_missing_field", "error")],
+        # exact_match compares with one text; metrics that can need all are in tests/metrics/test_references.py.
+        "references": [_at("metrics.0.references", "all", refused="cannot need all references")],
         "description": [_at("metrics.0.description", "Right or wrong.")],
     },
     "GroupConfig": {

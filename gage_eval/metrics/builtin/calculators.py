@@ -70,6 +70,7 @@ def number(
     bounds=(0, 1),
     version=1,
     normalized=True,
+    all_references="together",
 )
 def list_calculator(
     prediction: str,

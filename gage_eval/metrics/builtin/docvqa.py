@@ -34,8 +34,10 @@ def docvqa_anls(
     text = without_thinking(prediction) if strip_thinking else prediction
     if text is None:
         return Score.unparsed("the thinking never ended")
-    similarity = 1.0 - min([_ratio(text, answer, threshold, case_sensitive=case_sensitive) for answer in answers])
-    return Score(similarity if similarity >= threshold else 0.0)
+    ratios = [_ratio(text, answer, threshold, case_sensitive=case_sensitive) for answer in answers]
+    similarity = 1.0 - min(ratios)
+    best = answers[ratios.index(min(ratios))]
+    return Score(similarity if similarity >= threshold else 0.0, metadata={"best_reference": best})
 
 
 def _ratio(prediction: str, answer: str, threshold: float, *, case_sensitive: bool) -> float:

@@ -16,7 +16,7 @@ _POINT = re.compile(r"\.(?!\d)")
 _AROUND_NUMBERS = "!?:;()[]{}'\"`"
 
 
-@metric("match", value="score", aggregate="mean", binary=True, version=2)
+@metric("match", value="score", aggregate="mean", binary=True, version=2, all_references="each")
 def match(
     prediction: str,
     answers: Sequence[str],

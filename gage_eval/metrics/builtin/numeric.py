@@ -38,7 +38,7 @@ def numeric_match(
         return Score.unscored("the reference is not a number")
     found = pick(prediction)
     if found is None:
-        return Score.unparsed("the answer holds no number", value=fallback)
+        return Score(fallback, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
     target = wanted.resolved(percent=percent)
     value = found.resolved(percent=percent)
     leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target)) if tolerance or relative_tolerance else 0

@@ -48,7 +48,7 @@ def likelihood(
     components: dict[str, JsonValue] = {"nll": [nats, tokens], "ppl": [-nats, tokens]}
     if metric_type is not None:
         values, components = {metric_type: values[metric_type]}, {metric_type: components[metric_type]}
-    return Score(values, components=components)
+    return Score(values, components=components, metadata={"token_count": tokens})
 
 
 @metric(
@@ -59,6 +59,7 @@ def likelihood(
     bounds=(1, None),
     version=2,
     fields=_FIELDS,
+    alternatives=False,
     of_likelihoods=True,
 )
 def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
@@ -77,6 +78,7 @@ def word_perplexity(logprobs: JsonValue, reference: str) -> Score:
     bounds=(1, None),
     version=2,
     fields=_FIELDS,
+    alternatives=False,
     of_likelihoods=True,
 )
 def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
@@ -92,6 +94,7 @@ def byte_perplexity(logprobs: JsonValue, reference: str) -> Score:
     bounds=(0, None),
     version=1,
     fields=_FIELDS,
+    alternatives=False,
     of_likelihoods=True,
 )
 def bits_per_byte(logprobs: JsonValue, reference: str) -> Score:

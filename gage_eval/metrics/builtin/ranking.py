@@ -49,7 +49,8 @@ def ranking(
         values = {key: values[key]}
     if not candidates:
         return Score.unparsed("the answer holds no candidates", value=values)
-    return Score(values, extracted=None if rank is None else candidates[rank - 1])
+    found = None if rank is None else candidates[rank - 1]
+    return Score(values, extracted=found, metadata={"hit_rank": rank, "k": k})
 
 
 def read_candidates(answer: str, candidate_field: str | None) -> list[str]:

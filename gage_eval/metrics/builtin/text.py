@@ -45,7 +45,15 @@ def exact_match(
     ) == normalise_text(reference, case_sensitive=case_sensitive, strip=False, collapse_whitespace=collapse_whitespace)
 
 
-@metric("contains", value="score", aggregate="mean", binary=True, version=1, normalized=True)
+@metric(
+    "contains",
+    value="score",
+    aggregate="mean",
+    binary=True,
+    version=1,
+    normalized=True,
+    all_references="each",
+)
 def contains(prediction: str, reference: str, *, case_sensitive: bool = False) -> bool:
     """1 when the reference occurs in the answer, white space collapsed and both lowered; an empty one never does."""
     wanted = normalise_text(reference, case_sensitive=case_sensitive, collapse_whitespace=True)
