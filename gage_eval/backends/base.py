@@ -224,6 +224,13 @@ class BaseBackend(ABC, Generic[ConfigT]):
         backend = known.identity() if known is not None else self.type
         return {"backend": backend, "config": semantic_values(self.config, "infer")}
 
+    def check_installed(self) -> None:
+        """Check that what `open` starts is on this machine, for `gage validate`; nothing is started.
+
+        Raises:
+            InputError: something is missing; the message names what installs it.
+        """
+
     @property
     def defaults(self) -> Mapping[str, Any]:
         """Parameters of requests that do not set them."""

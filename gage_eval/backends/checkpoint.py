@@ -1,5 +1,6 @@
 """Backends that run a checkpoint: the fields they share, its files by content, the interpreter it runs in."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 from gage_eval.backends.base import BackendContext, ThinkingConfig
 from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import InputError
+from gage_eval.extras import install_engine
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, scheduling, semantic
@@ -128,6 +130,31 @@ def prefix_token(folder: Path) -> int | None:
                 if isinstance(token, int):
                     return token
     return None
+
+
+def check_engine(library: str, backend: str, python: str | None, base_dir: Path) -> None:
+    """Check that an engine's library is where it will run. Nothing is started or imported.
+
+    An environment of another interpreter is looked at only where it takes no packages from elsewhere.
+
+    Raises:
+        InputError: the interpreter or the library is not there.
+    """
+    found = interpreter(python, base_dir)
+    if found == sys.executable:
+        there = importlib.util.find_spec(library) is not None
+    else:
+        there = _may_hold(Path(found).parent.parent, library)
+    if not there:
+        raise InputError(f"backend {backend} needs {library}, which is not installed. {install_engine(library, found)}")
+
+
+def _may_hold(environment: Path, library: str) -> bool:
+    settings = environment / "pyvenv.cfg"
+    if not settings.is_file() or "include-system-site-packages = true" in settings.read_text(errors="replace"):
+        return True
+    # Packages that are installed in place leave a file with their name.
+    return any(environment.glob(f"lib*/python*/site-packages/*{library}*"))
 
 
 def interpreter(python: str | None, base_dir: Path) -> str:

@@ -7,7 +7,7 @@ from pydantic import field_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
-from gage_eval.backends.checkpoint import CheckpointConfig, adapter, interpreter, located, model_identity
+from gage_eval.backends.checkpoint import CheckpointConfig, adapter, check_engine, interpreter, located, model_identity
 from gage_eval.backends.child import log_file, watched
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
@@ -53,6 +53,10 @@ class Transformers(EngineBackend[TransformersConfig]):
             InputError: one of them is not there.
         """
         return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        check_engine("transformers", self.type, self.config.python, self.context.base_dir)
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the worker and wait until the model is loaded.

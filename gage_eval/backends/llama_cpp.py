@@ -78,6 +78,12 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
             )
         return self._http.body(request)
 
+    def check_installed(self) -> None:
+        """Check that the model's file and the package of llama.cpp's server are there."""
+        self._file()
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise missing("backend llama_cpp", "xllamacpp", "demo")
+
     async def open(self, log_folder: Path | None) -> None:
         """Start the server and wait until the model is loaded.
 
@@ -87,9 +93,8 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         """
         # Whatever the run allows: a request that waits at the server would count its wait against its timeout.
         self.limiter.resize(min(self.limiter.cap, self.config.n_parallel))
+        self.check_installed()
         file = self._file()
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise missing("backend llama_cpp", "xllamacpp", "demo")
         options = {
             "model_path": str(file),
             "n_ctx": self.config.n_ctx,

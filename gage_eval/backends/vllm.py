@@ -14,7 +14,14 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
-from gage_eval.backends.checkpoint import adapter, find_checkpoint, interpreter, model_identity, prefix_token
+from gage_eval.backends.checkpoint import (
+    adapter,
+    check_engine,
+    find_checkpoint,
+    interpreter,
+    model_identity,
+    prefix_token,
+)
 from gage_eval.backends.child import Child
 from gage_eval.backends.served import ServedClient
 from gage_eval.backends.vllm_engine import (
@@ -123,6 +130,11 @@ class VLLM(BaseBackend[VLLMConfig]):
         if request.kind == "likelihood":
             return likelihood_body(request, self.config.defaults)
         return self._format.body(request)
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        if self.config.base_url is None:
+            check_engine("vllm", self.type, self.config.python, self.context.base_dir)
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the servers and wait until their models are loaded, or find the running one.

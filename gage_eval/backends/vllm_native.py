@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import model_validator
 
 from gage_eval import registry
-from gage_eval.backends.checkpoint import adapter, interpreter, model_identity
+from gage_eval.backends.checkpoint import adapter, check_engine, interpreter, model_identity
 from gage_eval.backends.child import Child
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
@@ -55,6 +55,10 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
     def defaults(self) -> Mapping[str, Any]:
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
+
+    def check_installed(self) -> None:
+        """Check that the engine's library is where it will run."""
+        check_engine("vllm", self.type, self.config.python, self.context.base_dir)
 
     async def open(self, log_folder: Path | None) -> None:
         """Start the engines and wait until their models are loaded.

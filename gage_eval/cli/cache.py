@@ -114,7 +114,7 @@ def gc(
     import time
 
     from gage_eval.cli.output import print_json
-    from gage_eval.report.console import size_text
+    from gage_eval.report.console import counted, size_text
     from gage_eval.runs.options import Locations
     from gage_eval.runs.roots import find_roots, forget_root
     from gage_eval.store import Store as ArtifactStore
@@ -146,9 +146,10 @@ def gc(
     if roots.under_way:
         print(f"Running: {', '.join(roots.under_way)}. Nothing younger than the start of the oldest one is removed.")
     word = "would be removed" if dry_run else "removed"
+    kept = counted(report.kept, "artifact")
     print(
-        f"{report.objects:,} objects, {size_text(report.bytes)} {word}; {report.kept:,} artifacts are kept "
-        f"({roots.runs:,} runs in {', '.join(roots.folders)} were read)."
+        f"{counted(report.objects, 'object')}, {size_text(report.bytes)} {word}; {kept} kept "
+        f"({counted(roots.runs, 'run')} in {', '.join(roots.folders)} read)."
     )
 
 

@@ -40,6 +40,11 @@ def export_(
     folder = reader.stored.folder
     target: Target = folder if to is None else LocalTarget.made(to)
     tasks = reader.tasks(task)
+    if "canonical_answers" in formats and not any(one.cards for one in tasks):
+        raise InputError(
+            f"no task of run {run_id} has an answer type, so there are no canonical answers: set answer_type in the "
+            "task, or choose another --format."
+        )
     for name in formats:
         written = export(tasks, name, target)
         print(shown_location(folder.location(written) if to is None else str(to.absolute() / written)))

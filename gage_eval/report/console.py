@@ -51,7 +51,7 @@ def group_lines(summary: Summary) -> list[str]:
     """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, one line per number."""
     return [
         f"{clean(group.group_id)}  {clean(metric.marked_name)}  micro {score_text(metric.micro)} · "
-        f"macro {score_text(metric.macro)}  {metric.n:,} samples of {group.members_text}"
+        f"macro {score_text(metric.macro)}  {counted(metric.n, 'sample')} of {group.members_text}"
         for group in summary.groups
         for metric in group.metrics
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-from gage_eval.report.console import score_text
+from gage_eval.report.console import counted, score_text
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,
@@ -93,8 +93,8 @@ def _head_line(summary: Summary, began: datetime | None) -> str:
     facts = [
         f"run {summary.run.run_id}",
         *([] if began is None else [f"{began:%Y-%m-%d %H:%M} UTC"]),
-        f"{summary.sample_count:,} samples",
-        f"{summary.run.sent:,} requests sent",
+        counted(summary.sample_count, "sample"),
+        f"{counted(summary.run.sent, 'request')} sent",
         f"{summary.run.reused:,} reused",
         f"gage-eval {summary.run.gage_eval_version}",
     ]
@@ -128,7 +128,7 @@ def _overview(summary: Summary) -> str:
 
 
 def _task(task: TaskSummary, number: int) -> str:
-    facts = [f"dataset {task.dataset_id}", f"{task.sample_count:,} samples"]
+    facts = [f"dataset {task.dataset_id}", counted(task.sample_count, "sample")]
     if task.model:
         facts.insert(1, f"model {task.model}")
     facts += [f"{count:,} {status}" for status, count in task.responses.items() if count and status != "ok"]

@@ -57,6 +57,8 @@ def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:
         yield f"{task.task_id}: {_of(refused, responses)} answers are refusals and are scored like any other answer."
     for metric in task.metrics:
         yield from _metric_remarks(task, metric, limits)
+    yield from _valueless(task)
+    yield from _empty_slices(task)
 
 
 def _metric_remarks(task: TaskSummary, metric: MetricSummary, limits: Limits) -> Iterator[str]:
@@ -85,6 +87,25 @@ def _fate(unparsed: int, credited: int) -> str:
         f"{credited:,} of them got a value above 0 all the same, for example by a random option, and the other "
         f"{unparsed - credited:,} count as wrong"
     )
+
+
+def _valueless(task: TaskSummary) -> Iterator[str]:
+    """Numbers that a metric declares and gives to no answer, while it gives others."""
+    given = {(metric.metric_id, metric.filter) for metric in task.metrics if metric.rows}
+    for metric in task.metrics:
+        if not metric.rows and (metric.metric_id, metric.filter) in given:
+            yield f"{task.task_id}: {metric.name} has no value: the metric gave none of the answers one."
+
+
+def _empty_slices(task: TaskSummary) -> Iterator[str]:
+    """Fields of slices that no sample has."""
+    held: dict[str, bool] = {}
+    for metric in task.slices:
+        field = metric.slice_field or ""
+        held[field] = held.get(field, False) or metric.slice_value is not None
+    for field, is_held in held.items():
+        if not is_held:
+            yield f"{task.task_id}: no sample has {field}, so there are no slices by it."
 
 
 def _above(count: int, total: int, limit: float) -> bool:

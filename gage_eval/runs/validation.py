@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gage_eval.backends.base import BaseBackend
 from gage_eval.config.consent import Examined, examine
 from gage_eval.config.document import Origin
 from gage_eval.config.files import read_config
 from gage_eval.config.template_places import suite_file
 from gage_eval.errors import ConfigError, InputError, Problem
+from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields
@@ -91,6 +93,13 @@ def _datasets(tasks: Iterable[TaskPlan]) -> list[str]:
     return sorted({task.load.dataset_id for task in tasks})
 
 
+def _check_model(spec: GenerateSpec) -> None:
+    """Build a role's backend, and check that what it starts is installed."""
+    model = spec.model
+    if isinstance(model, BaseBackend):
+        model.check_installed()
+
+
 def _not_there(plan: Plan, later: Collection[TaskPlan]) -> list[Problem]:
     """Missing data files and backends that cannot be built.
 
@@ -101,7 +110,7 @@ def _not_there(plan: Plan, later: Collection[TaskPlan]) -> list[Problem]:
         roles = [spec for spec in (task.infer, *task.judge.judges, task.support) if spec is not None]
         checks: list[tuple[str, Callable[[], Any]]] = [
             (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
-            *((f"adapter '{spec.adapter_id}'", partial(getattr, spec, "model")) for spec in roles),
+            *((f"adapter '{spec.adapter_id}'", partial(_check_model, spec)) for spec in roles),
         ]
         for location, check in checks[1:] if task in later else checks:
             try:

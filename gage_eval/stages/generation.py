@@ -154,9 +154,11 @@ def check_errors(env: Env, spec: GenerateSpec, result: StageResult) -> None:
     errors = result.counts.get("error", 0)
     total = sum(result.counts.get(name, 0) for name in RESPONSE_STATUSES)
     if total and spec.role == "dut_model" and result.counts.get("skipped", 0) == total:
+        empty = f"all {total:,} requests of task '{spec.task_id}' are"
+        if total == 1:
+            empty = f"the only request of task '{spec.task_id}' is"
         raise InputError(
-            f"{result.stage}: all {total:,} requests of task '{spec.task_id}' are empty. Name a prompt with prompt_id, "
-            "or use a preprocessor that writes messages."
+            f"{result.stage}: {empty} empty. Name a prompt with prompt_id, or use a preprocessor that writes messages."
         )
     if total and errors > spec.max_error_share * total:
         raise RunFailed(

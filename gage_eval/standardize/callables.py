@@ -105,10 +105,11 @@ class TextCallable(ConfigCallable):
     def before(self, to_sample: Preprocessor) -> Preprocessor:
         """The preprocessor, applied to records whose question is the callable's text.
 
-        The text goes where the preprocessor reads the question: to its ``question_field``, else to ``question``. In
-        a record of messages it replaces the text of the last user message.
+        The text goes where the preprocessor reads the question: to its ``question_field``, or to ``question`` for a
+        plug-in that is given none. In a record of messages it replaces the text of the last user message.
         """
-        question_field = self.inherited.get("question_field") or "question"
+        own = getattr(getattr(to_sample, "__self__", None), "question_field", None)
+        question_field = self.inherited.get("question_field") or own or "question"
 
         def asking(record: dict[str, Any]) -> dict[str, Any]:
             text = self._called(copy.deepcopy(record))

@@ -397,4 +397,4 @@ def test_a_sample_without_messages_is_skipped_and_the_others_are_asked(tmp_path:
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(empty)}\n")
     ended = gage("run", "all.yaml")
     assert ended.code == 2
-    assert ended.sentence.startswith("infer: all 1 requests of task 'all' are empty. Name a prompt with prompt_id")
+    assert ended.sentence.startswith("infer: the only request of task 'all' is empty. Name a prompt with prompt_id")

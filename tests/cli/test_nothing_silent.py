@@ -1,5 +1,6 @@
 """What is wrong or without effect is said in a sentence that names it and what to do."""
 
+import importlib.util
 from pathlib import Path
 
 import orjson
@@ -132,6 +133,59 @@ def test_a_metric_without_its_mode_is_refused_before_anything_is_asked(gage: Gag
     ended = gage("run", "mine.yaml", "--inline")
     assert ended.code == 2
     assert "Set mode: likelihood" in ended.err
+
+
+def test_a_run_names_slices_and_numbers_that_no_answer_has(gage: Gage, workspace: Path) -> None:
+    own = (
+        "from gage_eval.metrics import metric\n\n\n@metric('own', value=('found', 'lost'))\ndef own(prediction: str):\n"
+    )
+    (workspace / "own.py").write_text(f"{own}    return {{'found': 1.0}}\n")
+    metrics = [{"metric_id": "exact_match", "slices": ["metadata.topic"]}, "own.py:own"]
+    write_config(workspace, metrics=metrics)
+    ended = gage("run", "mine.yaml", "--inline", "--run-id", "some")
+    assert ended.code == 0, ended.err
+    for sentence in (
+        "sums: no sample has metadata.topic, so there are no slices by it.",
+        "sums: own lost has no value: the metric gave none of the answers one.",
+    ):
+        assert sentence in " ".join(ended.out.split())
+        assert sentence in (workspace / ".gage" / "runs" / "some" / "report.html").read_text(encoding="utf-8")
+    (workspace / "own.py").write_text(f"{own}    return {{}}\n")
+    ended = gage("run", "mine.yaml", "--inline")
+    assert ended.code == 1
+    assert "scored none of the 6 answers" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("backend", "library"), [("vllm", "vllm"), ("vllm_native", "vllm"), ("vlm_transformers", "transformers")]
+)
+def test_validate_names_an_engine_that_is_not_installed(
+    gage: Gage, workspace: Path, monkeypatch: pytest.MonkeyPatch, backend: str, library: str
+) -> None:
+    (workspace / "model").mkdir()
+    (workspace / "model" / "config.json").write_text("{}")
+    known = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == library else known(name, *more)
+    )
+    config = {"model_path": "model"}
+    write_config(workspace, backends=[{"backend_id": "model", "type": backend, "config": config}])
+    said = " ".join(gage("validate", "mine.yaml").err.split())
+    assert f"backend {backend} needs {library}, which is not installed. Install" in said
+    # Another environment, which holds nothing yet.
+    bare = workspace / "bare"
+    (bare / "bin").mkdir(parents=True)
+    (bare / "bin" / "python").write_text("")
+    (bare / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    write_config(
+        workspace,
+        backends=[{"backend_id": "model", "type": backend, "config": {**config, "python": "bare/bin/python"}}],
+    )
+    assert f"backend {backend} needs {library}, which is not installed." in " ".join(
+        gage("validate", "mine.yaml").err.split()
+    )
+    (bare / "lib" / "python3.11" / "site-packages" / f"{library}-1.0.dist-info").mkdir(parents=True)
+    assert gage("validate", "mine.yaml").code == 0
 
 
 def test_a_label_field_that_exists_nowhere_fails_the_run_and_the_scores_stay(gage: Gage, workspace: Path) -> None:

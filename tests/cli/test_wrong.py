@@ -109,6 +109,14 @@ def test_a_metric_without_right_and_wrong_is_refused_with_a_remedy(gage: Gage, w
     assert "@metric(bounds=…)" in said.err
 
 
+def test_canonical_answers_are_refused_where_no_task_has_an_answer_type(gage: Gage, workspace: Path) -> None:
+    gage("run", "mine.yaml", "--inline", "--run-id", "first")
+    said = gage("export", "first", "--format", "canonical_answers", "--format", "samples_jsonl", "--to", "out")
+    assert (said.code, said.out) == (2, "")
+    assert "no task of run first has an answer type, so there are no canonical answers" in said.err
+    assert not list((workspace / "out").glob("*"))
+
+
 def test_where_lower_is_better_the_answers_above_zero_are_wrong(gage: Gage, workspace: Path) -> None:
     write_config(workspace, **{**answering("2"), "metrics": ["ter"]})
     ran = gage("run", "mine.yaml", "--inline", "--run-id", "first")

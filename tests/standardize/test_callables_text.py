@@ -34,6 +34,20 @@ def test_the_text_stands_where_the_question_would() -> None:
     assert sample["extra"] == {"topic": "rain", "unused": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("math", {"problem": "old", "solution": r"\boxed{2}"}),
+        ("piqa", {"goal": "old", "sol1": "a", "sol2": "b", "label": 0}),
+    ],
+)
+def test_a_preprocessor_that_reads_another_field_by_itself_finds_it_there(name: str, record: dict[str, Any]) -> None:
+    sample = sample_of({"topic": "rain", **record}, name, callable_())
+    text = sample["messages"][0]["content"][0]["text"]
+    assert "plain: rain" in text
+    assert "old" not in text
+
+
 def test_a_preprocessor_that_reads_another_field_finds_it_there() -> None:
     inherited = {"question_field": "q.text", "choices_field": "options"}
     record = {"topic": "rain", "options": ["a", "b"], "answer": 1}
