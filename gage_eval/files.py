@@ -56,7 +56,7 @@ def _write(file: Path, text: str, mode: str) -> None:
 def locked(file: Path) -> Iterator[None]:
     """Hold the lock of a file, which is made for that; the kernel frees it when its holder ends for any reason.
 
-    It is opened anew each time, so that two threads exclude each other too. On a file system without locks (some
+    It is opened again each time, so that two threads exclude each other too. On a file system without locks (some
     network mounts) nothing is locked: work may be done twice there, with no other harm.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
 
-# An API is asked whether it is there for so long; so many runs are looked at for one that was killed.
+# Timeout for the check of the API; and how many runs are searched for killed ones.
 _ANSWER_S = 1.0
 _NEWEST = 50
 

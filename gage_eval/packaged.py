@@ -10,7 +10,7 @@ from types import ModuleType
 
 from gage_eval.errors import GageError
 
-BESIDE = ("flows", "tasks", "blocks")
+SIBLINGS = ("flows", "tasks", "blocks")
 
 _FOLDER = Path(__file__).resolve().parents[1]
 _lock = RLock()
@@ -42,15 +42,15 @@ def packages_beside() -> Iterator[None]:
         imported_before = bool(_loaded())
         if not imported_before:
             sys.modules.update(_kept)
-        finder = _Beside()
+        finder = _Siblings()
         sys.meta_path.insert(0, finder)
         try:
             yield
         except ImportError as error:
-            if (error.name or "").partition(".")[0] not in BESIDE:
+            if (error.name or "").partition(".")[0] not in SIBLINGS:
                 raise
             raise GageError(
-                f"{_FOLDER} does not hold the packages {', '.join(BESIDE)} of gage-eval as they were installed: "
+                f"{_FOLDER} does not hold the packages {', '.join(SIBLINGS)} of gage-eval as they were installed: "
                 f"{error}. Install gage-eval again, in an environment without other packages of these names, or run "
                 "with --inline."
             ) from error
@@ -62,13 +62,13 @@ def packages_beside() -> Iterator[None]:
             sys.modules.update(theirs)
 
 
-class _Beside:
+class _Siblings:
     """Finds only the packages next to this one."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in BESIDE:
+        if name not in SIBLINGS:
             return None
         found = PathFinder.find_spec(name, [str(_FOLDER)])
         if found is None:
@@ -77,7 +77,7 @@ class _Beside:
 
 
 def _loaded() -> dict[str, ModuleType]:
-    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in BESIDE}
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in SIBLINGS}
 
 
 def _forget(modules: dict[str, ModuleType]) -> None:

@@ -25,7 +25,7 @@ def shipped() -> Iterator[tuple[str, str]]:
     """(name, what to run) of every shipped config."""
     for file in sorted((ROOT / "configs" / "pipelines").rglob("*.yaml")):
         yield file.relative_to(ROOT / "configs").as_posix(), str(file)
-    # The other suites have no model of their own; the digests of their templates are golden.
+    # The other suites name no model; the digests of their templates are golden.
     yield "suite:demo", "suite:demo"
 
 

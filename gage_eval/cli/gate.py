@@ -216,7 +216,7 @@ def _opened(store: str | None, output_dir: str | None) -> "Baselines":
 
 
 def _again(run: "RunReader", locations: "Locations", times: int) -> "list[RunReader]":
-    """Ask everything of a run anew, several times; each is a run of its own."""
+    """Repeat a run several times with new requests. Each repetition is a separate run."""
     from gage_eval.launch import launch_run
     from gage_eval.runs.planned import options_before
     from gage_eval.runs.reading import RunReader

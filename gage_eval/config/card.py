@@ -57,7 +57,9 @@ class SuiteCard(_Model):
     summary: Line = Field(description="What it measures, in one sentence.")
     licence: Line = Field(description="Licence of the data.")
     non_commercial: bool = Field(default=False, description="Whether the licence forbids commercial use.")
-    needs: list[Need] = Field([], description="What a model or the machine must have beside chat or completions.")
+    needs: list[Need] = Field(
+        [], description="What a model or the machine must have in addition to chat or completions."
+    )
     metric: Line = Field(description="The metric that people quote, as exact_match,flexible-extract.")
     rows: int = Field(ge=1, description="Rows that are asked.")
     download_bytes: int = Field(ge=0, description="Size of the data files.")

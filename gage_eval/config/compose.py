@@ -25,9 +25,9 @@ class Composed:
     Attributes:
         node: the tree of a PipelineConfig, or of a BuiltinTemplate.
         templates: the files of templates that took part, as errors call them.
-        alone: whether it is the file itself, with nothing brought into it.
+        alone: whether it is the file itself, with nothing merged into it.
         warnings: things that work but are probably not intended.
-        problems: what is wrong with a template beside its definition.
+        problems: mistakes in a template, outside of its definition.
         card: the facts of the suite that a RunConfig runs.
         template: what the config is or runs.
     """

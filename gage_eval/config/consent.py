@@ -82,7 +82,7 @@ def examine(text: str, source: str, folder: Path, **changes: Unpack[Changes]) ->
         changes: what differs from the text.
 
     Raises:
-        ConfigError: so much is wrong that it cannot be told what the config would do.
+        ConfigError: the config has so many mistakes that its effects are unknown.
     """
     with nothing_imported():
         document, config = read_document(text, source, folder, **changes)

@@ -127,7 +127,7 @@ def with_placeholders(tree: Node, file: Node, document: Document) -> Node:
 def expanded(config: PipelineConfig) -> dict[str, Any]:
     """The sections of a config that determine results, every such value written out, defaults too.
 
-    Values that say where and how fast stand there only where somebody gave them.
+    Values that say where and how fast are included only if they were given.
     """
     whole = config.model_dump(mode="json")
     given = config.model_dump(mode="json", exclude_unset=True)
@@ -140,7 +140,7 @@ def expanded(config: PipelineConfig) -> dict[str, Any]:
 
 
 def _expanded(model: Any, whole: Any, given: Any) -> Any:
-    """The dump of a value, less what nobody gave and what is null, empty or only scheduling."""
+    """The dump of a value, without ungiven scheduling values, and without null and empty ones."""
     from pydantic import BaseModel
 
     if isinstance(model, list):

@@ -60,7 +60,7 @@ class Document:
         unruled: the pipeline before rules filled in unset values.
         problems: the mistakes, in the order in which they were found.
         warnings: things that work but are probably not intended, one sentence each.
-        card: the facts of the suite; None for a config that is no suite.
+        card: the facts of the suite; None for a config that is not a suite.
         text: the whole config as a run keeps it, placeholders as written.
         suite: which suite the config is or runs; None for other configs.
     """

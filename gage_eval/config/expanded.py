@@ -1,6 +1,6 @@
 """The expanded form of a built-in template: what a suite means, with every default written out.
 
-``vN.yaml`` is what people read. ``vN.expanded.json`` beside it is what runs: the same definition with every value that
+``vN.yaml`` is what people read. ``vN.expanded.json`` next to it is what runs: the same definition with every value that
 the software would fill in. So a later release with another default runs the suite as it was. `python -m tools.suites`
 writes it once; a test holds its digest.
 """

@@ -1,8 +1,8 @@
-"""``include``: other files of the same config, merged before anything else looks at it.
+"""``include``: other files of the same config, merged before all other passes.
 
-A file's own values count before those of the files it includes, and of those a later one before an earlier one.
+A file's own values override those of the files it includes, and a later included file overrides an earlier one.
 Relative paths in an included file start from the folder of the config that is run, like those in the config itself. The
-config may be somebody else's: an include stays below that folder, links followed, and holds no placeholders.
+config may be untrusted: an include stays below that folder, with links resolved, and has no placeholders.
 """
 
 from collections.abc import Sequence

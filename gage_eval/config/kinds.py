@@ -1,5 +1,5 @@
 """The other kinds of config files: a BuiltinTemplate, which holds an evaluation for others to run, and a RunConfig,
-which runs one with values of its own."""
+which runs one with its own values."""
 
 from typing import Any, Literal, TypeAlias
 

@@ -46,7 +46,7 @@ class LoadedConfig:
         tasks: its tasks with everything they refer to.
         metrics: the bound metrics of each task, by task id.
         context: what backends are built with. It holds the built backends.
-        text: the config with its placeholders as written, which is what a run keeps: the file as it stands, or one
+        text: the config with its placeholders as written, which a run stores: the file's text, or one
             file made of it and of those that it includes or runs.
         source: the file, as given.
         digest: sha256 of the canonical form of ``config``.
@@ -71,7 +71,7 @@ class LoadedConfig:
 
 
 class Changes(TypedDict, total=False):
-    """What a caller sets beside the text of a config. None of it needs to be given.
+    """What a caller sets in addition to the text of a config. None of it needs to be given.
 
     Attributes:
         env: what placeholders are filled from; the process's environment unless given.

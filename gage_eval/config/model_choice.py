@@ -1,6 +1,6 @@
 """The pass that puts the model of the command line into a config: the model under test, and the judges.
 
-A suite has no model of its own. ``--model`` with ``--endpoint`` names one behind a server; without an endpoint the
+A suite does not name a model. ``--model`` with ``--endpoint`` names one behind a server; without an endpoint the
 engine that fits the model is started here.
 """
 
@@ -64,7 +64,7 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
     Args:
         document: the config, its template merged.
         choice: what the command line names.
-        needs: what the suite needs; None for a config that is no suite.
+        needs: what the suite needs; None for a config that is not a suite.
     """
     images = needs is not None and "images" in needs
     if choice.names_a_model:

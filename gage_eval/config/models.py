@@ -4,7 +4,7 @@ Keys are strict everywhere except in ``backends[].config`` (checked by the backe
 ``datasets[].params`` (undeclared keys go to the loader). Types are strict too: ``limit: "5"`` is a mistake.
 A key with nothing after it counts as absent.
 Every field carries its mark (see `gage_eval.marks`). A role adapter's and a prompt's fields are marked for
-``infer``; for a judge or a support adapter the planner puts the same values into the key of its own stage.
+``infer``; for a judge or a support adapter the planner puts the same values into the key of that stage.
 """
 
 import re
@@ -213,8 +213,8 @@ class InlineBackend(ConfigModel):
 class BackendEntry(InlineBackend):
     """A model behind an endpoint or engine.
 
-    ``config`` is marked identity: keys contain the model identity, which the backend makes from it by the marks of its
-    own config model.
+    ``config`` is marked identity: keys contain the model identity, which the backend makes from it by the marks in
+    its config model.
     """
 
     backend_id: Id = identity("infer")

@@ -33,7 +33,7 @@ def compiled(node: Node, source: str, folder: Path) -> tuple[Mapping, Template, 
         folder: its folder; relative paths of the pipeline start there.
 
     Raises:
-        ConfigError: the RunConfig, its template or its values are wrong; all problems that can be told.
+        ConfigError: the RunConfig, its template or its values are wrong; with all problems that can be found.
     """
     document = Document(fill(node, None), source)
     run = _checked(document)
@@ -102,7 +102,7 @@ def _pin(document: Document, run: RunConfig, template: Template) -> None:
     if snapshot is None:
         message += "; undo the change."
     elif definition_digest(snapshot) != run.template_digest.removeprefix("sha256:"):
-        message += "; what changed cannot be told, for 'template_snapshot' was edited too."
+        message += "; what changed is unknown, because 'template_snapshot' was edited too."
     else:
         filler = Filler(template.definition, template.model.parameters, template.source)
         paths = changed_paths(snapshot, as_written(filler.filled(None)))

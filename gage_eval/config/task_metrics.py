@@ -31,7 +31,7 @@ def _with_preset(
 ) -> tuple[dict[str, MetricConfig], Warned]:
     """The preset's metrics and the task's, by id. The task's metric replaces one with the same id."""
     if profile.get_preset(answer_type) is None:
-        what = "the task's own metrics count" if own else "the task has no metrics of its own either"
+        what = "the task's own metrics count" if own else "the task has no own metrics either"
         return own, [(("answer_type",), f"{no_preset(answer_type, profile)}; {what}.")]
     chosen = resolve_metrics(answer_type, list(own.values()), profile, mode=task.metrics_mode)
     metrics = [rule if isinstance(rule, MetricConfig) else _of_preset(rule, task) for rule in chosen]

@@ -174,7 +174,7 @@ def with_body(
 def episode_name(request: Request) -> str:
     """Distinguishes an episode from a single call with the same body; empty for a single call.
 
-    A request that cannot be sent has a name of its own: no answer is found for it.
+    A request that cannot be sent has a unique name, so that no answer is found for it.
     """
     if request.unasked is not None:
         return f"unasked {request.sample_id}"

@@ -1,7 +1,7 @@
 """What each stage is asked to do: plain values resolved from a config, and what of them goes into keys.
 
 A spec's ``material()`` holds only what determines the stage's result: semantic values, versions of code, identities of
-data and models. Names, paths and scheduling are beside it.
+data and models. Names, paths and scheduling are not part of it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -119,7 +119,7 @@ class PreprocessSpec:
         choices: what likelihood compares: the options' ``content`` or ``id``.
         target_delimiter: between a question and its answer, where both are text.
         few_shot: examples before each sample; None for those that samples bring along.
-        media: where media of the samples lie and what becomes of them.
+        media: where media of the samples are and how they are processed.
         pool_media: the same for the pool of examples.
         lists_options: whether options that no message holds are listed below the question.
     """
@@ -168,7 +168,7 @@ class PreprocessSpec:
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """Which metrics; each has a scores artifact of its own.
+    """Which metrics are computed. Each has a separate scores artifact.
 
     Attributes:
         max_unscored_share: of the rows with an answer, how many a metric may leave without a score; None where
@@ -197,7 +197,7 @@ class ScoreSpec:
 
     @cached_property
     def nameable(self) -> frozenset[str]:
-        """What samples may call a metric, beside the names of the registry."""
+        """Names that samples may use for a metric, in addition to those of the registry."""
         return self.known.union(*((metric.metric_id, metric.implementation) for metric in self.metrics))
 
     def scores_document(

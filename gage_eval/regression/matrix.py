@@ -25,7 +25,7 @@ class _Model(BaseModel):
 
 
 class MatrixRow(_Model):
-    """A suite or a config, with options of its own."""
+    """A suite or a config, with its own options."""
 
     suite: str | None = None
     config: str | None = None

@@ -48,7 +48,7 @@ def reduction(aggregation: str, weighted: bool = False) -> _Reduce | None:
     """How replicates of a sample become one value, so that the mean over samples is the metric's number.
 
     Returns:
-        None for an aggregation that is no mean over samples: a median, a corpus score, a weighted mean.
+        None for an aggregation that is not a mean over samples: a median, a corpus score, a weighted mean.
     """
     if aggregation in _MEANS:
         return None if weighted else lambda values: float(np.mean(values))

@@ -18,7 +18,7 @@ from gage_eval.report.summary import (
 )
 
 _BAR_WIDTH, _BAR_HEIGHT = 160, 14
-# So many tasks are seen at a glance; more get a table that leads to each.
+# With more tasks than this, a table with links to them comes first.
 _FEW_TASKS = 3
 _HEADS = ("metric", "score", "95 % interval", "", "n", "truncated", "unparsed", "unscored", "error")
 

@@ -134,7 +134,7 @@ def _required(record: Mapping[str, Any], field: str, what: str, setting: str) ->
 def _choices(record: Mapping[str, Any], source: str | Sequence[str]) -> list[Choice]:
     if isinstance(source, str):
         return choices_of(_required(record, source, "list of choices", "choices_field"), source)
-    # As they stand, blanks at their ends too: a log-likelihood is that of the candidate as the dataset has it.
+    # Unchanged, with leading and trailing spaces: the log-likelihood is that of the dataset's own candidate.
     return choices_of(
         [text_of(_required(record, field, "choice", "choices_field"), field) for field in source], "choices"
     )

@@ -1,7 +1,7 @@
 """Claims on chunks: which of several processes works on which. Claims avoid double work; no result depends on them.
 
-Nobody waits for a claim. Locally it is a `flock`, which the kernel releases when its holder ends; on S3 it is a lease
-that is renewed. Claims are stored with the action's unfinished work and removed with it.
+A process never waits for a claim. Locally it is a `flock`, which the kernel releases when its holder ends; on S3 it is
+a lease that is renewed. Claims are stored with the action's unfinished work and removed with it.
 """
 
 import os

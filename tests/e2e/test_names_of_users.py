@@ -10,7 +10,7 @@ import pytest
 from support.prefect import Prefect
 from support.runs import gage, summary
 
-from gage_eval.packaged import BESIDE
+from gage_eval.packaged import SIBLINGS
 
 FILTER = """
 import blocks
@@ -37,7 +37,7 @@ metrics:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A working folder with packages of all three names, which a plug-in beside them uses."""
-    for name in BESIDE:
+    for name in SIBLINGS:
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(f"NAME = '{name}'\n")
     (tmp_path / "tasks" / "words.py").write_text("def last_word(text):\n    return text.split()[-1]\n")

@@ -58,7 +58,7 @@ class ScriptEngine:
                 found = await _in_thread(self._model.generate, asked["request"])
             return _response(found)
         except BaseException as error:
-            # The class may raise a CancelledError of its own.
+            # The class may raise its own CancelledError.
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             kind = "timeout" if isinstance(error, TimeoutError) else "script"
