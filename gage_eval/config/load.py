@@ -54,7 +54,7 @@ class LoadedConfig:
             Origins are in no digest.
         warnings: things that work but are probably not intended, one sentence each.
         base_dir: the folder that relative paths of the config start from.
-        suite: which suite it is; None for a config that is no template and runs none.
+        suite: which suite it is; None for a config that neither is nor runs a template.
     """
 
     config: PipelineConfig
