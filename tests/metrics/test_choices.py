@@ -1,12 +1,16 @@
 """Promises of multiple choice: the option the answer chooses, never a letter that is a word."""
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import OPTIONS, answers, sample, samples
 
+from gage_eval import registry
 from gage_eval.metrics import bind
 from gage_eval.metrics.choices import LETTERS, choose, option_texts
 
@@ -114,6 +118,34 @@ def test_every_shape_of_options_is_read(options: Any) -> None:
 def test_what_is_no_options_is_refused(options: Any) -> None:
     with pytest.raises(ValueError, match="option"):
         option_texts(options)
+
+
+@pytest.fixture(scope="module")
+def vectors(repo_root: Path) -> list[dict[str, Any]]:
+    lines = (repo_root / "docs" / "vectors" / "multi_choice.jsonl").read_bytes().splitlines()
+    return [orjson.loads(line) for line in lines]
+
+
+def test_every_vector_of_the_rule_is_read_as_it_says(vectors: list[dict[str, Any]]) -> None:
+    wrong = {
+        row["answer"]: row["expected"] for row in vectors if choose(row["answer"], row["options"]) != row["expected"]
+    }
+    assert wrong == {}
+
+
+def test_the_vectors_are_of_this_version_of_the_rule_and_in_both_languages(
+    vectors: list[dict[str, Any]], repo_root: Path
+) -> None:
+    page = (repo_root / "docs" / "vectors" / "README.md").read_text(encoding="utf-8")
+    version = registry.metrics.get("multi_choice_accuracy").version
+    assert f"(../metrics.md#multi_choice_accuracy) | {version} | {len(vectors)} |" in page
+    assert len({row["id"] for row in vectors}) == len(vectors) >= 150
+    assert Counter(row["group"].startswith("zh:") for row in vectors)[True] >= 50
+
+
+@pytest.mark.parametrize("answer", ["\ue000 is right", "\uf8f0 \ue0fe", "\uf8ff"])
+def test_private_characters_of_an_answer_name_no_option(answer: str) -> None:
+    assert choose(answer, PLACES) is None
 
 
 def _score(

@@ -7,7 +7,8 @@ _NUMBERS = "currency, units, separators, fractions and percent signs are read"
 GAGE_INITIAL: dict[str, str] = {
     "gage_initial-c480d3a297": _SEES_LETTERS,
     "gage_initial-6853010c7a": _SEES_LETTERS,
-    "gage_initial-17ebf6ed39": _SEES_LETTERS,
+    "gage_initial-6bcfa1242f": _SEES_LETTERS,
+    "gage_initial-cfb48304ab": _SEES_LETTERS,
     "gage_initial-4247a778c3": "two options in brackets are not a choice",
     "gage_initial-f4321b1410": _TEXT,
     "gage_initial-bf92f41f02": _TEXT,

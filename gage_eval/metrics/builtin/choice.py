@@ -11,7 +11,7 @@ from gage_eval.metrics.choices import LETTERS, choose, option_texts
     value="acc",
     aggregate="mean",
     binary=True,
-    version=1,
+    version=2,
     fields={"reference": "sample.metadata.correct_choice"},
 )
 def multi_choice_accuracy(
@@ -19,9 +19,10 @@ def multi_choice_accuracy(
 ) -> Score:
     """1 when the answer chooses the right option, by its letter or its text.
 
-    `gage_eval.metrics.choices.choose` documents how an answer is read. Letters inside ``<think>`` do not
-    count. An answer that chooses none, or several, is unparsed. The reference may be a letter or an option's
-    text; without ``options`` the letters A to J are used.
+    [How a choice is read](choices.md) has the rule, and test vectors for it: sentences that choose an option or reject
+    it, letters on their own, options named by their text. Letters inside ``<think>`` do not count. An answer that
+    chooses none, or several, is unparsed. The reference may be a letter or an option's text; without ``options`` the
+    letters A to J are used. The rule is our own: no official scorer reads sentences.
     """
     try:
         texts = option_texts(options) if options else LETTERS

@@ -46,9 +46,9 @@ def strip_thinking(
     return thinking.strip_thinking(text, start, end)
 
 
-@text_filter("choice_letter", version=1)
+@text_filter("choice_letter", version=2)
 def choice_letter(text: str, *, letters: str = "ABCDEFGHIJ") -> str | None:
-    """The one letter that an answer chooses, by the rules of `gage_eval.metrics.choices.choose`."""
+    """The one letter that an answer chooses, by the rule of `multi_choice_accuracy`."""
     answer = thinking.strip_thinking(text)
     return None if answer is None else choices.choose(answer, dict.fromkeys(letters, ""))
 
