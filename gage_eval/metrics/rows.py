@@ -343,7 +343,7 @@ def in_form(value: JsonValue, kind: FieldKind) -> Any:
 def alternatives(path: Path, label: Any, texts: Sequence[str]) -> Any:
     """All references of a sample at the path of its label, of which the label is the first.
 
-    A value of its own at such a path, ``metadata.correct_choice`` for example, stays the only one.
+    Its own value at such a path, ``metadata.correct_choice`` for example, stays the only one.
     """
     if isinstance(label, tuple) or len(texts) < 2:
         return label
