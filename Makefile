@@ -1,5 +1,5 @@
-# make demo and make test each set up what they need in .venv, once; make test-vllm also in .venv-vllm, make bench-piqa
-# in .venv-lm-eval.
+# make demo and make test each set up what they need in .venv, once; make test-vllm and make test-suites also in
+# .venv-vllm, make bench-piqa and make bench-prompts in .venv-lm-eval.
 # PYTHON=… picks the interpreter, JOBS=… the test processes, ARGS=… goes to the command.
 
 VENV := .venv
@@ -24,11 +24,11 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm bench-piqa clean \
+.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm bench-piqa bench-prompts clean \
   install-demo install-dev install-vllm install-lm-eval
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
 
 demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on a local server
 	$(BIN)/gage server start
@@ -63,6 +63,9 @@ bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own t
 
 bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likelihoods with the lm-eval harness
 	$(BIN)/python -m bench.piqa $(ARGS)
+
+bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with the lm-eval harness
+	$(BIN)/python -m bench.prompts $(ARGS)
 
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from support.runs import gage
-from support.suites import suite_names, template_of
 
+from bench.local_suites import suite_names, template_of
 from gage_eval.config.card import SuiteCard
 from gage_eval.datasets.origins import load_origin
 

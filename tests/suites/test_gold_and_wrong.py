@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from support import made_rows
-from support.suites import LocalSuite, local_suite, missing_origins, suite_names
 
+from bench import made_rows
+from bench.local_suites import LocalSuite, local_suite, missing_origins, suite_names
 from gage_eval import stages
 from gage_eval.config.load import load_config
 from gage_eval.observability.observer import Observers
@@ -20,6 +20,7 @@ from gage_eval.stages import Env
 from gage_eval.store import Store
 
 ORACLE = Path(__file__).parents[1] / "support" / "oracle.py"
+SHARED = Path(__file__).parents[3] / "shared"
 REFUSED = ("humaneval", "mbpp")
 LETTERS = "ABCDEFGHIJ"
 ROWS = 3
@@ -201,10 +202,10 @@ def samples_of(config: Path) -> dict[str, list[Sample]]:
 
 
 @pytest.mark.parametrize("name", [name for name in suite_names() if name not in REFUSED])
-def test_right_answers_score_one_and_wrong_ones_zero(name: str, shared: Path, folder: Path, image: str) -> None:
-    if missing := missing_origins(name, shared):
+def test_right_answers_score_one_and_wrong_ones_zero(name: str, folder: Path, image: str) -> None:
+    if missing := missing_origins(name, SHARED):
         pytest.skip(f"no data of {', '.join(missing)} in ../shared/data")
-    suite = local_suite(name, shared, folder, image)
+    suite = local_suite(name, SHARED, folder, image)
     if name == "ifeval":
         # What a rule checks cannot be written for real prompts without a model.
         rows = made_rows.write_jsonl(folder / "ifeval.jsonl", made_rows.ifeval())

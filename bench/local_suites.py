@@ -1,18 +1,29 @@
 """The built-in suites on data of this machine: files beside the checkout, else rows that `made_rows` makes."""
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from gage_eval.config.models import DatasetParams, origin_patterns
+from bench import made_rows
+from gage_eval import stages
+from gage_eval.config.load import load_config
+from gage_eval.config.models import DatasetParams, implied_loader, origin_patterns
 from gage_eval.config.templates import list_suites
+from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import DataOrigin, load_origin, origin_paths
 from gage_eval.hashing import file_digest
-from support import made_rows
+from gage_eval.observability.observer import Observers
+from gage_eval.planning.plan import make_plan
+from gage_eval.sample.record import parse_record
+from gage_eval.sample.table import messages_from_array
+from gage_eval.stages import Env
+from gage_eval.store import Store
 
 NEVER_LOCAL = frozenset({"agieval"})
 """Origins whose files are not beside any checkout: their rows are always made."""
@@ -55,9 +66,9 @@ def template_of(name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def missing_origins(name: str, shared: Path) -> list[str]:
-    """The origins of a suite that have no file beside the checkout."""
+    """The origins of a suite whose folder is not beside the checkout; none for suites whose rows are made."""
     _, template = template_of(name)
-    used = {params.get("origin") for dataset in template["definition"]["datasets"] for params in [dataset["params"]]}
+    used = {dataset["params"].get("origin") for dataset in template["definition"]["datasets"]}
     return sorted(one for one in used - {None, *NEVER_LOCAL} if not (shared / "data" / one).is_dir())
 
 
@@ -109,3 +120,51 @@ def files_here(origin: DataOrigin, shared: Path) -> dict[str, Path]:
     """The pinned files of an origin that lie beside the checkout, whatever their names are, by their pinned path."""
     by_hash = {file_digest(file): file for file in (shared / "data" / origin.name).rglob("*") if file.is_file()}
     return {path: by_hash[file.sha256] for path, file in origin.files.items() if file.sha256 in by_hash}
+
+
+def prepared_requests(config: Path, store: Path) -> dict[str, list[dict[str, Any]]]:
+    """What each task of a config would ask: messages, prompt and choices of its rows. Nothing is asked."""
+    opened = Store.open(str(store))
+    env = Env(opened, None, Observers(), "prepared")
+
+    def samples(of: Any) -> stages.StageResult:
+        return stages.standardize(env, of.standardize, raw=stages.load(env, of.load))
+
+    found = {}
+    for task in make_plan(load_config(config)).tasks:
+        pool = samples(task.pool) if task.pool else None
+        ready = stages.preprocess(env, task.preprocess, samples=samples(task), few_shot=pool)
+        table = opened.artifact(ready.outputs["prepared"]).table()
+        messages = messages_from_array(table["messages"], collapse=True)
+        found[task.task_id] = [
+            {**row, "messages": asked}
+            for row, asked in zip(table.select(["prompt", "choices"]).to_pylist(), messages, strict=True)
+        ]
+    return found
+
+
+def records_of(suite: LocalSuite, task_id: str, count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The first records of a task's dataset, and those of its examples that the first record may get."""
+    (task,) = [one for one in suite.tasks() if one["task_id"] == task_id]
+    datasets = {one["dataset_id"]: one for one in suite.definition["datasets"]}
+
+    def records(dataset: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        params = DatasetParams.model_validate(dataset["params"])
+        loader = dataset.get("loader") or implied_loader(dataset)
+        given = {**(params.model_extra or {}), **({} if params.path is None else {"path": params.path})}
+        for _, text in build_loader(str(loader), given, suite.base_dir).records():
+            yield parse_record(text)
+
+    rows = list(islice(records(datasets[task["dataset_id"]]), count))
+    shots = task.get("few_shot")
+    if shots is None:
+        return rows, []
+    field = {"data_tag.subject": ("subject", "category"), "data_tag.task": ("task",)}.get(shots.get("match"), ())
+    name = next((rows[0][one] for one in field if one in rows[0]), None)
+    kind = None if name is None else re.sub(r"_(test|dev)$", "", name)
+    examples = [
+        one
+        for one in records(datasets[shots["dataset_id"]])
+        if kind is None or kind in {re.sub(r"_(test|dev)$", "", str(one.get(field_name))) for field_name in field}
+    ]
+    return rows, examples

@@ -50,22 +50,22 @@ def bbh_prompts(task: str) -> str:
 
 
 def mmlu_pro(split: str) -> Rows:
-    count = _EXAMPLES if split == "validation" else 2
+    counts = {"law": 10} if split == "test" else {}
     return [
         {
             "question_id": 100 * place + n + (1000 if split == "validation" else 0),
             "question": f"{subject} {split} {n}: which letter is it?",
-            "options": [f"{letter} of {subject} {n}" for letter in "PQRSTUVWXY"[: 10 - n]],
-            "answer": "ABCDEFGHIJ"[n],
-            "answer_index": n,
-            "cot_content": f"A: Let's think step by step. It is simple. The answer is ({'ABCDEFGHIJ'[n]})."
+            "options": [f"{letter} of {subject} {n}" for letter in "PQRSTUVWXY"[: 10 - n // 2]],
+            "answer": "ABCDEFGHIJ"[n % 6],
+            "answer_index": n % 6,
+            "cot_content": f"A: Let's think step by step. It is simple. The answer is ({'ABCDEFGHIJ'[n % 6]})."
             if split == "validation"
             else "",
             "category": subject,
             "src": "made",
         }
         for place, subject in enumerate(("law", "computer science", "math", "history", "physics"))
-        for n in range(count)
+        for n in range(counts.get(subject, _EXAMPLES))
     ]
 
 
@@ -105,13 +105,13 @@ def hellaswag() -> Rows:
 
 
 def mbpp(split: str) -> Rows:
-    first = 2 if split == "prompt" else 11
+    first = 2 if split == "prompt" else 20
     return [
         {
             "task_id": first + n,
-            "text": f"Write a function to add {n} to a number.",
-            "code": f"def add_{n}(x):\r\n  return x + {n}",
-            "test_list": [f"assert add_{n}({x}) == {x + n}" for x in range(3)],
+            "text": f"Write a function to add {first + n} to a number.",
+            "code": f"def add(x):\r\n  return x + {first + n}",
+            "test_list": [f"assert add({x}) == {x + first + n}" for x in range(3)],
             "test_setup_code": "",
             "challenge_test_list": [],
         }
@@ -120,26 +120,30 @@ def mbpp(split: str) -> Rows:
 
 
 def mmmu(subset: str, image: str) -> Rows:
-    return [
-        {
-            "id": f"validation_{subset}_1",
-            "question": f"{subset}: which part of <image 1> is it?",
-            "options": "['the top', 'the middle', \"the bottom\"]",
-            "answer": "B",
-            "question_type": "multiple-choice",
-            "subfield": "made",
-            "image_1": image,
-        },
-        {
-            "id": f"validation_{subset}_2",
-            "question": f"{subset}: <image 1> How many lines are there?",
-            "options": "[]",
-            "answer": "7.5",
-            "question_type": "open",
-            "subfield": "made",
-            "image_1": image,
-        },
-    ]
+    """Questions with options and open ones, in turn; ten of them for the first subject."""
+    rows: Rows = []
+    for n in range(0, 10 if subset == "Art" else 2, 2):
+        rows += [
+            {
+                "id": f"validation_{subset}_{n}",
+                "question": f"{subset} {n}: which part of <image 1> is it?",
+                "options": "['the top', 'the middle', \"the bottom\"]",
+                "answer": "B",
+                "question_type": "multiple-choice",
+                "subfield": "made",
+                "image_1": image,
+            },
+            {
+                "id": f"validation_{subset}_{n + 1}",
+                "question": f"{subset} {n}: <image 1> How many lines are there?",
+                "options": "[]",
+                "answer": "7.5",
+                "question_type": "open",
+                "subfield": "made",
+                "image_1": image,
+            },
+        ]
+    return rows
 
 
 def mmmu_pro(subset: str, image: str) -> Rows:
