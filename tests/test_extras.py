@@ -90,7 +90,7 @@ def test_an_engine_that_is_not_installed_is_said_with_what_to_do(tmp_path: Path,
     with contextlib.closing(_Engine("the engine", [python, "-c", program], env=os.environ)) as child:
         said = str(child.ended())
     expected = {
-        ("vllm", True): "Install vllm into an environment of its own, and name its interpreter with 'python'.",
+        ("vllm", True): "Install vllm into a separate environment, and name its interpreter with 'python'.",
         ("torch", True): f"Install it: {extras.install_extra('transformers')}.",
         ("vllm", False): f"Install it: {python} -m pip install vllm.",
         ("torch", False): f"Install it: {python} -m pip install transformers torch accelerate peft.",

@@ -1,4 +1,4 @@
-"""What a suite is: its identity, and its card, the facts for people in the section ``suite:`` of its template."""
+"""A suite's identity and its card: facts for users, in the section ``suite:`` of its template."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -11,7 +11,7 @@ Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\n
 
 @dataclass(frozen=True)
 class SuiteIdentity:
-    """A suite as it is run.
+    """The identity of a suite in a run.
 
     Attributes:
         name: the suite's name.
@@ -42,7 +42,7 @@ class ReferenceScore(_Model):
 
 
 class Cost(_Model):
-    """What one run of the whole suite takes, about."""
+    """The approximate cost of one run of the whole suite."""
 
     requests: int = Field(ge=0)
     prompt_tokens: int = Field(ge=0)
@@ -51,7 +51,7 @@ class Cost(_Model):
 
 
 class SuiteCard(_Model):
-    """What one wants to know of a suite before running it. No digest holds it."""
+    """Facts about a suite for its users. They are not part of its digest."""
 
     title: Line
     summary: Line = Field(description="What it measures, in one sentence.")

@@ -1,4 +1,4 @@
-"""The pass that puts the tree of one pipeline together out of a file and those that it brings: includes, or a template.
+"""The pass that assembles the tree of one pipeline from a file and its includes or template.
 
 It works on trees before placeholders are filled in, so that each value keeps its file and line and the run's record can
 keep the whole config with its placeholders.
@@ -73,7 +73,7 @@ def compose(text: str, source: str, folder: Path) -> Composed:
 
 
 def _template(node: Mapping, source: str, folder: Path) -> Composed:
-    """A template that is run itself, its parameters' defaults put in."""
+    """A template that is run directly, with its parameters' defaults."""
     if not isinstance(child(node, "definition"), Mapping):
         return Composed(node, frozenset({source}))
     try:
@@ -81,7 +81,7 @@ def _template(node: Mapping, source: str, folder: Path) -> Composed:
     except ConfigError as error:
         if any("${runtime." in scalar.text for _, scalar in scalars(node)):
             raise
-        # Its pipeline is checked too: all mistakes are said at once.
+        # Its pipeline is checked too, so that all mistakes are reported together.
         return Composed(node, frozenset({source}), problems=error.problems)
     filled = Filler(template.definition, template.model.parameters, source).filled(None)
     return Composed(with_items(node, {"definition": filled}), frozenset({source}), template=template)

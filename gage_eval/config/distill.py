@@ -1,4 +1,4 @@
-"""``gage distill``: a config made into a template, its evaluation pinned by a digest.
+"""``gage distill``: make a template from a config, with its evaluation pinned by a digest.
 
 The definition is the config as it is after includes, defaults and rules: everything that determines results and that a
 later default could change is written out. Placeholders of the environment stay as they are written.
@@ -30,7 +30,7 @@ _NOT_LOGIC = ("api_version", "kind", "metadata", "models", "parameters")
 
 @dataclass(frozen=True)
 class Distilled:
-    """A template that was made.
+    """A new template.
 
     Attributes:
         text: the template as YAML.
@@ -55,7 +55,7 @@ def distilled(
     force_merge: bool = False,
     folder: Path | None = None,
 ) -> Distilled:
-    """Make a template of a config; nothing is written.
+    """Make a template from a config, without writing it.
 
     Args:
         config: the config's file.
@@ -72,7 +72,7 @@ def distilled(
     text = read_config(config)
     composed = compose(text, source, config.parent)
     if text_of(child(composed.node, "kind")) == "BuiltinTemplate":
-        raise InputError(f"'{config}' is a template already; distill makes one of a config.")
+        raise InputError(f"'{config}' is a template already; distill makes one from a config.")
     place = (folder or Path("suites")) / name
     version = _version(place, version)
     document, pipeline = read_document(text, source, config.parent)
@@ -113,7 +113,7 @@ def distilled(
 
 
 def with_placeholders(tree: Node, file: Node, document: Document) -> Node:
-    """The tree of a validated config with the placeholders of its file where their values stand."""
+    """The tree of a validated config, with the file's placeholders in place of their values."""
 
     def change(loc: Loc, scalar: Scalar) -> Node:
         node: Node | None = file
@@ -125,7 +125,7 @@ def with_placeholders(tree: Node, file: Node, document: Document) -> Node:
 
 
 def expanded(config: PipelineConfig) -> dict[str, Any]:
-    """The sections of a config that determine results, every such value written out, defaults too.
+    """The sections of a config that determine results, with all such values, including defaults.
 
     Values that say where and how fast are included only if they were given.
     """
@@ -176,7 +176,7 @@ def inferred_parameters(definition: dict[str, Any]) -> list[dict[str, Any]]:
             add(f"{section}.{item[field]}", "obj", block, f"the {words} '{item[field]}'")
     for task in definition.get("tasks", ()):
         limit = task.get("max_samples")
-        add(f"tasks.{task['task_id']}.max_samples", "int", limit, f"at most so many samples of '{task['task_id']}'")
+        add(f"tasks.{task['task_id']}.max_samples", "int", limit, f"most samples of '{task['task_id']}'")
     sinks = definition.get("observability", {}).get("sinks", ())
     for path in [sink.get("output_path") for sink in sinks if sink.get("type") == "file"][:1]:
         add("global.output_path", "str", path, "the file that events are written to")
@@ -191,5 +191,5 @@ def _version(place: Path, version: str | None) -> str:
     if not wanted[1:].isdecimal():
         raise InputError(f"--version {version}: write v1, v2 and so on.")
     if wanted in there:
-        raise InputError(f"{place} has a version {wanted} already, and versions do not change; choose another one.")
+        raise InputError(f"{place} has a version {wanted} already, and versions never change; choose another one.")
     return wanted

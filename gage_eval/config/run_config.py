@@ -1,4 +1,4 @@
-"""A RunConfig made into the pipeline that it runs: its template, checked against the digest, with the run's values."""
+"""From a RunConfig to the pipeline that it runs: its template, checked by digest, with the run's values."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ _MOST_PATHS = 12
 
 
 def compiled(node: Node, source: str, folder: Path) -> tuple[Mapping, Template, list[str]]:
-    """The pipeline of a RunConfig, as a tree in which each value knows its file; its template; and warnings.
+    """The pipeline of a RunConfig as a tree with the file of each value; its template; and warnings.
 
     Args:
         node: the RunConfig's tree.
@@ -59,7 +59,7 @@ _NOT_PINNED = "the run is not pinned to its template: add 'template_digest: {}' 
 
 
 def _checked(document: Document) -> RunConfig:
-    """The RunConfig, which holds nothing that its template decides."""
+    """The RunConfig. It sets nothing that its template decides."""
     data: dict[str, Any] = document.whole
     document.add(ConfigProblem((key,), _LOGIC.format(key)) for key in data if key in LOGIC_SECTIONS)
     rest = {key: value for key, value in data.items() if key not in LOGIC_SECTIONS}
@@ -89,7 +89,7 @@ def _template(document: Document, run: RunConfig, folder: Path) -> Template:
 
 
 def _pin(document: Document, run: RunConfig, template: Template) -> None:
-    """Refuse a template that is not the one the RunConfig was made for."""
+    """Refuse a template other than the one that the RunConfig was made for."""
     version = template.model.metadata.version
     if run.template_version is not None and version != run.template_version:
         message = f"{template.source} is version {version}, not {run.template_version}."
