@@ -177,9 +177,37 @@ def list_(
         if not entries:
             print(f"no {name}.")
             continue
+        if name == "suites":
+            _print_suites(entries)
+            continue
         columns = [column for column in entries[0] if column != "info"]
         header = [name.removesuffix("s").replace("_", " ") if column == "name" else column for column in columns]
         print_table(header, [[_cell(entry[column]) for column in columns] for entry in entries])
+
+
+def _print_suites(entries: list[dict[str, Any]]) -> None:
+    """The suites with what one wants to know before running one."""
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import size_text
+
+    rows = []
+    for one in entries:
+        size = "" if one["download_bytes"] is None else size_text(one["download_bytes"])
+        rows.append(
+            (
+                one["name"],
+                ", ".join(one["versions"]),
+                f"{one['tasks']:,}",
+                "" if one["rows"] is None else f"{one['rows']:,}",
+                one["metric"] or "",
+                ", ".join(one["needs"]),
+                one["licence"] or "",
+                size if one["info"].get("pinned", True) else f"{size}, not pinned",
+                one["summary"],
+            )
+        )
+    header = ("suite", "versions", "tasks", "rows", "metric", "needs", "licence", "data", "summary")
+    print_table(header, rows, right=("tasks", "rows"))
 
 
 def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:

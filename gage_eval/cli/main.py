@@ -47,6 +47,7 @@ _COMMANDS = (
     "plan",
     "templates",
     "new",
+    "pins",
     "show",
     "compare",
     "gate",

@@ -158,7 +158,8 @@ def _show_run(stored: "StoredRun") -> None:
 
     record = stored.record
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
-    print(clean(f"{record.name} · run {stored.run_id} · {stored.state} · started {began}"))
+    name = record.name if record.suite is None else record.suite.title
+    print(clean(f"{name} · run {stored.run_id} · {stored.state} · started {began}"))
     if stored.status == "completed":
         print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:

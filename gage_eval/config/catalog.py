@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from gage_eval import registry
-from gage_eval.config.templates import list_suites
+from gage_eval.config.templates import SuiteInfo, list_suites
 from gage_eval.registry import Plugin
 
 
@@ -18,10 +18,7 @@ def kinds() -> list[str]:
 def entries(kind: str) -> list[dict[str, Any]]:
     """All entries of a kind: name, version or versions, summary; for a plug-in also its origin and parameters."""
     if kind == "suites":
-        return [
-            {"name": suite.name, "versions": list(suite.versions), "summary": suite.description}
-            for suite in list_suites()
-        ]
+        return [_suite(suite) for suite in list_suites()]
     return [
         {
             "name": plugin.name,
@@ -32,6 +29,23 @@ def entries(kind: str) -> list[dict[str, Any]]:
         }
         for plugin in registry.ALL[kind]
     ]
+
+
+def _suite(suite: SuiteInfo) -> dict[str, Any]:
+    """A suite with the facts of its card."""
+    card = suite.card
+    return {
+        "name": suite.name,
+        "versions": list(suite.versions),
+        "tasks": suite.tasks,
+        "rows": None if card is None else card.rows,
+        "metric": None if card is None else card.metric,
+        "needs": [] if card is None else list(card.needs),
+        "licence": None if card is None else card.licence,
+        "download_bytes": None if card is None else card.download_bytes,
+        "summary": suite.description,
+        "info": {} if card is None else {**card.model_dump(mode="json"), "pinned": suite.pinned},
+    }
 
 
 def _parameters(plugin: Plugin[Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
 from gage_eval.foreign import NotImported
 
-Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule"]
+Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule", "pin"]
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from gage_eval.config.metrics import BoundMetrics, bind_metrics
 from gage_eval.config.model_choice import ModelChoice, choose_models
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
+from gage_eval.config.pins import Pins, apply_pins, unpinned
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
@@ -55,6 +56,7 @@ class LoadedConfig:
         warnings: things that work but are probably not intended, one sentence each.
         base_dir: the folder that relative paths of the config start from.
         suite: which suite it is; None for a config that neither is nor runs a template.
+        unpinned: datasets of the hub that have no fixed commit.
     """
 
     config: PipelineConfig
@@ -68,6 +70,7 @@ class LoadedConfig:
     warnings: tuple[str, ...]
     base_dir: Path
     suite: SuiteIdentity | None = None
+    unpinned: tuple[str, ...] = ()
 
 
 class Changes(TypedDict, total=False):
@@ -79,6 +82,7 @@ class Changes(TypedDict, total=False):
         max_samples: at most so many samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
         models: the models that the command line chooses, for a suite or in place of the config's.
+        pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
         settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
     """
 
@@ -87,6 +91,7 @@ class Changes(TypedDict, total=False):
     max_samples: int | None
     model_path: str | None
     models: ModelChoice | None
+    pins: Pins | None
     settings: Mapping[str, Given] | None
 
 
@@ -134,6 +139,7 @@ def parse_config(
         warnings=tuple(dict.fromkeys(document.warnings)),
         base_dir=folder,
         suite=document.suite,
+        unpinned=tuple(unpinned(config.datasets, folder)),
     )
 
 
@@ -147,6 +153,7 @@ def read_document(
     max_samples: int | None = None,
     model_path: str | None = None,
     models: ModelChoice | None = None,
+    pins: Pins | None = None,
     settings: Mapping[str, Given] | None = None,
 ) -> tuple[Document, PipelineConfig]:
     """The passes up to the validated config, without checking references. The arguments are those of `parse_config`.
@@ -164,6 +171,7 @@ def read_document(
     read_card(document, composed.card)
     name_parts(document)
     apply_defaults(document)
+    apply_pins(document, pins, folder)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
     apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
     set_from_environment(document, settings or {})

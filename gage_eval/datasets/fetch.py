@@ -44,6 +44,13 @@ class DataCache:
         """The path of a file, which may not exist yet."""
         return self.root(wanted.origin) / wanted.path
 
+    def hub_copy(self, name: str) -> Path | None:
+        """The copy of a dataset of the Hugging Face hub in the user's folder, as ``DIR/owner/name`` or ``DIR/name``."""
+        if self.given is None or ".." in name.split("/"):
+            return None
+        places = (self.given / name, self.given / name.rpartition("/")[2])
+        return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
+
     def missing(self, wanted: Iterable[OriginPath]) -> list[OriginPath]:
         """The files that are not in the cache as they should be. What is there is verified every time."""
         return [one for one in dict.fromkeys(wanted, None) if not self._is_here(one)]

@@ -151,20 +151,21 @@ class HubLoader:
             return str(hub.HfApi().dataset_info(self._name, revision=self._revision).sha)
         except Exception as error:
             # Any error of the hub's client; without a network the cache may still know the commit.
-            cached = self._cached_commit(hub)
+            cached = self._cached_commit()
             if cached is not None:
                 return cached
             raise InputError(
-                f"cannot find the commit of '{self._revision}' of '{self._name}' ({_first_line(error)}) "
-                "Set revision to the full commit hash to avoid the request."
+                f"cannot find the commit of '{self._revision}' of '{self._name}' ({_first_line(error)}) Set revision "
+                f"to the full commit hash to avoid the request, or give --data DIR with a copy in DIR/{self._name}."
             ) from error
 
-    def _cached_commit(self, hub: Any) -> str | None:
+    def _cached_commit(self) -> str | None:
+        files, constants = (_import(f"huggingface_hub.{name}") for name in ("file_download", "constants"))
         try:
-            folder = hub.file_download.repo_folder_name(repo_id=self._name, repo_type="dataset")
+            folder = files.repo_folder_name(repo_id=self._name, repo_type="dataset")
         except ValueError:
             return None  # no dataset has that name, and the hub's own answer says so
-        file = Path(hub.constants.HF_HUB_CACHE) / folder / "refs" / self._revision
+        file = Path(constants.HF_HUB_CACHE) / folder / "refs" / self._revision
         commit = file.read_text().strip() if file.is_file() else ""
         return commit if _COMMIT.fullmatch(commit) else None
 

@@ -39,7 +39,8 @@ def data_source(dataset: DatasetConfig, base_dir: Path, data: DataCache) -> Data
     """
     params = dataset.params
     if params.origin is None:
-        return DataSource(dataset, base_dir)
+        copy = None if dataset.hub is None else data.hub_copy(dataset.hub)
+        return DataSource(dataset if copy is None else dataset.model_copy(update={"hub": str(copy)}), base_dir)
     origin = load_origin(params.origin, base_dir)
     needed = {key: origin_paths(origin, patterns) for key, patterns in origin_patterns(params).items()}
     # Patterns mean the files of the origin, whatever else lies in the cache.

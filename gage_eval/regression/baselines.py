@@ -220,6 +220,11 @@ def check_usable(run: RunReader) -> None:
     """
     if run.stored.status != "completed":
         raise InputError(f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline; finish it first.")
+    if not run.stored.record.pinned:
+        raise InputError(
+            f"run {run.run_id} cannot be a baseline: some of its data lie on the Hugging Face hub at no fixed commit. "
+            f"Fix it (gage pin {run.stored.record.name}), then run again."
+        )
     for (task_id, stage), record in run.stored.stages.items():
         if not record.complete:
             raise InputError(

@@ -37,7 +37,7 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
         (
             clean(metric.task_id),
             clean(metric.marked_name),
-            score_text(metric),
+            f"{score_text(metric)}{summary.label}",
             f"{metric.n:,}",
             share_text(metric.truncated, metric.all_rows),
             share_text(metric.unparsed, metric.all_rows),
@@ -50,8 +50,8 @@ def score_rows(summary: Summary) -> list[tuple[str, ...]]:
 def group_lines(summary: Summary) -> list[str]:
     """``mmlu  acc  micro 0.612 ± 0.008 · macro 0.607 ± 0.009  14,042 samples of 57 tasks``, one line per number."""
     return [
-        f"{clean(group.group_id)}  {clean(metric.marked_name)}  micro {score_text(metric.micro)} · "
-        f"macro {score_text(metric.macro)}  {counted(metric.n, 'sample')} of {group.members_text}"
+        f"{clean(group.group_id)}  {clean(metric.marked_name)}  micro {score_text(metric.micro)}{summary.label} · "
+        f"macro {score_text(metric.macro)}{summary.label}  {counted(metric.n, 'sample')} of {group.members_text}"
         for group in summary.groups
         for metric in group.metrics
     ]

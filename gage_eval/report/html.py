@@ -69,20 +69,20 @@ def report_html(summary: Summary, began: datetime | None = None) -> str:
         summary: of the run.
         began: when it began, in UTC.
     """
-    title = escape(f"{summary.name} · {summary.run.run_id}")
+    title = escape(f"{summary.title} · {summary.run.run_id}")
     parts = [
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         # No script can run and nothing can be fetched, whatever a name in the data holds.
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
         f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
-        f"<h1>{escape(summary.name)}</h1>",
+        f"<h1>{escape(summary.title)}</h1>",
         f'<p class="soft">{_head_line(summary, began)}</p>',
         f'<p class="soft">{escape(_legend(summary))}</p>',
         _remarks(summary),
-        *(_group(group) for group in summary.groups),
+        *(_group(group, summary.label) for group in summary.groups),
         _overview(summary),
-        *(_task(task, number) for number, task in enumerate(summary.tasks, 1)),
+        *(_task(task, number, summary.label) for number, task in enumerate(summary.tasks, 1)),
         _timings(summary),
         "</main>\n</body>\n</html>\n",
     ]
@@ -120,14 +120,14 @@ def _overview(summary: Summary) -> str:
     for number, task in enumerate(summary.tasks, 1):
         link = f'<a href="#task-{number}">{escape(task.task_id)}</a>'
         # The metric is shown below the task's name, so that the columns are those of the other tables.
-        first = [_metric_row(metric) for metric in task.metrics[:1]]
+        first = [_metric_row(metric, summary.label) for metric in task.metrics[:1]]
         rows += [[f'{link}<br><span class="soft">{name}</span>', *cells] for name, *cells in first] or [[link]]
     return (
         f"<section>\n<h2>Tasks</h2>\n{_table('The first metric of each task', ('task', *_HEADS[1:]), rows)}\n</section>"
     )
 
 
-def _task(task: TaskSummary, number: int) -> str:
+def _task(task: TaskSummary, number: int, label: str) -> str:
     facts = [f"dataset {task.dataset_id}", counted(task.sample_count, "sample")]
     if task.model:
         facts.insert(1, f"model {task.model}")
@@ -137,21 +137,23 @@ def _task(task: TaskSummary, number: int) -> str:
     if task.tokens.total is not None:
         facts.append(f"{task.tokens.total:,} tokens")
     description = f"<p>{escape(task.description)}</p>" if task.description else ""
-    rows = [_metric_row(metric) for metric in task.metrics]
+    rows = [_metric_row(metric, label) for metric in task.metrics]
     body = _table(f"Scores of {task.task_id}", _HEADS, rows) if rows else "<p>No metric.</p>"
-    body += _slices(task) + _rejects(task)
+    body += _slices(task, label) + _rejects(task)
     return (
         f'<section id="task-{number}">\n<h2>{escape(task.task_id)}</h2>\n{description}'
         f'<p class="soft">{escape(" · ".join(facts))}</p>\n{body}\n</section>'
     )
 
 
-def _slices(task: TaskSummary) -> str:
+def _slices(task: TaskSummary, label: str) -> str:
     """A folded table for each number and slice field."""
     tables: dict[tuple[str, str], list[list[str]]] = {}
     for metric in task.slices:
         rows = tables.setdefault((metric.marked_name, metric.slice_field or ""), [])
-        rows.append([escape("(none)" if metric.slice_value is None else metric.slice_value), *_metric_row(metric)[1:]])
+        rows.append(
+            [escape("(none)" if metric.slice_value is None else metric.slice_value), *_metric_row(metric, label)[1:]]
+        )
     return "".join(
         f"\n<details><summary>{escape(name)} by {escape(field)}</summary>\n"
         f"{_table(f'{name} by {field}', (field, *_HEADS[1:]), rows)}</details>"
@@ -169,7 +171,7 @@ def _rejects(task: TaskSummary) -> str:
     return f"\n<details><summary>{task.rejects:,} rejected</summary>\n<ul>{items}</ul>{more}</details>"
 
 
-def _group(group: GroupSummary) -> str:
+def _group(group: GroupSummary, label: str) -> str:
     made_of = "" if group.by is None else f" by {group.by} of"
     member = "task" if group.by is None else "slice"
     facts = (
@@ -180,7 +182,7 @@ def _group(group: GroupSummary) -> str:
     rows = [
         [
             escape(f"{metric.marked_name}, {kind}"),
-            f"<strong>{escape(score_text(score))}</strong>",
+            f"<strong>{escape(score_text(score))}</strong>{label}",
             escape(_interval(score)),
             _bar(score),
             f"{metric.n:,}",
@@ -203,10 +205,10 @@ def _interval(score: MetricSummary | GroupScore) -> str:
     return f"{format_value(score.ci_low)} … {format_value(score.ci_high)}"
 
 
-def _metric_row(metric: MetricSummary) -> list[str]:
+def _metric_row(metric: MetricSummary, label: str) -> list[str]:
     return [
         escape(metric.marked_name),
-        f"<strong>{escape(score_text(metric))}</strong>",
+        f"<strong>{escape(score_text(metric))}</strong>{label}",
         escape(_interval(metric)),
         _bar(metric),
         f"{metric.n:,}",

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import MetricSummary, Summary, TaskSummary
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,16 @@ def share_text(count: int, total: int) -> str:
 
 
 def remarks(summary: Summary, limits: Limits | None = None) -> list[str]:
-    """One sentence for each share above its limit, in the order of the tasks."""
-    return [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
+    """One sentence if the suite was modified, and one for each share above its limit, in the order of the tasks."""
+    suite = summary.suite
+    changed = [] if suite is None or not suite.modified else [_modified(suite)]
+    return changed + [line for task in summary.tasks for line in _task_remarks(task, limits or Limits())]
+
+
+def _modified(suite: SuiteRun) -> str:
+    shown = ", ".join(suite.modified[:_SHOWN])
+    more = f" and {len(suite.modified) - _SHOWN:,} more" if len(suite.modified) > _SHOWN else ""
+    return f"Modified: {shown}{more}. This is not a score of {suite.name} {suite.version}."
 
 
 def _task_remarks(task: TaskSummary, limits: Limits) -> Iterator[str]:

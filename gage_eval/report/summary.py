@@ -8,6 +8,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval import __version__
+from gage_eval.report.metric_names import metric_name
+from gage_eval.report.suite_run import SuiteRun
 from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
 
@@ -228,29 +230,22 @@ class Summary(_Model):
     metrics: list[TaskMetric] = Field(description="The metrics of all tasks, each with its task_id.")
     tasks: list[TaskSummary] = Field(description="The tasks, in the config's order.")
     groups: list[GroupSummary] = Field(default=[], description="Groups of tasks, in the config's order.")
+    suite: SuiteRun | None = Field(default=None, description="The suite; null for a run of another config.")
 
     @property
     def name(self) -> str:
         """What was run."""
         return self.run.name
 
+    @property
+    def title(self) -> str:
+        """What was run; of a suite with its version, and whether it was modified."""
+        return self.run.name if self.suite is None else self.suite.title
 
-# Value keys and aggregations that say no more than the metric's name does.
-_PLAIN_KEYS = frozenset({"score", "acc", "anls", "latency_ms", "length"})
-_PLAIN_AGGREGATIONS = frozenset({"mean", "weighted_mean", "ratio", "perplexity"})
-
-
-def metric_name(metric_id: str, filter_name: str | None, value_key: str, aggregation: str) -> str:
-    """As a number is shown.
-
-    >>> metric_name("gsm8k", "strict-match", "score", "mean"), metric_name("latency", None, "latency_ms", "p95")
-    ('gsm8k,strict-match', 'latency p95')
-    """
-    name = metric_id if filter_name is None else f"{metric_id},{filter_name}"
-    if value_key not in _PLAIN_KEYS and value_key != metric_id:
-        name = f"{name} {value_key}"
-    plain = aggregation in _PLAIN_AGGREGATIONS or aggregation.startswith("corpus_")
-    return name if plain else f"{name} {aggregation}"
+    @property
+    def label(self) -> str:
+        """What stands beside each score: `` (modified)``, or nothing."""
+        return " (modified)" if self.suite is not None and self.suite.modified else ""
 
 
 def _marked(name: str, higher_is_better: bool | None) -> str:
@@ -340,6 +335,7 @@ def run_summary(
     stages: Sequence[StageTime],
     wall_s: float,
     groups: Sequence[GroupSummary] = (),
+    suite: SuiteRun | None = None,
 ) -> Summary:
     """The whole summary of a run.
 
@@ -350,6 +346,7 @@ def run_summary(
         stages: the result of every stage of every task.
         wall_s: seconds since the run began.
         groups: of tasks, in the config's order.
+        suite: which suite it is.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
     names = list(dict.fromkeys(item.stage for item in stages))
@@ -369,6 +366,7 @@ def run_summary(
         metrics=[TaskMetric(task_id=task.task_id, **metric.model_dump()) for task in tasks for metric in task.metrics],
         tasks=list(tasks),
         groups=list(groups),
+        suite=suite,
     )
 
 

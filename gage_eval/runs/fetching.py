@@ -10,7 +10,6 @@ from gage_eval.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.report.console import counted, size_text
-from gage_eval.settings import load_settings
 
 
 def data_cache(data_dir: str | None = None) -> DataCache:
@@ -22,6 +21,8 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     Raises:
         InputError: a variable of the environment cannot be read.
     """
+    from gage_eval.settings import load_settings
+
     settings = load_settings()
     given = data_dir or settings.data_dir
     return DataCache(

@@ -36,6 +36,9 @@ def carry_out(session: RunSession) -> RunOutcome:
     """
     # Before any engine starts and any request is sent.
     fetch_data(session.plan.origin_files, session.data, session.observer)
+    for task in session.plan.tasks:
+        if task.load.loader == "hf_hub":
+            task.load.material()  # asks the hub for the commit
     call = stage_call(session)
     tasks = session.plan.tasks
     if len(tasks) == 1 or session.tasks_at_once == 1:

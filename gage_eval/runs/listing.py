@@ -121,4 +121,4 @@ def _headline(stored: StoredRun) -> str | None:
         metrics = stored.summary.metrics
     except InputError:
         return None
-    return f"{metrics[0].name} {score_text(metrics[0])}" if metrics else None
+    return f"{metrics[0].name} {score_text(metrics[0])}{stored.summary.label}" if metrics else None

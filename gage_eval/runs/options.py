@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from pydantic_core import PydanticCustomError
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.option_texts import OPTIONS
+from gage_eval.runs.stored_pins import stored_pins
 
 if TYPE_CHECKING:
     from gage_eval.backends.base import BackendContext
@@ -140,10 +143,7 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
         kept = self.model_dump(mode="json", exclude={"resume", "only_errors", "run_id"})
         if self.config.startswith(SUITE_PREFIX):
             # A resumed run keeps its version, whatever versions have come since.
-            from gage_eval.config.template_places import suite_file
-
-            file = suite_file(*suite_of(self.config))
-            kept["config"] = f"{SUITE_PREFIX}{file.parent.name}@{file.stem}"
+            kept["config"] = f"{SUITE_PREFIX}{self.file.parent.name}@{self.file.stem}"
         else:
             kept["config"] = str(Path(self.config).resolve())
         for name in ("store", "output_dir", "data_dir"):
@@ -161,13 +161,20 @@ class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, Out
     @property
     def base_dir(self) -> Path:
         """The folder that relative paths of the config start from."""
-        if self.text is not None:
-            return Path(self.config)
+        return Path(self.config) if self.text is not None else self.file.parent
+
+    @property
+    def file(self) -> Path:
+        """The file of the config.
+
+        Raises:
+            InputError: there is no such suite.
+        """
         if self.config.startswith(SUITE_PREFIX):
             from gage_eval.config.template_places import suite_file
 
-            return suite_file(*suite_of(self.config)).parent
-        return Path(self.config).parent
+            return suite_file(*suite_of(self.config))
+        return Path(self.config)
 
 
 @dataclass(frozen=True)
@@ -235,6 +242,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         "max_samples": options.max_samples,
         "model_path": options.model_path,
         "models": options.choice,
+        "pins": partial(stored_pins, Locations.at(options.store, options.output_dir).store),
         "settings": load_settings().given(),
     }
     if options.text is not None:
@@ -244,4 +252,12 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         loaded = load_suite(*suite_of(options.config), context=context, **changes)
     else:
         loaded = load_config(options.config, context=context, **changes)
-    return replace(loaded, warnings=(*loaded.warnings, *unknown_variables()))
+    # A copy in the user's folder counts by the hashes of its files.
+    data = data_cache(options.data_dir)
+    moving = tuple(name for name in loaded.unpinned if data.hub_copy(name) is None)
+    notes = [
+        f"the data '{name}' of the Hugging Face hub have no fixed commit, so that no score of them can become a "
+        f"baseline. Fix it: gage pin {loaded.config.metadata.name or options.config}"
+        for name in moving
+    ]
+    return replace(loaded, unpinned=moving, warnings=(*loaded.warnings, *notes, *unknown_variables()))

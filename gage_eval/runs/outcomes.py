@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gage_eval.errors import InputError
 from gage_eval.metrics.scale import DEFAULT, Scale
-from gage_eval.report.summary import metric_name
+from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.cards import Cards
 
 Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]

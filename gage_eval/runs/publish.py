@@ -46,4 +46,5 @@ def summarise(session: RunSession) -> Summary:
         stages=list(session.results.values()),
         wall_s=time.time() - session.began,
         groups=group_summaries(session.loaded.config.groups, tasks),
+        suite=session.suite,
     )

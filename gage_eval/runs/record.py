@@ -11,6 +11,7 @@ from gage_eval.canonical import decode
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES
 from gage_eval.observability.results import StageResult
+from gage_eval.report.suite_run import SuiteRun
 
 RunStatus: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
 StageState: TypeAlias = Literal["running", "finished", "cached", "failed", "stopped"]
@@ -116,6 +117,8 @@ class RunRecord(_Model):
     prefect: FlowRunRecord | None = None
     packages: dict[str, str] = Field({}, description="Versions of Python and of packages that results may depend on.")
     rescored: RescoredRecord | None = None
+    suite: SuiteRun | None = Field(None, description="The suite; None for a run of another config.")
+    pinned: bool = Field(default=True, description="Whether all its data are fixed: files, or commits of the hub.")
     refreshed: list[str] = Field([], description="Stages that --refresh has computed again, as task/stage.")
     stages: dict[str, StageRecord] = Field({}, description="Stages by task/stage, in the order of their start.")
 

@@ -15,6 +15,7 @@ from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
+from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
@@ -77,6 +78,8 @@ class Rescored:
                     run_id=self.stored.run_id,
                     metrics=[metric.model_dump(mode="json", exclude_defaults=True) for metric in self.metrics],
                 ),
+                suite=self.summary.suite,
+                pinned=record.pinned,
                 stages={**kept, **mine},
             ),
         )
@@ -143,8 +146,17 @@ def rescore(
         tasks=summaries,
         stages=list(results.values()),
         wall_s=time.perf_counter() - began,
+        suite=_rescored_suite(stored),
     )
     return Rescored(stored, metrics, summary, results, without_score)
+
+
+def _rescored_suite(stored: StoredRun) -> SuiteRun | None:
+    """The suite whose responses were scored: other metrics give no score of the suite."""
+    suite = stored.record.suite
+    if suite is None or "metrics" in suite.modified:
+        return suite
+    return suite.model_copy(update={"modified": [*suite.modified, "metrics"]})
 
 
 def _task(env: Env, stored: StoredRun, spec: ScoreSpec) -> tuple[StageResult, StageResult]:

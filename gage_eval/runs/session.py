@@ -20,6 +20,7 @@ from gage_eval.foreign import failure
 from gage_eval.observability.events import EventLog, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.processes import born
+from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations, RunOptions
@@ -135,6 +136,14 @@ class RunSession:
     def run_id(self) -> str:
         return self.folder.run_id
 
+    @property
+    def suite(self) -> SuiteRun | None:
+        """The suite that it runs; None for another config."""
+        found = self.loaded.suite
+        if found is None:
+            return None
+        return SuiteRun(name=found.name, version=found.version, digest=found.digest, modified=list(found.modified))
+
     def _folder(self, locations: Locations, flow_run: FlowRunRecord | None) -> RunFolder:
         options = self.options
         now = datetime.now(UTC)
@@ -149,6 +158,8 @@ class RunSession:
             process=process_record(),
             packages=package_versions(),
             prefect=flow_run,
+            suite=self.suite,
+            pinned=not self.loaded.unpinned,
         )
         if not options.resume:
             return RunFolder.create(locations, options.run_id, record)
@@ -156,7 +167,7 @@ class RunSession:
             raise InputError("resume needs a run id.")
         folder = RunFolder.open(locations, options.run_id)
         # A resumed run records these again: its config may have been edited.
-        anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages")
+        anew = ("gage_eval", "name", "status", "tasks", "config", "process", "packages", "suite", "pinned")
         again = {name: getattr(record, name) for name in anew}
         if flow_run is not None:
             again["prefect"] = flow_run

@@ -3,20 +3,18 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BaseBackend
 from gage_eval.config.consent import Examined, examine
 from gage_eval.config.document import Origin
 from gage_eval.config.files import read_config
-from gage_eval.config.template_places import suite_file
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields
-from gage_eval.runs.options import SUITE_PREFIX, RunOptions, suite_of
+from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.settings import load_settings
 
@@ -75,9 +73,7 @@ def examined(options: RunOptions) -> Examined:
         ConfigError: the config has so many mistakes that its effects are unknown.
         InputError: it cannot be read.
     """
-    file = Path(options.config)
-    if options.config.startswith(SUITE_PREFIX):
-        file = suite_file(*suite_of(options.config))
+    file = options.file
     return examine(
         read_config(file),
         str(file),

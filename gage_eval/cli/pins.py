@@ -1,0 +1,49 @@
+"""gage pin."""
+
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, Store
+
+
+@app.command()
+def pin(
+    name: Annotated[str, typer.Argument(metavar="SUITE", help="Name of a suite, or the path of a config.")],
+    revisions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--revision", metavar="DATASET=COMMIT", help="The commit; the newest by default. May be repeated."
+        ),
+    ] = None,
+    store: Store = None,
+    json: AsJson = False,
+) -> None:
+    """Fix the commit of data that lie on the Hugging Face hub."""
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from gage_eval.cli.output import print_json
+    from gage_eval.errors import InputError
+    from gage_eval.runs import RunOptions
+    from gage_eval.runs.options import SUITE_PREFIX
+    from gage_eval.runs.pins import pin as pin_data
+
+    commits = {}
+    for text in revisions or ():
+        dataset, equals, commit = text.partition("=")
+        if not equals:
+            raise InputError(f"--revision {text}: write DATASET=COMMIT, as in --revision owner/name=0123….")
+        commits[dataset] = commit
+    config = name if name.startswith(SUITE_PREFIX) or Path(name).is_file() else f"{SUITE_PREFIX}{name}"
+    made, kept = pin_data(RunOptions.of({"config": config, "store": store}), commits)
+    if json:
+        print_json({"pinned": [asdict(one) for one in made], "kept": [asdict(one) for one in kept]})
+        return
+    for one in made:
+        print(f"pinned {one.hub} at {one.commit}")
+    for one in kept:
+        print(f"{one.hub} is pinned at {one.commit} since {one.created}; to move it: --revision {one.hub}=COMMIT")
+    if not made and not kept:
+        print(f"all data of {name} have a fixed version; nothing to pin.")

@@ -1,0 +1,69 @@
+"""Datasets of the Hugging Face hub at a fixed commit: which lack one, and the pass that puts pins into a config.
+
+A pin is a commit that somebody chose for a dataset (`gage pin`). It lies in the store, so that everybody who uses the
+store runs the same data.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gage_eval.config.document import Document, Origin
+from gage_eval.config.models import DatasetConfig
+from gage_eval.errors import InputError
+from gage_eval.files import local_path
+
+Pins: TypeAlias = Callable[[], Mapping[str, str]]
+"""Gives the pinned commits by the name of the dataset on the hub; asked only where a config has an unpinned one."""
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_MOVING = (None, "main")
+
+
+def is_commit(text: str) -> bool:
+    """Whether a text is a full commit hash."""
+    return _COMMIT.fullmatch(text) is not None
+
+
+def has_commit(dataset: Mapping[str, Any]) -> bool:
+    """Whether a dataset as it is written names a full commit."""
+    return is_commit(str(_revision(dataset.get("hub_params"), dataset.get("params"))))
+
+
+def unpinned(datasets: Iterable[DatasetConfig], base_dir: Path) -> list[str]:
+    """The datasets of the hub whose revision may move, by their names there."""
+    names = [
+        one.hub
+        for one in datasets
+        if one.hub is not None
+        and not _is_folder(one.hub, base_dir)
+        and not is_commit(str(_revision(one.hub_params, one.params.model_extra)))
+    ]
+    return list(dict.fromkeys(names))
+
+
+def apply_pins(document: Document, pins: Pins | None, base_dir: Path) -> None:
+    """Give each dataset of the hub that names no revision the pinned commit."""
+    found: Mapping[str, str] | None = None
+    for index, dataset in document.mappings("datasets"):
+        hub = dataset.get("hub")
+        moves = _revision(dataset.get("hub_params"), dataset.get("params")) in _MOVING
+        if pins is None or not isinstance(hub, str) or not moves or _is_folder(hub, base_dir):
+            continue
+        found = pins() if found is None else found
+        if hub in found:
+            document.put(("datasets", index, "hub_params", "revision"), found[hub], Origin("pin", "gage pin"))
+
+
+def _revision(*places: Any) -> Any:
+    """The revision that a dataset names, in one place or the other."""
+    given = (place.get("revision") for place in places if isinstance(place, dict))
+    return next((revision for revision in given if revision is not None), None)
+
+
+def _is_folder(name: str, base_dir: Path) -> bool:
+    try:
+        return local_path(name, base_dir).is_dir()
+    except (InputError, OSError):
+        return False

@@ -1,0 +1,23 @@
+"""Which suite a run is a run of, as run.json and summary.json keep it."""
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class SuiteRun(BaseModel):
+    """The suite that a run is a run of."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    name: str = Field(description="Name of the suite.")
+    version: str = Field(description="Its version.")
+    digest: str = Field(description="Digest of its definition, as it was released.")
+    modified: list[str] = Field(
+        default=[], description="Values of its logic that were changed for this run; then no score is the suite's."
+    )
+
+    @property
+    def title(self) -> str:
+        """As it is shown: ``gsm8k v1``, ``gsm8k v1, modified``."""
+        return f"{self.name} {self.version}{', modified' if self.modified else ''}"

@@ -1,0 +1,62 @@
+"""``gage pin``: fix the commits of a config's datasets of the Hugging Face hub."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from getpass import getuser
+from pathlib import Path
+
+from gage_eval.config.files import read_config
+from gage_eval.config.load import read_document
+from gage_eval.config.pins import is_commit, unpinned
+from gage_eval.datasets.build import build_loader
+from gage_eval.errors import InputError, closest
+from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.stored_pins import Pin, pins_of, write_pin
+from gage_eval.store import Store
+
+
+def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], list[Pin]]:
+    """Pin the datasets of a config that lie on the hub and have no fixed commit.
+
+    Args:
+        options: the config and the store.
+        commits: the commit of a dataset by its name, chosen by the user; the newest of the hub unless given.
+
+    Returns:
+        The new pins, and those that the store had.
+
+    Raises:
+        InputError: the config has no such dataset, or the hub does not tell the commit.
+    """
+    file = options.file
+    _, config = read_document(read_config(file), str(file), file.parent)
+    wanted = unpinned(config.datasets, file.parent)
+    for name, commit in commits.items():
+        if name not in wanted:
+            known = ", ".join(wanted) or "none"
+            raise InputError(
+                f"--revision {name}: not an unpinned dataset of it. These are: {known}.{closest(name, wanted)}"
+            )
+        if not is_commit(commit):
+            raise InputError(f"--revision {name}={commit}: give the full commit hash, 40 hex digits.")
+    store = Store.open(Locations.at(options.store, options.output_dir).store)
+    before = {one.hub: one for one in pins_of(store)}
+    made, kept = [], []
+    for name in wanted:
+        if name in before and name not in commits:
+            kept.append(before[name])
+            continue
+        one = Pin(name, commits.get(name) or _newest(name), datetime.now(UTC).isoformat(timespec="seconds"), getuser())
+        write_pin(store, one)
+        made.append(one)
+    return made, kept
+
+
+def _newest(name: str) -> str:
+    """The commit that the hub's main branch is at."""
+    try:
+        found = build_loader("hf_hub", {"hub": name}, Path()).identity()
+    except InputError as error:
+        raise InputError(f"{error} Or name the commit: --revision {name}=COMMIT.") from error
+    assert isinstance(found, dict)
+    return str(found["commit"])
