@@ -49,7 +49,7 @@ def new(
     if data is None:
         if not asks:
             raise InputError("name your data with --data FILE; without a terminal nothing is asked.")
-        data = str(typer.prompt("1. Which file holds your data?"))
+        data = str(typer.prompt("1. Which file holds your data?", prompt_suffix=" "))
     seen = look(data, question=question, answer=answer)
     print(_said(seen))
     if model is None and engine != "dummy":
