@@ -24,7 +24,7 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock bench test-vllm bench-vllm bench-piqa bench-prompts clean \
+.PHONY: help demo test test-fast lint format lock pages bench test-vllm bench-vllm bench-piqa bench-prompts clean \
   install-demo install-dev install-vllm install-lm-eval
 
 help: ## list these targets
@@ -51,6 +51,10 @@ format: install-dev ## put the code into the one style
 
 lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
 	$(BIN)/python -m tools.codelock $(ARGS)
+
+pages: install-dev ## write the generated pages of docs/ again
+	for page in config commands suites metrics preprocessors environment; do \
+	  $(BIN)/python -m tools.$${page}_page || exit 1; done
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)

@@ -43,7 +43,7 @@ def type_name(annotation: Any) -> str:
         return " or ".join(str(value) for value in typing.get_args(annotation))
     if annotation is type(None):
         return "none"
-    if typing.get_origin(annotation) is Mapping:
+    if typing.get_origin(annotation) in (Mapping, dict):
         return "mapping"
     arguments = [type_name(item) for item in typing.get_args(annotation) if item is not Ellipsis]
     if not arguments:

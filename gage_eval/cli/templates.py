@@ -43,7 +43,12 @@ def init(
         str | None, typer.Option("--version", metavar="vN", help="Version of the suite; the newest by default.")
     ] = None,
     mode: Annotated[
-        Modes, typer.Option("--mode", help="A RunConfig that is pinned to the template, or a config of your own.")
+        Modes,
+        typer.Option(
+            "--mode",
+            metavar="run-config|pipeline-config",
+            help="A RunConfig that is pinned to the template, or a config of your own.",
+        ),
     ] = "run-config",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The file to write.")] = None,
 ) -> None:

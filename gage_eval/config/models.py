@@ -24,6 +24,7 @@ from pydantic import (
 
 from gage_eval.canonical import JsonValue
 from gage_eval.config.sugar import metric_form, rename_aliases
+from gage_eval.config.texts import TEXTS
 from gage_eval.field_paths import compile_path
 from gage_eval.marks import identity, nested, scheduling, semantic
 
@@ -69,6 +70,11 @@ class ConfigModel(BaseModel):
 
     ALIASES: ClassVar[Mapping[str, str]] = {}
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name, text in TEXTS.get(cls.__name__, {}).items():
+            cls.model_fields[name].description = text
+
     @model_validator(mode="before")
     @classmethod
     def _accept_aliases(cls, data: Any) -> Any:
@@ -107,7 +113,6 @@ class DatasetParams(ConfigModel):
     PASS_THROUGH: ClassVar[str] = "load"  # noqa: S105, a stage
 
     path: str | Annotated[list[str], Field(min_length=1)] | None = identity("load", None, min_length=1)
-    # A pinned public repository (`gage_eval.datasets.origins`): paths start from its root.
     origin: str | None = identity("load", None, min_length=1)
     limit: int | None = semantic("load", None, ge=1)
     shuffle: bool = semantic("load", default=False)
@@ -338,7 +343,6 @@ class FewShotConfig(ConfigModel):
 
     k: int | None = semantic("preprocess", None, ge=0, le=1024)
     dataset_id: str | None = identity("preprocess", None)
-    # A field of the sample: its examples have the same value in this field.
     match: str | None = semantic("preprocess", None, min_length=1)
     strategy: Literal["first", "random", "balanced"] = semantic("preprocess", "first")
     seed: int = semantic("preprocess", 123)
@@ -428,7 +432,6 @@ class GroupConfig(ConfigModel):
 
     group_id: Id = scheduling()
     tasks: list[str] = scheduling(min_length=1)
-    # A field that the metrics have slices by: the group is made of the tasks' slices, all or those of `values`.
     by: str | None = scheduling(None, min_length=1)
     values: list[str] = scheduling([])
     metrics: list[str] = scheduling([])
