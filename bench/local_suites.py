@@ -1,4 +1,4 @@
-"""The built-in suites on data of this machine: files beside the checkout, else rows that `made_rows` makes."""
+"""The built-in suites on data of this machine: files next to the checkout, else rows that `made_rows` makes."""
 
 import copy
 import re
@@ -26,7 +26,7 @@ from gage_eval.stages import Env
 from gage_eval.store import Store
 
 NEVER_LOCAL = frozenset({"agieval"})
-"""Origins whose files are not beside any checkout: their rows are always made."""
+"""Origins without files next to a checkout: their rows are always made."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def template_of(name: str) -> tuple[Path, dict[str, Any]]:
 
 
 def missing_origins(name: str, shared: Path) -> list[str]:
-    """The origins of a suite whose folder is not beside the checkout; none for suites whose rows are made."""
+    """The origins of a suite whose folder is not next to the checkout; none for suites whose rows are made."""
     _, template = template_of(name)
     used = {dataset["params"].get("origin") for dataset in template["definition"]["datasets"]}
     return sorted(one for one in used - {None, *NEVER_LOCAL} if not (shared / "data" / one).is_dir())
@@ -77,7 +77,7 @@ def local_suite(name: str, shared: Path, folder: Path, image: str) -> LocalSuite
 
     Args:
         name: of the suite.
-        shared: what lies beside the checkout.
+        shared: the folder next to the checkout.
         folder: where made rows go.
         image: the path of an image in `folder`, for rows with images.
     """
@@ -117,7 +117,7 @@ def _write(file: Path, text: str) -> Path:
 
 
 def files_here(origin: DataOrigin, shared: Path) -> dict[str, Path]:
-    """The pinned files of an origin that lie beside the checkout, whatever their names are, by their pinned path."""
+    """The pinned files of an origin that are next to the checkout, under any name, by their pinned path."""
     by_hash = {file_digest(file): file for file in (shared / "data" / origin.name).rglob("*") if file.is_file()}
     return {path: by_hash[file.sha256] for path, file in origin.files.items() if file.sha256 in by_hash}
 

@@ -1,4 +1,4 @@
-"""Rows in the form of datasets that are not beside the checkout, made for tests. They are nobody's benchmark data."""
+"""Rows in the form of datasets that are not next to the checkout, made for tests. They are not benchmark data."""
 
 import json
 from collections.abc import Callable

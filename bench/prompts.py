@@ -1,7 +1,7 @@
 """``python -m bench.prompts``: the prompts of the built-in suites, ours and the lm-eval harness's, on ten rows.
 
 Writes hashes of what the harness sends, changed as `TASKS` declares, into ``tests/suites/lm_eval_prompts.json``. A
-test compares our prompts with them. Also writes the page ``docs/suites-lm-eval.md``. The rows are those beside the
+test compares our prompts with them. Also writes the page ``docs/suites-lm-eval.md``. The rows are those next to the
 checkout; rows of datasets that are not there are made.
 """
 
@@ -52,7 +52,7 @@ class Task:
     Attributes:
         suite: and `task`: ours.
         theirs: its file below ``lm_eval/tasks``.
-        split: which split of theirs the rows are.
+        split: which split of the harness the rows are.
         row: our record → theirs.
         num_fewshot: where it is not in their file.
         pool: their split of the examples, where they come from our pool.

@@ -1,4 +1,4 @@
-"""The lm-eval harness's prompts for documents of ours.
+"""The lm-eval harness's prompts for documents of gage-eval.
 
 Run by the interpreter that has lm-eval: ``python -P bench/prompts_harness.py FOLDER``. Reads ``FOLDER/asked.json``, a
 list of ``{"task": YAML file below lm_eval/tasks, "docs": {split: JSONL file}, "samples": [...] or null, "num_fewshot",

@@ -1,7 +1,7 @@
 """How well rules read choices: precision and recall on recorded answers and on the vectors, for docs/choices.md.
 
 python -m tools.choice_reading DATA                    the table; DATA is the folder that LOCAL_DATASETS_ROOT names
-python -m tools.choice_reading DATA --beside FILE      another version of gage_eval/metrics/choices.py beside it
+python -m tools.choice_reading DATA --against FILE      compare with another version of gage_eval/metrics/choices.py
 
 Precision is the share of the readings that are right, recall the share of the answers that choose an option and are
 read rightly.
@@ -128,9 +128,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tools.choice_reading")
     parser.add_argument("data", type=Path, help="the folder that LOCAL_DATASETS_ROOT names")
-    parser.add_argument("--beside", help="another version of gage_eval/metrics/choices.py")
+    parser.add_argument("--against", help="another version of gage_eval/metrics/choices.py")
     options = parser.parse_args(arguments)
-    rules: dict[str, Rule] = {"beside": _other(options.beside)} if options.beside else {}
+    rules: dict[str, Rule] = {"against": _other(options.against)} if options.against else {}
     rules |= {"multi_choice_accuracy": choose, "mmmu_accuracy": read_choice, "mmmu_pro_accuracy": read_pro_choice}
     sys.stdout.writelines(f"{line}\n" for line in table(options.data, rules))
     return 0

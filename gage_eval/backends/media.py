@@ -44,15 +44,15 @@ def _part(part: dict[str, Any], request: Request, context: BackendContext, *, fi
     if not isinstance(holder, dict):
         return part
     # A backend that reads files gets only files of the store, and none that a dataset names.
-    beside = {name: value for name, value in holder.items() if name != "path" or not files}
+    rest = {name: value for name, value in holder.items() if name != "path" or not files}
     url = holder.get("url")
     if not isinstance(url, str) or not url.startswith(_MEDIA):
-        return {**part, kind: beside}
+        return {**part, kind: rest}
     if context.media is None:
         raise InputError(f"a message refers to {url}, but the run has no media store.")
-    media_type = beside.pop("media_type", None)
+    media_type = rest.pop("media_type", None)
     path = context.media_file(url) if files and not request.embed else None
     if path is None:
-        return {**part, kind: {**beside, "url": data_url(context.media(url), media_type)}}
-    del beside["url"]
-    return {**part, kind: {**beside, "path": str(path)}}
+        return {**part, kind: {**rest, "url": data_url(context.media(url), media_type)}}
+    del rest["url"]
+    return {**part, kind: {**rest, "path": str(path)}}

@@ -46,7 +46,7 @@ def _content(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     segments = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
     parts = [segment["text"] if segment.get("type") == "text" else canonical_text(segment) for segment in segments]
-    beside = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
-    if beside:
-        parts.append(canonical_text(beside))
+    rest = {name: value for name, value in message.items() if name not in ("role", "content") and value is not None}
+    if rest:
+        parts.append(canonical_text(rest))
     return "\n".join(parts)

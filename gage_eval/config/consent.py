@@ -221,8 +221,8 @@ class _Lister:
     def file(self, path: str, loc: Loc, note: str = "") -> None:
         """Add a file, a folder or a pattern. A URL is fetched."""
         if "://" in path:
-            beside = "" if path.startswith(("http://", "https://")) else "with this machine's credentials for it"
-            self.add("fetch", path, loc, beside)
+            note = "" if path.startswith(("http://", "https://")) else "with this machine's credentials for it"
+            self.add("fetch", path, loc, note)
             return
         try:
             absolute = local_path(path, self.folder).absolute()

@@ -30,7 +30,7 @@ _OPEN, _CLOSE = r"[(\[{【]", r"[)\]}】]"
 
 _LIST = r"[OM](?:[,&|]{1,2}[TKF]?[OM]){0,25}"
 _ANY = "[OoqM]"
-# A further option with a verb of its own begins another sentence.
+# Another option with its own verb starts another sentence.
 _OBJECT = rf"{_ANY}(?:[,&|]{{1,2}}[TKF]?{_ANY}(?![CQNvrxKY])){{0,25}}+"
 # What is said of the options before it.
 _PREDICATE = (
