@@ -19,9 +19,9 @@ def test_the_rule_loses_nothing_on_the_replays_and_reads_every_hard_case(
     assert [line for line in lines if line.replace("multi_choice_accuracy", "version 2") not in page] == []
 
 
-def test_another_version_of_the_rule_stands_beside_it(
+def test_another_version_of_the_rule_is_compared(
     shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.py").write_text("def choose(answer, options):\n    return None\n")
-    choice_reading.main([str(shared / "data"), "--beside", str(tmp_path / "other.py")])
-    assert "| BBH dates, Codex | beside | 250 | 0 | 0.000 | 0.000 |" in capsys.readouterr().out
+    choice_reading.main([str(shared / "data"), "--against", str(tmp_path / "other.py")])
+    assert "| BBH dates, Codex | against | 250 | 0 | 0.000 | 0.000 |" in capsys.readouterr().out
