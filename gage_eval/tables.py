@@ -87,11 +87,12 @@ SAMPLES = TableSchema(
 
 REJECTS = TableSchema(
     "rejects",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
-            ("line", pa.int64()),
+            ("file", pa.string()),  # of several files of a source; null otherwise
+            ("line", pa.int64()),  # in the file
             ("stage", pa.string()),
             ("reason", pa.string()),
             ("record", pa.string()),

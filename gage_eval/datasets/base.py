@@ -1,6 +1,7 @@
 """The contract of a loader, and the code that loaders of files share."""
 
 import csv
+import dataclasses
 import glob
 import hashlib
 import io
@@ -57,11 +58,17 @@ class Source:
         path: as in the config.
         files: paths or addresses, in reading order.
         field: the record's field that gets the file's name without endings; None for no such field.
+        starts: for each file read so far, how many lines or records the files before it have.
     """
 
     path: str
     files: tuple[str, ...]
     field: str | None = None
+    starts: list[int] = dataclasses.field(default_factory=list, compare=False, repr=False)
+
+    def begins(self, before: int) -> None:
+        """Note that the next file of a reading begins, after so many lines or records."""
+        self.starts.append(before)
 
     @classmethod
     def of(cls, params: Mapping[str, Any], base_dir: Path, loader: str, known: Iterable[str]) -> "Source":

@@ -52,6 +52,11 @@ class CsvLoader:
         """The files, in the order in which they are read."""
         return self._source.files
 
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and the reading parameters."""
         return {
@@ -68,7 +73,9 @@ class CsvLoader:
             InputError: there is no row at all, a header has empty or equal names, or a file cannot be read.
         """
         before, empty = 0, True
+        self.starts.clear()
         for file in self._source.files:
+            self._source.begins(before)
             name = Path(file).name
             with open_bytes(file) as packed:
                 # Bytes that cannot be decoded become lone surrogates, which have no JSON form: that row is rejected.

@@ -36,6 +36,11 @@ class JsonLoader:
         """The files, in the order in which they are read."""
         return self._source.files
 
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes in reading order, and the path of the records in it."""
         return {**self._source.identity(), "records_path": self._records_path}
@@ -49,7 +54,9 @@ class JsonLoader:
             InputError: a file is not a JSON document, is longer than 512 MiB, or holds no records at ``records_path``.
         """
         position = 0
+        self.starts.clear()
         for file in self._source.files:
+            self._source.begins(position)
             for record in self._document(file):
                 position += 1
                 yield position, record_text(self._source.named(record, file))

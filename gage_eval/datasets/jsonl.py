@@ -1,7 +1,7 @@
 """JSON Lines: one record per line, in one file or many, plain or compressed."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,11 @@ class JsonlLoader:
         """The files, in the order in which they are read."""
         return self._source.files
 
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""
         out = self._source.identity()
@@ -85,7 +90,8 @@ class JsonlLoader:
 
     def _named(self) -> Iterator[Record]:
         field = self._source.field
-        for file, number, text in _numbered_lines(self._source.files):
+        self.starts.clear()
+        for file, number, text in _numbered_lines(self._source.files, self._source.begins):
             yield number, text if field is None else _with_field(text, field, stem(file))
 
     def _labelled(self) -> Iterator[Record]:
@@ -145,10 +151,13 @@ def _with_field(text: str, field: str, value: JsonValue) -> str:
     return f"{head}{',' if record else ''}{canonical.canonical_text({field: value})[1:]}"
 
 
-def _numbered_lines(files: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+def _numbered_lines(
+    files: Sequence[str], begins: Callable[[int], None] = lambda _: None
+) -> Iterator[tuple[str, int, str]]:
     """(file, line number continued from file to file, text) of every line that is not blank."""
     number = 0
     for path in files:
+        begins(number)
         with open_bytes(path) as file:
             try:
                 for line in lines_of(file, Path(path).name, number + 1):

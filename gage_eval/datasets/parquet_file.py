@@ -43,6 +43,11 @@ class ParquetLoader:
         """The files, in the order in which they are read."""
         return self._source.files
 
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and the columns that are read."""
         return {**self._source.identity(), "columns": self._columns}
@@ -60,7 +65,9 @@ class ParquetLoader:
         import pyarrow.parquet as pq
 
         position = 0
+        self.starts.clear()
         for path in self._source.files:
+            self._source.begins(position)
             name = Path(path).name
             try:
                 with open_stored(path) as file, pq.ParquetFile(file) as table:

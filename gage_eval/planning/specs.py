@@ -4,7 +4,8 @@ A spec's ``material()`` holds only what determines the stage's result: semantic 
 data and models. Names, paths and scheduling are not part of it.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
+from gage_eval.datasets.base import file_name_of
 from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import OriginPath
 from gage_eval.errors import InputError
@@ -50,6 +52,29 @@ class LoadSpec:
     def source(self) -> Any:
         """The loader, built."""
         return build_loader(self.loader, self.params, self.base_dir)
+
+    def located(self, lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
+        """The file and the line within it of each line of the source; None where the source is not files.
+
+        Where there are several files they are read again up to the last of the lines.
+
+        Raises:
+            InputError: a file is gone or cannot be read.
+        """
+        wanted, files = sorted(set(lines)), [*map(file_name_of, getattr(self.source, "files", ()))]
+        if len(files) < 2 or not wanted:
+            return {line: (files[0] if files else None, line) for line in wanted}
+        keeps_media = registry.loaders.get(self.loader).info.get("keeps_media", False)
+        # Another loader than that of the stages, which may be reading in another thread.
+        loader = build_loader(self.loader, self.params, self.base_dir)
+        for line, _ in loader.records(lambda *_: "") if keeps_media else loader.records():
+            if line >= wanted[-1]:
+                break
+        starts = getattr(loader, "starts", [])
+        if len(starts) == 0:
+            return {line: (", ".join(files), line) for line in wanted}
+        at = {line: bisect_left(starts, line) - 1 for line in wanted}
+        return {line: (files[index], line - starts[index]) for line, index in at.items()}
 
     @contextmanager
     def naming(self) -> Iterator[None]:

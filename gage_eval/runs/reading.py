@@ -9,7 +9,7 @@ only the columns they need, and only wanted rows are decoded. Of a running run, 
 artifacts, and answers in finished chunks and in the write-ahead logs.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -251,6 +251,10 @@ class TaskReader:
             InputError: they do not exist any more.
         """
         return () if self._run is None else tuple(getattr(self._run.plan.task(self.task_id).load.source, "files", ()))
+
+    def located(self, lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
+        """The file and the line within it of lines of the source (`planning.specs.LoadSpec.located`)."""
+        return {} if self._run is None else self._run.plan.task(self.task_id).load.located(lines)
 
     @property
     def has_rows(self) -> bool:

@@ -1,6 +1,6 @@
 """The rows of a task that were rejected, by standardize or by preprocess, each with its place and the reason."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,7 @@ class Reject:
     Attributes:
         task_id: its task.
         stage: ``standardize`` or ``preprocess``.
-        file: the dataset's file; of several files all of them, over which lines are counted on. None where the data is
-            no file, or the config's files are gone.
+        file: the dataset's file. None where the data is not from files, or the config's files are gone.
         line: 1-based line or position in the source.
         row_index: its row among those that were loaded.
         sample_id: the sample's id, where it became a sample.
@@ -51,21 +50,26 @@ def rejects_of(task: "TaskReader") -> Iterator[Reject]:
     Raises:
         InputError: standardize has not finished.
     """
-    file = _file(task)
-    yield from _rejects(task, "standardize", "rejects", file)
+    yield from _rejects(task, "standardize", "rejects")
     if task.has_rows:
-        yield from _rejects(task, "preprocess", "prepare_rejects", file)
+        yield from _rejects(task, "preprocess", "prepare_rejects")
 
 
-def _rejects(task: "TaskReader", stage: str, output: str, file: str | None) -> Iterator[Reject]:
+def _rejects(task: "TaskReader", stage: str, output: str) -> Iterator[Reject]:
     table = task.artifact(stage, output).table()
     lines = _lines(task, table) if stage == "preprocess" and len(table) else {}
+    # Lines in the table are those of the row's file; those of the raw records continue from file to file.
+    located = _located(task, lines.values())
     for row in table.to_pylist():
+        line = row["line"]
+        file = row["file"] or located.get(0, (None, 0))[0]
+        if line is None and (counted := lines.get(row["row_index"])) is not None:
+            file, line = located.get(counted, (file, counted))
         yield Reject(
             task.task_id,
             stage,
             file,
-            lines.get(row["row_index"]) if row["line"] is None else row["line"],
+            line,
             row["row_index"],
             decode(row["record"])["id"] if stage == "preprocess" else None,
             row["reason"],
@@ -82,9 +86,11 @@ def _lines(task: "TaskReader", rejects: pa.Table) -> dict[int, int]:
     return found
 
 
-def _file(task: "TaskReader") -> str | None:
+def _located(task: "TaskReader", lines: Iterable[int]) -> dict[int, tuple[str | None, int]]:
+    """The file and the line in it of lines of the source; under 0 the only file, where there is one."""
     try:
         files = task.source_files
+        found = task.located(lines)
     except InputError:
-        return None
-    return ", ".join(map(file_name_of, files)) or None
+        return {}
+    return {**found, 0: (file_name_of(files[0]), 0)} if len(files) == 1 else found

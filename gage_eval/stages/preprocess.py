@@ -87,7 +87,7 @@ class Preparer:
         kept = samples if len(good) == len(found) else samples.take(pa.array(good, pa.int64()))
         rows = zip(samples["row_index"].to_pylist(), samples["id"].to_pylist(), found, strict=True)
         rejected = [
-            (row, None, "preprocess", one.reason, canonical_text({"id": id_}))
+            (row, None, None, "preprocess", one.reason, canonical_text({"id": id_}))
             for row, id_, one in rows
             if isinstance(one, RecordRejected)
         ]

@@ -15,8 +15,8 @@ from gage_eval.tables import REJECTS
 _SHOWN = 3
 
 
-def rejects_table(rows: Sequence[tuple[int, int | None, str, str, str]]) -> pa.Table:
-    """`tables.REJECTS` of (row_index, line, stage, reason, record) rows."""
+def rejects_table(rows: Sequence[tuple[int, str | None, int | None, str, str, str]]) -> pa.Table:
+    """`tables.REJECTS` of (row_index, file, line, stage, reason, record) rows."""
     columns = zip(*rows, strict=True) if rows else [()] * len(REJECTS.arrow)
     arrays = [pa.array(list(column), field.type) for column, field in zip(columns, REJECTS.arrow, strict=True)]
     return pa.Table.from_arrays(arrays, schema=REJECTS.arrow)
@@ -83,7 +83,7 @@ def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
 def first_rejects(rejects: Artifact) -> list[str]:
     """Location and reason of the first rows of `tables.REJECTS`."""
     found: list[str] = []
-    for table in rejects.tables(columns=["row_index", "line", "reason"]):
+    for table in rejects.tables(columns=["row_index", "file", "line", "reason"]):
         found += [f"{_location(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]
         if len(found) == _SHOWN:
             break
@@ -91,4 +91,6 @@ def first_rejects(rejects: Artifact) -> list[str]:
 
 
 def _location(row: Mapping[str, Any]) -> str:
-    return f"line {row['line']}" if row["line"] is not None else f"row {row['row_index']}"
+    if row["line"] is None:
+        return f"row {row['row_index']}"
+    return f"line {row['line']}" if row["file"] is None else f"{row['file']} line {row['line']}"

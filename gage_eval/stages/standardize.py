@@ -1,13 +1,12 @@
 """standardize: raw records → samples in one form. Records that cannot become samples go to rejects, with the reason."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from gage_eval import registry
-from gage_eval.datasets.base import file_name_of
 from gage_eval.errors import InputError
 from gage_eval.planning.specs import StandardizeSpec
 from gage_eval.prepare.media import media_of, without_data, without_data_urls
@@ -90,13 +89,13 @@ class Standardizer:
         rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
         self._media.look({url for text in texts for url in addresses_in(text)})
         good: list[_Standard] = []
-        bad: list[tuple[int, int, str, str, str]] = []
+        bad: list[tuple[int, int, str, str]] = []
         for row, line, text in zip(rows, lines, texts, strict=True):
             try:
                 sample, named = to_standard(text, self._to_sample)
                 good.append(_Standard(row, line, with_media(sample, text, self._spec, self._media), named))
             except RecordRejected as error:
-                bad.append((row, line, "standardize", error.reason, text))
+                bad.append((row, line, error.reason, text))
         self._settle_ids(good)
         table = samples_to_table([one.sample for one in good], [one.row for one in good])
         counts = {
@@ -104,7 +103,15 @@ class Standardizer:
             "eval_config": len(table) - table.column("eval_config").null_count,
             "unlisted_options": sum(_lacks_options(one.sample) for one in good),
         }
-        return _Ready(table, counts), rejects_table(bad)
+        return _Ready(table, counts), self._rejects(bad)
+
+    def _rejects(self, bad: Sequence[tuple[int, int, str, str]]) -> pa.Table:
+        """`tables.REJECTS` of (row_index, line, reason, record) rows; of several files with the line in the file."""
+        several = bad and len(self._spec.source_files) > 1 and self._spec.load is not None
+        located = self._spec.load.located(line for _, line, *_ in bad) if several and self._spec.load else {}
+        return rejects_table(
+            [(row, *located.get(line, (None, line)), "standardize", reason, text) for row, line, reason, text in bad]
+        )
 
     def check_ids(self) -> None:
         """Refuse duplicate ids.
@@ -113,16 +120,18 @@ class Standardizer:
             InputError: two records have the same id; the message names the lines.
         """
         if clash := self._ids.clash():
-            first, second = clash
+            first, second = self._located(clash)
             raise InputError(
-                f"dataset '{self._spec.dataset_id}': lines {first:,} and {second:,}{self._named_files()} have the same "
-                "id. Ids must be unique: name another field with id_field, or leave ids out to derive them from the "
-                "content."
+                f"dataset '{self._spec.dataset_id}': {first} and {second} have the same id. Ids must be unique: name "
+                "another field with id_field, or leave ids out to derive them from the content."
             )
 
-    def _named_files(self) -> str:
-        """`` of a.jsonl``; with several files all names, because line numbers count through all files."""
-        return f" of {', '.join(map(file_name_of, self._spec.source_files))}" if self._spec.source_files else ""
+    def _located(self, clash: tuple[int, int]) -> tuple[str, str]:
+        """Where two lines are, as ``line 3 of a.jsonl``."""
+        located = self._spec.load.located(clash) if self._spec.load is not None else {}
+        places = [located.get(line, (None, line)) for line in clash]
+        first, second = (f"line {line:,}{f' of {file}' if file else ''}" for file, line in places)
+        return first, second
 
     def _settle_ids(self, made: list[_Standard]) -> None:
         unnamed = [one.sample for one in made if not one.named]

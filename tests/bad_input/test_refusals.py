@@ -170,8 +170,8 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         (None, "dataset 'sums': no file 'sums.jsonl'."),
         (
             lines({"id": "a", **GOOD}, "", {"id": "b", **GOOD}, {"id": "a", **GOOD}),
-            "dataset 'sums': lines 1 and 4 of sums.jsonl have the same id. Ids must be unique: name another field with "
-            "id_field, or leave ids out to derive them from the content.",
+            "dataset 'sums': line 1 of sums.jsonl and line 4 of sums.jsonl have the same id. Ids must be unique: name "
+            "another field with id_field, or leave ids out to derive them from the content.",
         ),
         (
             lines(GOOD, 7, GOOD),

@@ -135,6 +135,41 @@ def test_a_metric_without_its_mode_is_refused_before_anything_is_asked(gage: Gag
     assert "Set mode: likelihood" in ended.err
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "json", "parquet"])
+def test_rejects_of_several_files_name_the_file_and_its_line(gage: Gage, workspace: Path, suffix: str) -> None:
+    def write(name: str, rows: list[dict[str, str]]) -> None:
+        frame, file = pd.DataFrame(rows), workspace / f"{name}.{suffix}"
+        {
+            "csv": lambda: frame.to_csv(file, index=False),
+            "parquet": lambda: frame.to_parquet(file, index=False),
+            "json": lambda: frame.to_json(file, orient="records"),
+            "jsonl": lambda: frame.to_json(file, orient="records", lines=True),
+        }[suffix]()
+
+    def row(name: str, solution: str = "\\boxed{2}") -> dict[str, str]:
+        return {"id": name, "problem": "1 + 1?", "solution": solution}
+
+    write("a", [row("a0"), row("a1", "two")])
+    write("b", [row("b0"), row("b1"), row("b2", "two")])
+    params = {"path": f"?.{suffix}", "on_reject": "skip", "preprocess": "math"}
+    write_config(workspace, datasets=[{"dataset_id": "sums", "params": params}])
+    ran = gage("run", "mine.yaml", "--inline", "--run-id", "some")
+    assert ran.code == 0, ran.err
+    # A header is a line, too.
+    first, last = (3, 4) if suffix == "csv" else (2, 3)
+    said = " ".join(ran.out.split())
+    assert f"2 of 5 records were rejected and are not scored (a.{suffix} line {first}: " in said
+    assert f"; b.{suffix} line {last}: " in said
+    rows = gage_eval.open_run("some").rejects()
+    assert [(row.file, row.line) for row in rows] == [(f"a.{suffix}", first), (f"b.{suffix}", last)]
+    assert f"b.{suffix} line {last}" in (workspace / ".gage/runs/some/report.html").read_text(encoding="utf-8")
+    write("b", [row("b0"), row("a0")])
+    ended = gage("run", "mine.yaml", "--inline")
+    assert ended.code == 2
+    first, last = (2, 3) if suffix == "csv" else (1, 2)
+    assert f"line {first} of a.{suffix} and line {last} of b.{suffix} have the same id" in ended.err
+
+
 def test_a_run_names_slices_and_numbers_that_no_answer_has(gage: Gage, workspace: Path) -> None:
     own = (
         "from gage_eval.metrics import metric\n\n\n@metric('own', value=('found', 'lost'))\ndef own(prediction: str):\n"

@@ -86,7 +86,7 @@ def test_a_record_without_an_id_has_one_of_its_content_also_when_it_comes_again(
 def test_equal_ids_are_refused_by_their_lines_also_far_apart(bench: Bench) -> None:
     records = [question(row, id=f"id-{row}") for row in range(PART_ROWS + 3)]
     records[PART_ROWS + 2]["id"] = "id-1"
-    with pytest.raises(InputError, match=rf"^dataset 'd': lines 2 and {PART_ROWS + 3:,} have the same id\."):
+    with pytest.raises(InputError, match=rf"^dataset 'd': line 2 and line {PART_ROWS + 3:,} have the same id\."):
         bench.samples(records)
 
 
