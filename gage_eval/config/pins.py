@@ -1,6 +1,6 @@
 """Datasets of the Hugging Face hub at a fixed commit: which lack one, and the pass that puts pins into a config.
 
-A pin is a commit that somebody chose for a dataset (`gage pin`). It lies in the store, so that everybody who uses the
+A pin is a commit that was chosen for a dataset with `gage pin`. It is in the store, so that everybody who uses the
 store runs the same data.
 """
 

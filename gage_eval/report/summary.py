@@ -244,7 +244,7 @@ class Summary(_Model):
 
     @property
     def label(self) -> str:
-        """What stands beside each score: `` (modified)``, or nothing."""
+        """The note next to each score: `` (modified)``, or nothing."""
         return " (modified)" if self.suite is not None and self.suite.modified else ""
 
 
