@@ -35,7 +35,8 @@ LOCK = Path(__file__).with_name("code.lock.json")
 SEMANTIC = frozenset(
     {
         *("canonical", "field_paths", "inputs", "sample", "statuses", "tables", "extract", "datasets", "standardize"),
-        *("prepare", "prompts", "metrics", "stats", "backends", "scorecards", "report.summary", "client.types"),
+        *("prepare", "prompts", "metrics", "stats", "backends", "scorecards", "client.types", "report.summary"),
+        "report.metric_names",
         *("engine.asking", "engine.assembly", "engine.episodes", "engine.feeding", "engine.generate", "engine.known"),
         *("engine.rows", "planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.outputs"),
         *("planning.render", "planning.source", "planning.tool_outputs", "stages.auto_eval", "stages.generation"),

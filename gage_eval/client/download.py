@@ -1,5 +1,6 @@
 """Downloads of files whose size is known: resumed where they were cut off, and retried."""
 
+import re
 import time
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,6 +11,7 @@ ATTEMPTS = 4
 CONNECT_S = 10.0
 READ_S = 60.0
 _PIECE = 64 * 1024
+_CONNECTION = re.compile(r"^(<.*?>|HTTPS?Connection(Pool)?\(.*?\)): ")
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 # What a server may still have to say after its answer to a request for the rest of a file.
 _NO_REST = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
@@ -119,5 +121,5 @@ def _reason(error: Exception) -> str:
     while inner.args and isinstance(inner.args[0], BaseException):
         inner = inner.args[0]
     said = " ".join(str(getattr(inner, "reason", None) or inner).split())
-    # urllib3 puts the connection's object before the words: "<…Connection object at 0x…>: Failed to …".
-    return (said.rpartition(">: ")[2] or type(error).__name__).rstrip(".")
+    # urllib3 puts the connection before the words: "HTTPSConnection(host='…', port=443): Failed to …".
+    return (_CONNECTION.sub("", said) or type(error).__name__).rstrip(".")
