@@ -6,6 +6,7 @@ Import this module where it is needed: pydantic-settings takes a while to load.
 """
 
 import os
+from collections.abc import Mapping
 
 from pydantic import AliasChoices, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,6 +20,36 @@ from gage_eval.errors import InputError, closest
 from gage_eval.marks import identity, scheduling, semantic
 
 PREFIX = "GAGE_EVAL_"
+
+
+_EVENTS = "the folder of a run holds all of its events, in events.jsonl."
+_LATER = f"events are not sent anywhere yet; {_EVENTS}"
+_MEDIA = "media are stored once, by their hash, and read by GAGE_EVAL_EMBED_MEDIA_THREADS threads."
+
+# Variables of the first design that nothing needs any more, and what there is instead.
+REPLACED: Mapping[str, str] = {
+    "GAGE_EVAL_FF_MODE": "requests are always sent without waiting for each other.",
+    "GAGE_EVAL_BUFFER_THRESHOLD": "results are tables in the store, whatever their number.",
+    "GAGE_EVAL_BUFFER_BATCH_SIZE": "each answer is in a log before the next request is sent.",
+    "GAGE_EVAL_BUFFER_FLUSH_S": "each answer is in a log before the next request is sent.",
+    "GAGE_VISUAL_CACHE_DIR": _MEDIA,
+    "GAGE_VISUAL_PROCESSPOOL": _MEDIA,
+    "GAGE_VISUAL_PROCESSPOOL_THRESHOLD": _MEDIA,
+    "GAGE_EVAL_OBSERVABILITY": f"nothing needs to be switched on: {_EVENTS}",
+    "GAGE_EVAL_INMEMORY_TRACE": "tests pass an observer to the Python API instead.",
+    "GAGE_EVAL_REPORT_HTTP_URL": _LATER,
+    "GAGE_EVAL_REPORT_HTTP_BATCH": _LATER,
+    "GAGE_EVAL_REPORT_HTTP_FAIL_PCT": _LATER,
+    "GAGE_EVAL_REPORT_HTTP_TIMEOUT": _LATER,
+    "GAGE_EVAL_ENABLE_LOG_SINK": _LATER,
+    "GAGE_EVAL_LOG_SINK_LEVEL": _LATER,
+    "GAGE_EVAL_ENABLE_ASYNC_HTTP": "requests are always asynchronous.",
+    "GAGE_EVAL_VLLM_ISOLATED": "engines always run in processes of their own.",
+    "GAGE_EVAL_VLLM_STRICT_MM": "images for a model that takes none are always an error.",
+    "GAGE_EVAL_VLLM_PROMPT_ONLY": "a prompt (`prompt_id`) whose template has only text sends no images.",
+    "GAGE_EVAL_BLOCK_ON_FULL": "the queue always waits for room; no sample is dropped.",
+    "GAGE_EVAL_QUEUE_BLOCK_S": "waiting for room has no limit; `timeout` of the backend limits each request.",
+}
 
 
 class Settings(BaseSettings):
@@ -45,8 +76,20 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices(f"{PREFIX}THREADS", f"{PREFIX}CONCURRENCY"),
     )
     max_inflight: int | None = scheduling(None, ge=1, description="most requests of a step in flight")
+    prefetch_factor: int | None = scheduling(
+        None, ge=1, le=1000, description="requests that are rendered ahead, as a multiple of those in flight"
+    )
+    future_timeout: float | None = scheduling(
+        None, gt=0, description="seconds for one request at a backend whose config sets no `timeout`"
+    )
     sequential: bool = scheduling(default=False, description="one request at a time, and one task after the other")
     autoeval_workers: int | None = scheduling(None, ge=1, description="processes that score; unless given, this one")
+    disable_buffered_writer: bool = scheduling(
+        default=False, description="write a JSON file for each sample (`export: [per_sample_json]`)"
+    )
+    enable_buffered_writer: bool = scheduling(
+        default=False, description="write all samples to one JSONL file (`export: [samples_jsonl]`)"
+    )
     max_samples: int | None = semantic("load", None, ge=1, description="limit of tasks that set none")
     shuffle: bool = semantic("load", default=False, description="shuffle tasks that do not say")
     shuffle_seed: int = semantic("load", 123, description="seed of tasks that name none")
@@ -107,12 +150,13 @@ def variables_of(name: str) -> list[str]:
 
 
 def unknown_variables() -> list[str]:
-    """A sentence for each variable ``GAGE_EVAL_*`` of the environment that no setting reads."""
+    """A sentence for each variable of the environment that no setting reads: replaced ones and misspelt ones."""
     known = [variable for name in Settings.model_fields for variable in variables_of(name)]
-    return [
+    replaced = [f"{name} has no effect: {text}" for name, text in REPLACED.items() if os.environ.get(name)]
+    return replaced + [
         f"the environment sets {name}, which is not a setting and has no effect.{closest(name, known)}"
         for name in sorted(os.environ)
-        if name.upper().startswith(PREFIX) and name.upper() not in known
+        if name.upper().startswith(PREFIX) and name.upper() not in {*known, *REPLACED}
     ]
 
 

@@ -1,5 +1,6 @@
 """The environment sets what neither config nor command line says, and is read strictly."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import yaml
 
 from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.errors import ConfigError, InputError
-from gage_eval.settings import Settings, load_settings
+from gage_eval.settings import REPLACED, Settings, load_settings, unknown_variables, variables_of
 from tests.support.marked_fields import walk_fields
 
 
@@ -106,6 +107,39 @@ def test_effective_values_say_where_they_come_from(monkeypatch: pytest.MonkeyPat
     assert len(rows) == len(Settings.model_fields)
 
 
+# Every variable that the user's architecture document names (lines 635-710 and 1795-1797).
+OF_THE_DOCUMENT = """
+GAGE_EVAL_THREADS GAGE_EVAL_MAX_SAMPLES GAGE_EVAL_SHUFFLE GAGE_EVAL_SHUFFLE_SEED GAGE_EVAL_PREFETCH_FACTOR
+GAGE_EVAL_MAX_INFLIGHT GAGE_EVAL_SEQUENTIAL GAGE_EVAL_FF_MODE GAGE_EVAL_SAVE_DIR GAGE_EVAL_DISABLE_BUFFERED_WRITER
+GAGE_EVAL_ENABLE_BUFFERED_WRITER GAGE_EVAL_BUFFER_THRESHOLD GAGE_EVAL_BUFFER_BATCH_SIZE GAGE_EVAL_BUFFER_FLUSH_S
+GAGE_EVAL_DATA_CACHE GAGE_EVAL_EMBED_LOCAL_MEDIA GAGE_EVAL_EMBED_MEDIA_THREADS GAGE_EVAL_IMAGE_MIN_PIXELS
+GAGE_EVAL_IMAGE_MAX_PIXELS GAGE_EVAL_IMAGE_FACTOR GAGE_VISUAL_CACHE_DIR GAGE_VISUAL_PROCESSPOOL
+GAGE_VISUAL_PROCESSPOOL_THRESHOLD GAGE_EVAL_OBSERVABILITY GAGE_EVAL_REPORT_HTTP_URL GAGE_EVAL_REPORT_HTTP_BATCH
+GAGE_EVAL_REPORT_HTTP_FAIL_PCT GAGE_EVAL_REPORT_HTTP_TIMEOUT GAGE_EVAL_INMEMORY_TRACE GAGE_EVAL_ENABLE_LOG_SINK
+GAGE_EVAL_LOG_SINK_LEVEL GAGE_EVAL_AUTOEVAL_WORKERS GAGE_EVAL_ENABLE_ASYNC_HTTP GAGE_EVAL_VLLM_ISOLATED
+GAGE_EVAL_VLLM_STRICT_MM GAGE_EVAL_VLLM_PROMPT_ONLY VLLM_NATIVE_MODEL_PATH LOCAL_DATASETS_ROOT DOCVQA_JSONL_PATH
+DOCVQA_IMAGE_ROOT GAGE_EVAL_BLOCK_ON_FULL GAGE_EVAL_QUEUE_BLOCK_S GAGE_EVAL_FUTURE_TIMEOUT
+""".split()
+
+
+def test_every_variable_of_the_document_works_or_is_said_to_be_replaced(repo_root: Path) -> None:
+    page = (repo_root / "docs" / "environment.md").read_text(encoding="utf-8")
+    assert len(OF_THE_DOCUMENT) == 43
+    assert [name for name in OF_THE_DOCUMENT if f"`{name}`" not in page] == []
+    known = {variable for name in Settings.model_fields for variable in variables_of(name)}
+    assert not known & set(REPLACED)
+
+
+def test_a_replaced_variable_says_what_there_is_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAGE_EVAL_FF_MODE", "1")
+    monkeypatch.setenv("GAGE_VISUAL_CACHE_DIR", "x")
+    monkeypatch.setenv("GAGE_EVAL_SHUFLE", "1")
+    first, second, third = unknown_variables()
+    assert first == "GAGE_EVAL_FF_MODE has no effect: requests are always sent without waiting for each other."
+    assert second.startswith("GAGE_VISUAL_CACHE_DIR has no effect: media are stored once")
+    assert third.endswith("Did you mean 'GAGE_EVAL_SHUFFLE'?")
+
+
 ROWS = {"GAGE_EVAL_MAX_SAMPLES": "5", "GAGE_EVAL_SHUFFLE": "1", "GAGE_EVAL_SHUFFLE_SEED": "7"}
 
 
@@ -147,6 +181,20 @@ class TestWhereTheConfigLeavesItUnset:
         given = {"GAGE_EVAL_IMAGE_MAX_PIXELS": "900", "GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"}
         (dataset,) = loaded(given, monkeypatch, params={"image_max_pixels": 400}).config.datasets
         assert (dataset.params.image_max_pixels, dataset.params.embed_local_media) == (400, True)
+
+    def test_a_time_limit_is_that_of_backends_that_set_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        backends = [
+            {"backend_id": "b", "type": "dummy"},
+            {"backend_id": "c", "type": "dummy", "config": {"timeout": 9.0}},
+        ]
+        config = loaded({"GAGE_EVAL_FUTURE_TIMEOUT": "3.5"}, monkeypatch, backends=backends, task={"adapter_id": "b"})
+        assert [backend.config["timeout"] for backend in config.config.backends] == [3.5, 9.0]
+
+    @pytest.mark.parametrize(("name", "export"), [("DISABLE", "per_sample_json"), ("ENABLE", "samples_jsonl")])
+    def test_the_writer_of_samples_is_an_export(self, monkeypatch: pytest.MonkeyPatch, name: str, export: str) -> None:
+        variable = {f"GAGE_EVAL_{name}_BUFFERED_WRITER": "true"}
+        assert loaded(variable, monkeypatch).config.export == [export]
+        assert loaded(variable, monkeypatch, export=["canonical_answers"]).config.export == ["canonical_answers"]
 
     def test_a_value_that_does_not_fit_names_its_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigError) as caught:

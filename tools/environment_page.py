@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic.fields import FieldInfo
 
 from gage_eval.marks import mark_of
-from gage_eval.settings import Settings, variables_of
+from gage_eval.settings import REPLACED, Settings, variables_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "environment.md"
 
@@ -30,6 +30,15 @@ that stage on.
 |---|---|---|---|
 """
 
+_REPLACED = """
+## Replaced variables
+
+These variables of earlier designs have no effect. A run that finds one set says so and continues.
+
+| variable | instead |
+|---|---|
+"""
+
 _OTHERS = """
 ## Other variables
 
@@ -45,7 +54,8 @@ _OTHERS = """
 
 A config also reads the variables it names: `${NAME}` and `${NAME:-default}` anywhere, and `env:NAME` for a key. The
 configs in `configs/pipelines` name `LOCAL_DATASETS_ROOT`, `MODEL_BASE_URL` and `MODEL_NAME`; that of MMMU-Pro also
-`MMMU_PRO_SETTING` and `MMMU_PRO_MODE`.
+`MMMU_PRO_SETTING` and `MMMU_PRO_MODE`. `DOCVQA_JSONL_PATH` and `DOCVQA_IMAGE_ROOT` of older DocVQA configs work
+the same way; the suite `docvqa` fetches its data, or takes them from the folder of `--data`.
 
 Engines and Prefect inherit the environment of `gage` and also read their own variables.
 """
@@ -53,7 +63,8 @@ Engines and Prefect inherit the environment of `gage` and also read their own va
 
 def page() -> str:
     """The generated page."""
-    return _HEAD + "\n".join(_rows()) + "\n" + _OTHERS
+    replaced = "\n".join(f"| `{name}` | {text} |" for name, text in REPLACED.items())
+    return _HEAD + "\n".join(_rows()) + "\n" + _REPLACED + replaced + "\n" + _OTHERS
 
 
 def _rows() -> Iterator[str]:

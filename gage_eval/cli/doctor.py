@@ -52,12 +52,13 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
     """
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.errors import InputError
-    from gage_eval.settings import load_settings
+    from gage_eval.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
     try:
         settings = load_settings()
         checks = [Check("settings", "ok", "all GAGE_EVAL_* variables are valid")]
+        checks += [Check("environment", "absent", sentence) for sentence in unknown_variables()]
     except InputError as error:
         checks = [Check("settings", "broken", str(error))]
     checks = [*_installed(), *checks, _prefect()]

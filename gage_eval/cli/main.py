@@ -22,7 +22,6 @@ FIRST_STEPS = """Evaluate models; every step cached, every number with its error
 
   gage suite demo              run the built-in demo on this machine's CPU
   gage new --data my.jsonl     write a config for your own data
-  gage validate my.yaml        check a config
   gage preview my.yaml -n 3    see the requests before any is sent
   gage run my.yaml             run it
   gage show                    look at runs

@@ -36,6 +36,7 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
     def put(loc: Loc, name: str) -> None:
         document.put(loc, given[name].value, Origin("environment", given[name].variable))
 
+    _exports(document, given)
     params = {
         dataset.get("dataset_id"): _mapping(dataset.get("params"))
         for _, dataset in document.mappings("datasets")
@@ -56,10 +57,23 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
         config = _mapping(backend.get("config"))
         if "threads" in given and _is_open(backend, "config") and not any(key in config for key in _CONCURRENCY):
             put((*loc, "config", "max_concurrency"), "threads")
+        if "future_timeout" in given and _is_open(backend, "config") and config.get("timeout") is None:
+            put((*loc, "config", "timeout"), "future_timeout")
         if "vllm_native_model_path" in given and backend.get("type") == "vllm_native" and _is_open(backend, "config"):
             origin = document.origin((*loc, "config", "model_path"))
             if origin is None or origin.kind != "command line":
                 put((*loc, "config", "model_path"), "vllm_native_model_path")
+
+
+def _exports(document: Document, given: Mapping[str, Given]) -> None:
+    """The files of samples that the environment asks for, where the config names no exports."""
+    if document.given(("export",)) is not None:
+        return
+    wanted = (("disable_buffered_writer", "per_sample_json"), ("enable_buffered_writer", "samples_jsonl"))
+    for name, export in wanted:
+        if name in given and given[name].value:
+            document.put(("export",), [export], Origin("environment", given[name].variable))
+            return
 
 
 def local_model(path: str) -> str:

@@ -47,7 +47,9 @@ class Generate:
         limits += [job.max_inflight] if job.max_inflight else []
         self._width = min(limits) if job.pool is None else min(*limits, job.pool.cap)
         # A process that shares the work takes only as much as it needs to stay busy.
-        self._queue = ReadyQueue(2 * self._width if job.claims else max(READY_REQUESTS, 2 * self._width))
+        ahead = (job.prefetch_factor or 2) * self._width
+        least = 0 if job.claims or job.prefetch_factor else READY_REQUESTS
+        self._queue = ReadyQueue(max(least, ahead))
         self._assembly = Assembly(job)
         self._began = time.monotonic()
         # Requests that were answered since then.

@@ -61,6 +61,7 @@ class Job:
         claims: this process's claims on chunks; None if no other process works on the action.
         is_over: tells whether another process has committed the action.
         max_inflight: most requests of this step in flight.
+        prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         pool: a limit shared with other steps, in addition to the backend's.
         reuse: take answers from other runs; false for a refresh.
         answers: the answers that other steps of this run get.
@@ -83,6 +84,7 @@ class Job:
     claims: Claims | None = None
     is_over: Callable[[], bool] = lambda: False
     max_inflight: int | None = None
+    prefetch_factor: int | None = None
     pool: Limiter | None = None
     reuse: bool = True
     answers: StepAnswers = field(default_factory=StepAnswers)

@@ -111,6 +111,7 @@ class RunSession:
             only_errors=options.only_errors,
             verify=options.verify,
             max_inflight=settings.max_inflight,
+            prefetch_factor=settings.prefetch_factor,
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,
         )

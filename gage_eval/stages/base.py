@@ -46,6 +46,7 @@ class Env:
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         verify: check the hashes of every part of a hit, not only its size.
         max_inflight: most requests in flight for each task; None for the backend's own limit.
+        prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
         workers: number of processes that answer a generate stage; all but this one serve model sessions.
         media_threads: number of media that are read or stored at once; 0 for the default.
         scoring_processes: number of scoring processes; 1 for only this one.
@@ -61,6 +62,7 @@ class Env:
     only_errors: bool = False
     verify: bool = False
     max_inflight: int | None = None
+    prefetch_factor: int | None = None
     workers: int = 1
     media_threads: int = 0
     scoring_processes: int = 1

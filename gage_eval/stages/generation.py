@@ -62,6 +62,7 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
                 workers=env.workers,
                 claims=env.store.claims(work_key) if env.workers > 1 else None,
                 max_inflight=env.max_inflight,
+                prefetch_factor=env.prefetch_factor,
                 pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
                 budget=env.runtime.budget,
                 price=price_of(spec),
