@@ -1,18 +1,19 @@
 """gage-eval: evaluate language and multimodal models as a cached, resumable Prefect workflow.
 
 ``gage_eval.run(config)`` runs a config, ``gage_eval.open_run(run_id)`` opens an earlier run; both give a
-`gage_eval.api.Run`. ``gage_eval.score(metric, …)`` scores one row. Nothing heavy is loaded before one of them is
+`gage_eval.api.Run`. ``gage_eval.list_runs()``, ``gage_eval.compare(a, b)`` and ``gage_eval.sql(query)`` look at stored
+runs. ``gage_eval.score(metric, …)`` scores one row. Nothing heavy is loaded before one of them is
 called.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gage_eval.api import Run, open_run, run
+    from gage_eval.api import Run, compare, list_runs, open_run, run, sql
     from gage_eval.scoring import ScoreResult, score
 
 __version__ = "0.1.0"
-__all__ = ["Run", "ScoreResult", "__version__", "open_run", "run", "score"]
+__all__ = ["Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
 
 
 def __dir__() -> list[str]:
@@ -20,7 +21,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Run", "open_run", "run"):
+    if name in ("Run", "compare", "list_runs", "open_run", "run", "sql"):
         from gage_eval import api
 
         return getattr(api, name)

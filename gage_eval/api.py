@@ -35,17 +35,32 @@ _SCORES = (
 )  # fmt: skip
 
 
+_FRAME = """
+    SELECT run_id, task_id, metric_id, scores.sample_id, replicate, filter, r.status AS answer_status, answer,
+           s.label AS reference, scores.status AS score_status, value, extracted, scores.reason, explanation
+    FROM scores
+    JOIN responses r USING (run_id, task_id, row_index, replicate)
+    JOIN samples s USING (run_id, task_id, row_index)
+"""
+
+
 class Run:
     """A run and its results.
 
     Attributes:
         store: where its artifacts are.
+        reader: reads its rows.
     """
 
     def __init__(self, reader: RunReader) -> None:
-        self._reader = reader
+        self.reader = reader
         self._stored = reader.stored
         self.store = reader.store
+
+    @property
+    def _locations(self) -> dict[str, str]:
+        locations = self._stored.folder.locations
+        return {"store": locations.store, "output_dir": locations.runs}
 
     def __repr__(self) -> str:
         return f"<Run {self.run_id} {self.status}>"
@@ -53,7 +68,7 @@ class Run:
     @property
     def run_id(self) -> str:
         """The run's name."""
-        return self._reader.run_id
+        return self.reader.run_id
 
     @property
     def folder(self) -> str:
@@ -68,7 +83,7 @@ class Run:
     @property
     def tasks(self) -> tuple[str, ...]:
         """The ids of its tasks."""
-        return self._reader.task_ids
+        return self.reader.task_ids
 
     @property
     def summary(self) -> Summary:
@@ -77,7 +92,7 @@ class Run:
         Raises:
             InputError: the run has not finished.
         """
-        return self._reader.summary
+        return self.reader.summary
 
     def scores(self) -> "pd.DataFrame":
         """One row per metric: its value with error and interval, and the number of rows.
@@ -89,6 +104,16 @@ class Run:
 
         rows = [{name: getattr(metric, name) for name in _SCORES} for metric in self.summary.metrics]
         return pd.DataFrame(rows, columns=list(_SCORES))
+
+    def frame(self, task_id: str | None = None) -> "pd.DataFrame":
+        """One row per answer and metric: ids, the question's references, the answer, its status and its score.
+
+        Raises:
+            InputError: no such task.
+        """
+        where = "" if task_id is None else f" WHERE task_id = {_quoted(self.reader.task(task_id).task_id)}"
+        frame: pd.DataFrame = sql(f"{_FRAME}{where} ORDER BY ALL", runs=[self.run_id], **self._locations).to_pandas()
+        return frame
 
     def samples(self, task_id: str | None = None) -> pa.Table:
         """The samples that were asked, with ``predict_result``, ``eval_result`` and ``score_card`` as JSON text.
@@ -102,7 +127,7 @@ class Run:
         Raises:
             InputError: no such task, or it was not scored yet.
         """
-        tables = [table for task in self._reader.tasks(task_id) for table in sample_tables(task)]
+        tables = [table for task in self.reader.tasks(task_id) for table in sample_tables(task)]
         return pa.concat_tables(tables) if tables else EXPORTED.empty_table()
 
     def rows(
@@ -129,7 +154,7 @@ class Run:
         Raises:
             InputError: no such task or metric, or the task has no rows yet.
         """
-        task = self._reader.task(task_id)
+        task = self.reader.task(task_id)
         wanted = frozenset(outcomes)
         measure = task.measure(metric) if needs_scores(wanted) or metric else None
         return task.rows(RowFilter(tuple(ids), wanted, measure=measure), start=start, limit=limit)
@@ -143,7 +168,7 @@ class Run:
         Raises:
             InputError: no such task, or standardize has not finished.
         """
-        return [one for task in self._reader.tasks(task_id) for one in rejects_of(task)]
+        return [one for task in self.reader.tasks(task_id) for one in rejects_of(task)]
 
     def responses(self, task_id: str | None = None) -> pa.Table:
         """The responses of a task, one row per sample and replicate; the task's id may be left out when there is one.
@@ -151,7 +176,7 @@ class Run:
         Raises:
             InputError: no such task, or it has no responses yet.
         """
-        return self._reader.task(task_id).response_table()
+        return self.reader.task(task_id).response_table()
 
 
 def run(
@@ -244,6 +269,72 @@ def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = 
         InputError: no run has this id.
     """
     return Run(RunReader.open(Locations.at(store, output_dir), run_id))
+
+
+def list_runs(*, store: str | None = None, output_dir: str | None = None) -> "pd.DataFrame":
+    """All runs, newest first: run, name, status, started, tasks and the headline score."""
+    import pandas as pd
+
+    from gage_eval.runs.listing import run_rows
+
+    return pd.DataFrame(run_rows(Locations.at(store, output_dir)))
+
+
+def sql(query: str, *, runs: Sequence[str] = (), store: str | None = None, output_dir: str | None = None) -> pa.Table:
+    """The rows of a SELECT over stored runs; `gage sql` lists the views.
+
+    Args:
+        query: one SELECT, in DuckDB's dialect.
+        runs: only these runs; all of them by default.
+        store: where the artifacts live.
+        output_dir: where the run folders live.
+
+    Raises:
+        InputError: there is no such run, or DuckDB refuses the query.
+    """
+    from gage_eval.runs.sql import Database
+
+    with Database(Locations.at(store, output_dir), runs) as database:
+        return database.query(query)
+
+
+def compare(
+    baseline: str | Run,
+    current: str | Run,
+    *,
+    metric: str | None = None,
+    allow_different: Sequence[str] = (),
+    store: str | None = None,
+    output_dir: str | None = None,
+) -> "pd.DataFrame":
+    """Two runs, paired sample by sample: one row per task with difference, interval, test and what changed.
+
+    Args:
+        baseline: a run, or its name; differences are taken from it.
+        current: the other one.
+        metric: compare by this number; each task's first by default.
+        allow_different: of data, prompts and scorer, what may differ.
+        store: where the artifacts live.
+        output_dir: where the run folders live.
+
+    Raises:
+        InputError: there is no such run, or the runs are not comparable.
+    """
+    import pandas as pd
+
+    from gage_eval.regression.compare import compare as compared
+
+    a, b = (
+        one if isinstance(one, Run) else open_run(one, store=store, output_dir=output_dir)
+        for one in (baseline, current)
+    )
+    found = compared(a.reader, b.reader, metric=metric, allowed=allow_different)
+    return pd.DataFrame([one.as_record() for one in found])
+
+
+def _quoted(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:

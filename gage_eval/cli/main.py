@@ -51,6 +51,7 @@ _COMMANDS = (
     "compare",
     "gate",
     "matrix",
+    "sql",
     "export",
     "cache",
     "doctor",

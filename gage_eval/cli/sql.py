@@ -1,0 +1,79 @@
+"""gage sql: a query over stored runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson, OutputDir, Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@app.command()
+def sql(
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="One SELECT; without it, list the views.")
+    ] = None,
+    run: Annotated[
+        list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most so many rows.")] = 100,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write all rows to a .csv, .jsonl or .parquet file.")
+    ] = None,
+    store: Store = None,
+    output_dir: OutputDir = None,
+    json: AsJson = False,
+) -> None:
+    """Query runs, samples, answers and scores with SQL; nothing is changed."""
+    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.sql import Database, columns
+    from gage_eval.runs.tabular import write_table
+
+    if query is None:
+        if json:
+            print_json({name: dict(found) for name, found in columns().items()})
+        else:
+            print_table(("view", "columns"), [(name, ", ".join(x for x, _ in of)) for name, of in columns().items()])
+        return
+    with Database(Locations.at(store, output_dir), run or ()) as database:
+        found = database.query(query)
+    if to is not None:
+        write_table(found, to)
+        print(to)
+    elif json:
+        print_json(_rows(found))
+    else:
+        right = [field.name for field in found.schema if _is_number(field.type)]
+        rows = [[_cell(value) for value in row.values()] for row in found.slice(0, limit).to_pylist()]
+        print_table(found.column_names, rows, right=right)
+        if found.num_rows > limit:
+            print(f"{found.num_rows - limit:,} more rows: --limit {found.num_rows}, or --to FILE")
+
+
+def _rows(table: "pa.Table") -> list[dict[str, Any]]:
+    from gage_eval.runs.tabular import plain
+
+    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def _cell(value: Any) -> str:
+    from gage_eval.canonical import canonical_text
+    from gage_eval.runs.tabular import plain
+
+    value = plain(value)
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else canonical_text(value)
+
+
+def _is_number(kind: "pa.DataType") -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -1,0 +1,77 @@
+"""Tables as files for other programs: CSV, JSON lines, Parquet."""
+
+import csv
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gage_eval.canonical import canonical_json, canonical_text
+from gage_eval.errors import InputError
+
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+# A spreadsheet would take a text that begins so for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_table(table: pa.Table, file: Path) -> None:
+    """Write a table in the format that the file's name says.
+
+    In CSV, nested values are JSON, and a text that a spreadsheet would run as a formula begins with an apostrophe.
+
+    Raises:
+        InputError: the format is unknown, or the file cannot be written.
+    """
+    if file.suffix not in SUFFIXES:
+        raise InputError(f"'{file}': the format is unknown. End the name with {', '.join(SUFFIXES)}.")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            pq.write_table(table, file)
+        elif file.suffix == ".csv":
+            _write_csv(table, file)
+        else:
+            with file.open("wb") as out:
+                for batch in table.to_batches():
+                    for row in batch.to_pylist():
+                        out.write(canonical_json({name: plain(value) for name, value in row.items()}) + b"\n")
+    except OSError as error:
+        raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from error
+
+
+def plain(value: Any) -> Any:
+    """A value of Arrow as JSON has it: times as ISO 8601, maps as objects, decimals as numbers, bytes as hex."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, list):
+        if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
+            return {str(key): plain(item) for key, item in value}
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    return value
+
+
+def _write_csv(table: pa.Table, file: Path) -> None:
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches():
+            for row in batch.to_pylist():
+                writer.writerow([_csv_cell(plain(value)) for value in row.values()])
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return canonical_text(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
