@@ -28,7 +28,7 @@ def sql(
     output_dir: OutputDir = None,
     json: AsJson = False,
 ) -> None:
-    """Query runs, samples, answers and scores with SQL; nothing is changed."""
+    """Query stored runs with SQL; nothing is changed."""
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.runs.options import Locations
     from gage_eval.runs.sql import Database, columns
