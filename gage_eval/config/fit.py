@@ -109,8 +109,14 @@ def _mode(loc: Loc, task: ResolvedTask, context: BackendContext) -> Iterator[Con
         yield ConfigProblem(
             loc,
             f"backend '{backend.backend_id}' ({without_folders(backend.type)}) cannot answer {mode} requests. "
-            f"It can: {can}.",
+            f"It can: {can}.{_likelihood_hint(backend, mode)}",
         )
+
+
+def _likelihood_hint(backend: BackendEntry, mode: str) -> str:
+    if backend.type != "openai_http" or "likelihood" not in mode:
+        return ""
+    return " A vLLM server can: name it with type vllm (--engine vllm)."
 
 
 def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:

@@ -119,7 +119,7 @@ class RunSession:
         self.observer.tell(
             RunStarted(
                 self.run_id,
-                self.plan.name,
+                self.plan.name if self.suite is None else self.suite.title,
                 tuple(task.task_id for task in self.plan.tasks),
                 self.folder.again,
                 flow_run.url if flow_run is not None else None,
