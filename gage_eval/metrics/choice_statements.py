@@ -28,16 +28,18 @@ _ENDS_AFTER = rf"\s*(?:$|[.,;:!?)\]}}\"'<(。\n—–]|-\s|[\u3040-\u9fff{MENTIO
 _LEFT, _RIGHT = r"(?<![A-Za-z0-9_'°])(?<![A-Za-z0-9]-)", r"(?![A-Za-z0-9_'°#]|-[A-Za-z0-9]|\+(?!\s))"
 _OPEN, _CLOSE = r"[(\[{【]", r"[)\]}】]"
 
-_LIST = r"[OM](?:[,&|]{1,2}[TKF]?[OM]){0,25}"
+_LIST = r"[OM](?:[,&|/]{1,2}[TKF]?[OM]){0,25}"
 _ANY = "[OoqM]"
 # Another option with its own verb starts another sentence.
-_OBJECT = rf"{_ANY}(?:[,&|]{{1,2}}[TKF]?{_ANY}(?![CQNvrxKY])){{0,25}}+"
+_OBJECT = rf"{_ANY}(?:[,&|/]{{1,2}}[TKF]?{_ANY}(?![CQNvrxKY])){{0,25}}+"
 # What is said of the options before it.
 _PREDICATE = (
     # is (not) correct, would be wrong, isn't the answer, doesn't fit
-    r"(?:(?=[FfdEH2]*[CQN])[CQNFfdEH2]{1,8}(?:[RWYLDK](?![Pu])|(?<=N)v|(?<=N)Cv)"
+    r"(?:(?=[FfdEHh2]*[CQN])[CQNFfdEHh2]{1,8}(?:[RWYLDKh](?![Pu])|(?<=N)v|(?<=N)Cv)"
     # fits best; are not; 是正确的, 错误
-    r"|v[Ffdw]{0,2}R|[CQFE]{0,3}N(?=[.,?n&]|$)|K?[CQFfEHN]{0,5}[rxY]"
+    r"|v[Ffdw]{0,2}R|[CQFE]{0,3}N(?=[.,?n&]|$)|K?[CQFfEHNV]{0,5}[rxY]"
+    # is close but not right; A: wrong
+    r"|[CQ][^.,nOoqM]{1,4}[B&]N[FfdE]{0,2}[Rrv]|[:.][FN]{0,2}[RWrx](?=[.,n]|$)"
     # says Paris, which is wrong
     r"|[^.,;nOoqIB?]{0,8},P[CQ][CQNFfdE]{0,5}[RWxY])"
 )
@@ -58,7 +60,7 @@ _SENTENCES = re.compile(
             # not A; rather than A; not A but B
             rf"(?P<rejection>(?:[NXY]|EB)[CQFfKDLTHE2]{{0,4}}(?P<rejected>{_OBJECT})(?:,?B[FfPCQ]*(?P<but>{_ANY}))?)",
             # it must be B; so C
-            rf"(?P<point>(?:P[CQ]|S,?)[PCQFfKD2]{{0,5}}(?P<pointed>{_OBJECT})(?=[.,?ncBXNS]|$))",
+            rf"(?P<point>(?:P[CQ]|S,?)[PCQFfKD2]{{0,5}}(?P<pointed>{_OBJECT})(?=[.,?:ncBXS]|N[OM]|$))",
             # a last line with nothing but the option, but not the last of several such lines
             r"(?P<last>(?:(?<=nn)|(?<=[^OMoqn]n))(?P<line>[OM])\.?n{0,2}$)",
         ]
@@ -68,9 +70,11 @@ _FORMS = ("exception", "predicate", "lead", "rejection", "point", "last")
 # Options in these parts are only weighed: questions, conditions, "between A and B".
 _QUESTION = re.compile(r"[^.n?:]+(?P<asked>\?)?")
 _WEIGHED = re.compile(rf"I[^.,nS]*|N{_ANY}FC{_ANY}|T[FKD]*{_ANY}(?:,[KF]?{_ANY}){{0,25}}?,?[&|][KF]?{_ANY}")
-_ONLY_OPTIONS = re.compile(rf"{_LIST}\?")
-_NAME_BEFORE = re.compile(r"[wsud=](?:[OM][,&|][,&|KFT]?){0,25}$")
-_ALONE = re.compile(r"(?<![wsud=oq])(?<![OM][,&|])(?<![OM][,&|][,&|KFT])O(?:[,&|]{1,2}[KF]?O){0,25}(?![ws=O])")
+_ONLY_OPTIONS = re.compile(rf"[FfH]*{_LIST}\?")
+_NAME_BEFORE = re.compile(r"[wsud=](?:[OM][,&|/][,&|/KFT]?){0,25}$")
+_ALONE = re.compile(
+    r"(?<![wsud=oq])(?<!w/)(?<![OM][,&|/])(?<![OM][,&|/][,&|/KFT])O(?:[,&|/]{1,2}[KF]?O){0,25}(?![ws=d])(?!(?<=[.?]O):)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,9 @@ class Reader:
             )
         )
         small = rf"[{letters.lower()}](?={_ENDS_AFTER}|\s+(?:{_AFTER_SMALL})\b)" if letters else "(?!)"
-        self.capital = rf"(?:{capital}|{others})"
+        # The initials of a person are no options: J. S. Bach.
+        initials = rf"(?!\.\s?(?![{letters}])[A-Z]\.)" if letters else ""
+        self.capital = rf"(?:(?:{capital}){initials}|{others})"
         any_case = rf"(?:(?i:[{letters}])|{others})" if letters else f"(?:{others})"
         options = (
             rf"(?=[(\[{{【])(?<![A-Za-z0-9]){_OPEN}{{1,2}}\s?(?:(?P<O_>{self.capital})|(?P<q_>{any_case}))"
@@ -113,7 +119,8 @@ class Reader:
         plain_word = "" if longer else f"(?P<p>{PLAIN_WORD})|"
         self._words = re.compile(f" +|{plain_word}{options}|{words}")
         self._opening = re.compile(
-            rf"^[ \t>#•-]*(?:{_OPEN}(?P<a>{any_case}){_CLOSE}|(?P<b>{self.capital})(?:[)\].:](?!\w\.)|\s+[-–—]\s|\s*$))"
+            rf"^[ \t>#•-]*(?:{_OPEN}(?!i[)\]])(?P<a>{any_case}){_CLOSE}"
+            rf"|(?P<b>{self.capital})(?:[)\].:](?!\s?\w\.)|\s+[-–—]\s|\s*$))"
             rf"(?!\s*(?:,|/|and\b|or\b)\s*{_OPEN}?{self.capital}(?![A-Za-z0-9']))",
             re.MULTILINE,
         )
@@ -218,7 +225,7 @@ class Reading:
         if (said.count("N") + (match["denied"] or "").count("N") + wrong) % 2:
             if "H" not in said or "N" in said or "Y" in said:
                 yield Statement("rejects", options)
-        elif not wrong and "H" not in said and "|" not in subject:
+        elif not wrong and "H" not in said and "h" not in said and "|" not in subject:
             yield Statement("chooses", options)
 
     def _is_name(self, match: re.Match[str]) -> bool:

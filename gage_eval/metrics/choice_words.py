@@ -9,15 +9,15 @@ A kind is one character. `gage_eval.metrics.choice_statements` writes sentences 
     W  wrong                                                 x  the same in Chinese
     Q  is, was; C  other verbs: are, seems, 是                v  fits, works
     K  option, choice, 选项                                  D  statement, one
-    H  may, perhaps, 可能                                    F  fillers: most, the, 应该; d  a, an
+    H  may, perhaps, 可能; h  good, possible                 F  fillers: most, the, 应该; d  a, an
     I  if, whether, 如果                                     T  between, either, 在
     E  all, every, 其他                                      B  but, 而是
     S  so, therefore, 所以                                   P  it, that, which
     c  because, since, as, 因为                              u  of, in, by; 2  to
     |  or, 或    &  and, 和    f  other words that may precede an option: think, 我    w  any other word
 
-Of signs, ``n`` is a line end (``nn`` with an empty line), ``=`` an equals sign, ``s`` another sign of formulas, and
-``. , ? :`` are themselves.
+Of signs, ``n`` is a line end (``nn`` with an empty line), ``/`` a slash or ``&``, ``=`` an equals sign, ``s`` another
+sign of formulas, and ``. , ? :`` are themselves.
 """
 
 BOX = "\uf8f0"
@@ -40,12 +40,13 @@ _WORDS: dict[str, str] = {
     "Q": "is was",
     "d": "a an",
     "C": "does do did are were be been being would should must will has have seem seems appear appears look looks "
-    "sounds remains",
+    "sounds",
     "v": "fit fits match matches work works suit suits apply applies hold holds",
-    "H": "may might could possibly perhaps maybe plausible possible good reasonable attractive",
+    "H": "may might could possibly perhaps maybe",
+    "h": "plausible possible good reasonable attractive",
     "F": "most likely probably definitely clearly then indeed actually still simply just surely certainly obviously "
-    "really exactly only also both completely entirely totally very quite always the my our your final single can more "
-    "necessarily namely personally ever ultimately finally instead",
+    "clear obvious enough information really exactly only also both completely entirely totally very quite always the "
+    "my our your final single can more necessarily namely personally ever ultimately finally instead",
     "I": "if suppose supposing assume assuming whether unless",
     "T": "between among either",
     "E": "all every everything everyone each any anything others rest",
@@ -59,7 +60,7 @@ _WORDS: dict[str, str] = {
     "&": "and",
     "u": "of at in on by with from about",
     "f": "yes no ok okay think thought believe feel agree mean want sure certain i we you than gives yields get prefer "
-    "consider considered first go leaves leaving",
+    "consider considered first go leaves leaving remains left",
 }
 _PHRASES: dict[str, str] = {
     "F": "none other than|not only|if [Ii] had to|if [Ii] have to|if [Ii] were to|if [Ii] must|if forced to|in fact"
@@ -74,13 +75,17 @@ _PHRASES: dict[str, str] = {
     "w": "right of|right hand|right side|right after|right before|right now|right here|right there|right next"
     "|right above|right below|right to|right about|right angle|right angled|right triangle|out of",
     "v": "make sense|makes sense",
+    "N": "nor is|nor are|nor was|nor would|nor can",
 }
 _CHINESE: tuple[tuple[str, str], ...] = (
     ("V", "的(?:选项|说法|一项|一个|那项)?(?:应该|应当|应)?是(?![否不])"),
     ("X", "而不是|而非|除了|除去"),
     ("Y", "排除掉?"),
     ("I", "如果|假如|假设|倘若|要是|若|是否"),
-    ("x", "错误(?:的(?!是))?|错(?!过)|不对|不正确|不符合?|不合适|不恰当|不准确|不成立|不合理|有误"),
+    (
+        "x",
+        "错误(?:的(?!(?:选项|说法|一项|一个|那项)?(?:应该|应当|应)?是))?|错(?!过)|不对|不正确|不符合?|不合适|不恰当|不准确|不成立|不合理|有误",
+    ),
     ("r", r"正确(?!与否)|对(?=\s*(?:[,.;:!?)。\n]|的|$|了|因|所))|合适|恰当|符合(?:题意)?|准确|最佳|最好|更好"),
     ("N", "并不是|并非|不应该?选?|不能选?|不会选?|不可能是?|不要选|不选|不是|没有选|没选|别选"),
     ("N", "非(?=[A-Z(])|不(?![过同仅但如管论知])"),
@@ -99,6 +104,7 @@ _CHINESE: tuple[tuple[str, str], ...] = (
     ("&", "和|与|及|以及"),
     ("f", "我们?|认为|觉得|则"),
     ("?", r"吗|么(?=\s*[?。])"),
+    (".", "[吧呢啊]"),
 )
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("L", f"<answer>|{BOX}"),
@@ -106,11 +112,12 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     (".", r",\s*right\s*\?|[.…]+(?=\s|$|[^\w\s])|[;!。]"),
     ("?", r"\?"),
     (":", r"[:→>]\s*|-(?=\s)"),
-    (",", r"[,、/&]"),
+    (",", "[,、]"),
+    ("/", "[/&]"),
     ("=", "="),
     ("C", r"'(?:d|ll|re)\b"),
     ("Q", r"'s\b"),
-    ("s", r"[+*\\^_%#@|~°$]"),
+    ("s", r"\.|[+*\\^_%#@|~°$]"),
 )
 KIND_OF_WORD = {word: kind for kind, words in _WORDS.items() for word in words.split()}
 """The kind of each English word in lower case."""
