@@ -1,6 +1,6 @@
 """Baselines: scored runs that later runs are measured against, kept in the store.
 
-    <store>/baselines/<suite>/<name>/000001.json, 000002.json, …
+    <store>/baselines/suite_<suite>/<name>/000001.json, 000002.json, …
 
 An entry is never changed. The first is the anchor: promotion adds entries and does not move it, so that many small
 losses are seen. Collection of the store keeps every artifact that an entry names.
@@ -23,6 +23,7 @@ from gage_eval.runs.record import StageRecord, stage_name
 from gage_eval.store import Store
 
 _FOLDER = "baselines"
+_SUITE = "suite_"
 _DIGITS = 6
 
 
@@ -103,7 +104,7 @@ class Baselines:
     def names(self) -> list[tuple[str, str]]:
         """(suite, name) of every baseline."""
         places = (item.path.split("/") for item in self._store.objects.list(_FOLDER))
-        return sorted({(_unquoted(place[1]), _unquoted(place[2])) for place in places if len(place) == 4})
+        return sorted({(_suite_of(place[1]), place[2]) for place in places if len(place) == 4})
 
     def history(self, suite: str, name: str) -> list[BaselineEntry]:
         """All entries of a baseline, the anchor first.
@@ -111,7 +112,7 @@ class Baselines:
         Raises:
             InputError: there is no such baseline, or an entry is damaged.
         """
-        items = sorted(item.path for item in self._store.objects.list(f"{_FOLDER}/{_quoted(suite)}/{_quoted(name)}"))
+        items = sorted(item.path for item in self._store.objects.list(f"{_folder_of(suite)}/{name}"))
         if not items:
             known = [one for of, one in self.names() if of == suite]
             there = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
@@ -200,7 +201,7 @@ class Baselines:
             why="promoted" if promote else "set",
             runs=[_of_run(run) for run in runs],
         )
-        path = f"{_FOLDER}/{_quoted(suite)}/{_quoted(name)}/{number:0{_DIGITS}}.json"
+        path = f"{_folder_of(suite)}/{name}/{number:0{_DIGITS}}.json"
         if not self._store.objects.create(path, entry.model_dump_json(indent=1, exclude_none=True).encode()):
             raise InputError(f"entry {number} of baseline '{name}' has just been set by another process. Try again.")
         return entry
@@ -216,17 +217,24 @@ def check_usable(run: RunReader) -> None:
     """Refuse a run that cannot be a baseline.
 
     Raises:
-        InputError: it has not finished, or it lacks answers.
+        InputError: it has not finished, lacks answers, or is not what it will be next time: its data are not pinned, or
+            a suite's logic was modified.
     """
     if run.stored.status != "completed":
         raise InputError(f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline; finish it first.")
-    if not run.stored.record.pinned:
+    record = run.stored.record
+    if not record.pinned:
         raise InputError(
             f"run {run.run_id} cannot be a baseline: some of its data lie on the Hugging Face hub at no fixed commit. "
-            f"Fix it (gage pin {run.stored.record.name}), then run again."
+            f"Fix it (gage pin {record.name}), then run again."
         )
-    for (task_id, stage), record in run.stored.stages.items():
-        if not record.complete:
+    if record.suite is not None and record.suite.modified:
+        raise InputError(
+            f"run {run.run_id} cannot be a baseline: the logic of suite '{record.suite.name}' was modified "
+            f"({', '.join(record.suite.modified)}). Run it as it is, or make it a config of your own."
+        )
+    for (task_id, stage), stage_record in run.stored.stages.items():
+        if not stage_record.complete:
             raise InputError(
                 f"run {run.run_id} cannot be a baseline: {stage} of task '{task_id}' has rows that ended in error. "
                 f"Ask them again: gage resume {run.run_id} --only-errors"
@@ -253,10 +261,11 @@ def _stages(run: RunReader, task_id: str) -> Iterator[tuple[str, StageRecord]]:
             yield name.removeprefix(prefix), record
 
 
-def _quoted(name: str) -> str:
-    """A name as one folder: nothing of it leads elsewhere."""
-    return quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "=")
+def _folder_of(suite: str) -> str:
+    """A suite's name as one folder: nothing of it leads elsewhere."""
+    quoted = quote(suite, safe="").replace(".", "%2E").replace("~", "%7E")
+    return f"{_FOLDER}/{_SUITE}{quoted.replace('%', '=')}"
 
 
-def _unquoted(folder: str) -> str:
-    return unquote(folder.replace("=", "%"))
+def _suite_of(folder: str) -> str:
+    return unquote(folder.removeprefix(_SUITE).replace("=", "%"))

@@ -1,0 +1,86 @@
+"""Promises of baselines: only what can be measured again becomes one, and entries are never changed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import gage_eval
+from gage_eval.errors import InputError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.record import RunRecord, SuiteRun
+from gage_eval.store import Store
+from tests.support.workspace import write_config, write_rows
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunReader:
+    write_rows(tmp_path)
+    store = str(tmp_path / "store")
+    gage_eval.run(write_config(tmp_path), run_id="first", store=store)
+    return RunReader.open(Locations.at(store), "first")
+
+
+def changed(run: RunReader, change: Callable[[RunRecord], RunRecord]) -> RunReader:
+    run.stored.folder.update(change)
+    return RunReader.open(run.stored.folder.locations, run.run_id)
+
+
+def modified(record: RunRecord) -> RunRecord:
+    suite = SuiteRun(name="gsm8k", version="v1", digest="0" * 64, modified=["tasks.gsm8k.sampling_params"])
+    return record.model_copy(update={"suite": suite})
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda record: record.model_copy(update={"pinned": False}), "at no fixed commit"),
+        (modified, r"logic of suite 'gsm8k' was modified \(tasks\.gsm8k\.sampling_params\)"),
+        (lambda record: record.model_copy(update={"status": "failed"}), "is failed, so it cannot be a baseline"),
+        (
+            lambda record: record.with_stages(
+                {"sums/infer": record.stages["sums/infer"].model_copy(update={"complete": False})}
+            ),
+            r"infer of task 'sums' has rows that ended in error.*resume first --only-errors",
+        ),
+    ],
+)
+def test_a_run_that_cannot_be_repeated_becomes_no_baseline(
+    run: RunReader, change: Callable[[RunRecord], RunRecord], sentence: str
+) -> None:
+    broken = changed(run, change)
+    baselines = Baselines(Store.open(run.stored.folder.locations.store))
+    with pytest.raises(InputError, match=sentence):
+        baselines.add("main", [broken], promote=False)
+    assert baselines.names() == []
+
+
+def test_names_of_suites_lead_nowhere_else(run: RunReader) -> None:
+    named = changed(run, lambda record: record.model_copy(update={"name": "../../a b~/%2e"}))
+    store = Store.open(run.stored.folder.locations.store)
+    Baselines(store).add("main", [named], promote=False)
+    assert Baselines(store).names() == [("../../a b~/%2e", "main")]
+    assert Baselines(store).latest("../../a b~/%2e", "main").number == 1
+    assert all(item.path.count("/") == 3 for item in store.objects.list("baselines"))
+
+
+def test_a_damaged_entry_is_named(run: RunReader) -> None:
+    store = Store.open(run.stored.folder.locations.store)
+    baselines = Baselines(store)
+    baselines.add("main", [run], promote=False)
+    path = next(item.path for item in store.objects.list("baselines"))
+    store.objects.replace(path, b"{")
+    with pytest.raises(InputError, match=r"000001\.json in the store is damaged"):
+        baselines.latest("small", "main")
+
+
+def test_two_who_set_the_same_entry_do_not_overwrite_each_other(run: RunReader) -> None:
+    store = Store.open(run.stored.folder.locations.store)
+    Baselines(store).add("main", [run], promote=False)
+    with pytest.raises(InputError, match="exists"):
+        Baselines(store).add("main", [run], promote=False)
+    assert [one.number for one in Baselines(store).history("small", "main")] == [1]
+    Baselines(store).add("main", [run], promote=True)
+    assert [one.why for one in Baselines(store).history("small", "main")] == ["set", "promoted"]
