@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS, SAMPLES_INPUT, Input, input_at
+from gage_eval.inputs import INPUTS, RESPONSES_INPUT, SAMPLES_INPUT, Input, input_at
 from gage_eval.tables import SAMPLES
 
 
@@ -158,6 +158,8 @@ def _compiled(text: str, roots: frozenset[str]) -> Path:
         for spelling, (other, rest) in _OTHER_ROOTS.items():
             if parts[: len(spelling)] == spelling:
                 return Path(text, other, rest + parts[len(spelling) :])
+    if root == RESPONSES_INPUT.root and parts[:1] in _OF_RESPONSES:
+        parts = _OF_RESPONSES[parts[:1]] + parts[1:]
     alias = _ALIAS_OF.get(parts[:2]) or _ALIAS_OF.get(parts[:1]) if root == SAMPLES_INPUT.root else None
     return Path(text, root, parts, alias)
 
@@ -290,6 +292,9 @@ ALIASES: tuple[Alias, ...] = (
 """Every spelling below ``sample`` that is not a field of the Sample contract, and what it reads."""
 
 _ALIAS_OF: dict[tuple[str, ...], Alias] = {alias.spelling: alias for alias in ALIASES}
+
+# Fields of the first version's responses: the mean loss of a text, and a ranked list, which is an answer here.
+_OF_RESPONSES: dict[tuple[str, ...], tuple[str, ...]] = {("loss",): ("logprobs", "loss"), ("candidates",): ("answer",)}
 
 # Results that older records keep inside the sample.
 _OTHER_ROOTS: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {

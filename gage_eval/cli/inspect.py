@@ -142,8 +142,8 @@ def list_(
         str | None,
         typer.Argument(
             metavar="KIND",
-            help="aggregations, backends, filters, loaders, metrics, preprocessors, verdict_parsers, suites or runs; "
-            "all by default.",
+            help="aggregations, backends, datasets, filters, loaders, metrics, preprocessors, prompts, roles, "
+            "verdict_parsers, suites or runs; all by default.",
         ),
     ] = None,
     store: Store = None,

@@ -31,6 +31,7 @@ from gage_eval.config.plugins import check_plugins
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
+from gage_eval.config.spellings import read_spellings
 from gage_eval.config.suite_identity import suite_identity
 from gage_eval.config.validate import validate
 from gage_eval.config.yaml_text import yaml_text
@@ -168,6 +169,7 @@ def read_document(
     document.problems += composed.problems
     document.warnings += composed.warnings
     merge_template(document)
+    read_spellings(document)
     read_card(document, composed.card)
     name_parts(document)
     apply_defaults(document)

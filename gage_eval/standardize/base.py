@@ -45,6 +45,13 @@ def read(record: Mapping[str, Any], field: str) -> Any:
     return None if value is MISSING else value
 
 
+def is_null(record: Mapping[str, Any], field: str) -> bool:
+    """Whether a record has a field that is null: a value that is missing, not a mistake in the field's name."""
+    if field in record:
+        return record[field] is None
+    return "." in field and walk(record, field) is None
+
+
 def first_of(record: Mapping[str, Any], fields: Iterable[str]) -> tuple[str, Any]:
     """The first field that holds a value, and the value; ``("", None)`` when none does."""
     for field in fields:

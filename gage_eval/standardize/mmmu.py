@@ -19,6 +19,7 @@ from gage_eval.standardize.base import (
     build_messages,
     choices_of,
     image_segment,
+    is_null,
     lacking,
     object_of,
     read,
@@ -51,7 +52,7 @@ ChoicesText = Annotated[str, Field(description="The options: a list, or the text
 ImagePrefix = Annotated[str, Field(description="Image N is the field of this name and N.")]
 
 
-@registry.preprocessors.register("mmmu", version=1)
+@registry.preprocessors.register("mmmu", version=2)
 class Mmmu(BuiltInPreprocessor):
     """MMMU (Yue et al. 2024, arXiv:2311.16502): images take the places of ``<image N>`` in question and options.
 
@@ -80,7 +81,7 @@ class Mmmu(BuiltInPreprocessor):
         options = _listed(read(record, self.choices_field), self.choices_field)
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None:
+        if answer_field and answer is None and not is_null(record, answer_field):
             raise lacking(record, (answer_field,), "answer", "answer_field")
         used = {self.question_field, self.choices_field, answer_field, self.id_field}
         used |= {"question_type", "label", "messages"}
@@ -145,7 +146,7 @@ class MmmuPro(BuiltInPreprocessor):
         choices = choices_of(listed, self.choices_field)
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None:
+        if answer_field and answer is None and not is_null(record, answer_field):
             raise lacking(record, (answer_field,), "answer", "answer_field")
         used = {self.question_field, self.choices_field, answer_field, self.subject_field, self.image_field}
         used |= {self.id_field, "label", "messages"}

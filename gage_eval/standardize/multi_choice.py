@@ -14,6 +14,7 @@ from gage_eval.standardize.base import (
     build_messages,
     carry_over,
     choices_of,
+    is_null,
     lacking,
     object_of,
     read,
@@ -35,7 +36,7 @@ from gage_eval.standardize.options import (
 INSTRUCTION = "Answer with the letter of the correct option only."
 
 
-@registry.preprocessors.register("multi_choice_struct_only", version=2)
+@registry.preprocessors.register("multi_choice_struct_only", version=3)
 class MultiChoiceStructOnly(BuiltInPreprocessor):
     """Multiple choice without messages: a prompt of the config renders them.
 
@@ -82,7 +83,9 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         choices = _choices(record, source)
         fields = [source] if isinstance(source, str) else list(source)
         sample = carry_over(record, [self.question_field, self.answer_field or "", *fields])
-        answer = None if self.answer_field is None else _required(record, self.answer_field, "answer", "answer_field")
+        answer = None
+        if self.answer_field is not None and not is_null(record, self.answer_field):
+            answer = _required(record, self.answer_field, "answer", "answer_field")
         sample["metadata"] = {
             **object_of(sample, "metadata"),
             **set_options(sample, choices, answer, self.answer_index_base, self.answer_field or ""),
@@ -108,7 +111,7 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         return f"{question}\n\n{listed}"
 
 
-@registry.preprocessors.register("multi_choice", version=2)
+@registry.preprocessors.register("multi_choice", version=3)
 class MultiChoice(MultiChoiceStructOnly):
     """Multiple choice with lettered options and the prompt built from them."""
 

@@ -16,6 +16,7 @@ from gage_eval.standardize.base import (
     carry_over,
     first_of,
     image_segment,
+    is_null,
     lacking,
     object_of,
     read,
@@ -35,7 +36,7 @@ from gage_eval.standardize.options import (
 _ANSWERS = ("answers", "answer", "ground_truth")
 
 
-@registry.preprocessors.register("docvqa", version=1)
+@registry.preprocessors.register("docvqa", version=2)
 class DocVqa(BuiltInPreprocessor):
     """A question on scanned pages with all its accepted answers (DocVQA, receipts).
 
@@ -70,10 +71,11 @@ class DocVqa(BuiltInPreprocessor):
         pages = addresses(read(record, pages_field), pages_field)
         answer_fields = (self.answers_field,) if self.answers_field else _ANSWERS
         answers_key, value = first_of(record, answer_fields)
-        if value is None:
+        if value is None and not any(is_null(record, name) for name in answer_fields):
             raise lacking(record, answer_fields, "answer", "answers_field")
-        answers = [text_of(item, answers_key) for item in (value if type(value) is list else [value])]
-        used = ("messages", "label", self.question_field, answers_key, pages_field, self.id_field)
+        given = value if type(value) is list else [] if value is None else [value]
+        answers = [text_of(item, answers_key) for item in given]
+        used = ("messages", "label", self.question_field, answers_key or answer_fields[0], pages_field, self.id_field)
         sample = carry_over(record, used)
         content = [*map(image_segment, pages), {"type": "text", "text": instructed(asked, self.instruction)}]
         sample["messages"] = build_messages(content, self.system_prompt)

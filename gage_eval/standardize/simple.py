@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gage_eval import canonical, registry
 from gage_eval.sample.record import RecordRejected
-from gage_eval.standardize.base import build_messages, carry_over, lacking, object_of, read, text_of
+from gage_eval.standardize.base import build_messages, carry_over, is_null, lacking, object_of, read, text_of
 from gage_eval.standardize.compose import instructed, without_roles
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import (
@@ -25,7 +25,7 @@ from gage_eval.standardize.options import (
 )
 
 
-@registry.preprocessors.register("simple", version=1)
+@registry.preprocessors.register("simple", version=2)
 class Simple(BuiltInPreprocessor):
     """A question and its answer from named fields; nothing is guessed."""
 
@@ -43,7 +43,7 @@ class Simple(BuiltInPreprocessor):
             raise lacking(record, (self.question_field,), "question", "question_field")
         answer_field = self.answer_field or ""
         answer = read(record, answer_field) if answer_field else None
-        if answer_field and answer is None:
+        if answer_field and answer is None and not is_null(record, answer_field):
             raise lacking(record, (answer_field,), "answer", "answer_field")
         sample = carry_over(record, ("messages", self.question_field, answer_field, self.id_field))
         text = text_of(question, self.question_field)

@@ -29,7 +29,7 @@ _NO_COMMENT = "I have no comment."
 _SPLIT = re.compile(r"_(test|dev|val|train)$")
 
 
-@registry.preprocessors.register("piqa", version=2)
+@registry.preprocessors.register("piqa", version=3)
 class Piqa(MultiChoice):
     """PIQA: a goal and two ways to reach it (Bisk et al. 2020)."""
 
@@ -76,7 +76,7 @@ def _needed(record: Mapping[str, Any], field: str) -> Any:
     return value
 
 
-@registry.preprocessors.register("mmlu", version=2)
+@registry.preprocessors.register("mmlu", version=3)
 class Mmlu(MultiChoiceStructOnly):
     """MMLU in the format of its authors (Hendrycks et al. 2021): an intro that names the subject, "Answer:" last.
 
@@ -123,7 +123,7 @@ class Mmlu(MultiChoiceStructOnly):
         return sample
 
 
-@registry.preprocessors.register("cmmlu", version=2)
+@registry.preprocessors.register("cmmlu", version=3)
 class Cmmlu(Mmlu):
     """CMMLU in the format of its authors (Li et al. 2023)."""
 
@@ -137,7 +137,7 @@ class Cmmlu(Mmlu):
     template: Template = "题目：{{ question }}" + _LISTED + "\n答案是："
 
 
-@registry.preprocessors.register("truthfulqa_mc", version=2)
+@registry.preprocessors.register("truthfulqa_mc", version=3)
 class TruthfulQaMc(BuiltInPreprocessor):
     """TruthfulQA's multiple choice (Lin et al. 2022): one true answer (mc1) or several (mc2).
 

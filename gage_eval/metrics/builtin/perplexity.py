@@ -33,7 +33,7 @@ def likelihood(
 ) -> Score:
     """Negative log-likelihood per token in nats (``nll``) and its exponential, the perplexity (``ppl``).
 
-    Read from the response's ``logprobs``: a ``loss`` (the mean over tokens, which then weighs as one token),
+    Read from the response's ``logprobs``: a loss (the mean over tokens, which then weighs as one token),
     ``token_logprobs`` (nested lists are joined, nulls skipped), the log probabilities of a chat completion
     (``content``), or one choice with ``ll`` and ``tokens`` (`gage_eval.metrics.likelihoods`). A response without any is
     unscored, because 0 would mean perfect. Of a corpus: Σ nll / Σ tokens, and the exponential of that. ``metric_type``
@@ -145,6 +145,8 @@ def nats_and_tokens(logprobs: JsonValue) -> tuple[float, int]:
         choices = read_likelihoods(logprobs)
         if len(choices) == 1 and choices[0].tokens:
             return -_number(choices[0].ll), choices[0].tokens
+    elif isinstance(logprobs, int | float):
+        return _number(logprobs), 1
     elif isinstance(logprobs, list):
         return _summed(logprobs)
     raise ValueError("the response has neither a loss nor log probabilities of tokens")
