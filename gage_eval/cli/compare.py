@@ -87,7 +87,8 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
 
-    print(clean(f"{first.run_id} → {other.run_id}, paired by sample id"))
+    before, after = (f"{one.run_id}{one.stored.record.label}" for one in (first, other))
+    print(clean(f"{before} → {after}, paired by sample id"))
     rows = []
     for one in found:
         numbers, task = one.evidence, one.task
@@ -104,7 +105,7 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
                 f"+{len(task.better):,} −{len(task.worse):,}",
             )
         )
-    header = ("task", "metric", first.run_id, other.run_id, "better by", "95 % interval", "p", "n", "changed")
+    header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
     print_table(header, rows, right=("n", header[2], header[3], "better by"))
     for one in found:
         for sentence in _remarks(one, limit):

@@ -80,7 +80,7 @@ def gate(
     if json:
         print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})
     else:
-        _print(found, anchor)
+        _print(found, anchor, run.stored.record.label)
     if found.verdict == "regressed":
         raise typer.Exit(GATE_FAILED)
 
@@ -246,13 +246,15 @@ def _tell(entry: "BaselineEntry") -> None:
         print(f"Fewer than {MIN_REPEATS} repeats do not show the noise between runs: --repeats {MIN_REPEATS} or more.")
 
 
-def _print(found: "Gated", anchor: "Gated | None") -> None:
+def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
     from gage_eval.cli.compare import number_text, p_text, signed_text
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
 
     entry = found.entry
-    print(clean(f"{found.verdict.upper()}  run {found.run_id} against baseline {entry.name}, entry {entry.number}"))
+    print(
+        clean(f"{found.verdict.upper()}  run {found.run_id}{label} against baseline {entry.name}, entry {entry.number}")
+    )
     rows = []
     for one in found.tasks:
         numbers = one.judged.evidence

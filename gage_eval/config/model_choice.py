@@ -165,6 +165,8 @@ def backend_for(
             config[_model_field(type_, model)] = local_model(os.path.expanduser(model))
         if type_ == "llama_cpp" and "model_path" in config:
             config["n_ctx"] = _GGUF_CONTEXT
+    if api_key_env is None and endpoint is not None and endpoint.startswith("https://api.openai.com/"):
+        api_key_env = "OPENAI_API_KEY"
     if api_key_env is not None:
         config["api_key"] = f"env:{api_key_env}"
     return {"type": type_, "config": config}

@@ -248,11 +248,14 @@ def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], 
     rows = []
     for row in dict.fromkeys(cell.row for cell in cells):
         failed = {cell.model for cell in cells if cell.row == row and cell.run is None}
+        labels = {
+            cell.model: cell.run.stored.record.label for cell in cells if cell.row == row and cell.run is not None
+        }
         of_row = [one for one in found if one.row == row]
         for task_id in dict.fromkeys(one.task_id for one in of_row) or [""]:
             own = {one.model: one for one in of_row if one.task_id == task_id}
             metric = next((one.metric for one in own.values()), "")
-            cells_text = [_text(own.get(model), failed=model in failed) for model in models]
+            cells_text = [_text(own.get(model), labels.get(model, ""), failed=model in failed) for model in models]
             rows.append([row, task_id, metric, *cells_text])
     return ["suite", "task", "metric", *models], rows
 
@@ -263,10 +266,10 @@ def as_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
-def _text(one: Standing | None, *, failed: bool) -> str:
+def _text(one: Standing | None, label: str, *, failed: bool) -> str:
     if one is None:
         return "failed" if failed else "–"
     if one.value is None:
         return "–"
     ends = "" if one.low is None or one.high is None else f" [{one.low:.3f}, {one.high:.3f}]"
-    return f"{one.value:.3f}{ends} ({one.ranks})"
+    return f"{one.value:.3f}{ends} ({one.ranks}){label}"

@@ -18,6 +18,11 @@ class SuiteRun(BaseModel):
     )
 
     @property
+    def label(self) -> str:
+        """What stands beside each score: `` (modified)``, or nothing."""
+        return " (modified)" if self.modified else ""
+
+    @property
     def title(self) -> str:
         """As it is shown: ``gsm8k v1``, ``gsm8k v1, modified``."""
         return f"{self.name} {self.version}{', modified' if self.modified else ''}"

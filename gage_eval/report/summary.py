@@ -245,7 +245,7 @@ class Summary(_Model):
     @property
     def label(self) -> str:
         """The note next to each score: `` (modified)``, or nothing."""
-        return " (modified)" if self.suite is not None and self.suite.modified else ""
+        return "" if self.suite is None else self.suite.label
 
 
 def _marked(name: str, higher_is_better: bool | None) -> str:

@@ -4,12 +4,16 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.report.console import counted, size_text
+
+if TYPE_CHECKING:
+    from gage_eval.planning.specs import Plan
 
 
 def data_cache(data_dir: str | None = None) -> DataCache:
@@ -51,6 +55,19 @@ def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer)
     counter = _Counter(observer, size)
     data.fetch(missing, counter.add)
     observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
+
+
+def check_keys(plan: "Plan") -> None:
+    """Refuse a plan whose endpoints lack their API keys, before data are fetched for it.
+
+    Raises:
+        InputError: a variable or block does not hold the key that a config refers to.
+    """
+    for task in plan.tasks:
+        for spec in (task.infer, task.support, *task.judge.judges):
+            reference = None if spec is None else spec.backend_config.get("api_key")
+            if spec is not None and isinstance(reference, str):
+                spec.context.secret(reference)
 
 
 def fetch_line(event: FetchStarted) -> str:

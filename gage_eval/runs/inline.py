@@ -8,7 +8,7 @@ from contextvars import copy_context
 from gage_eval import stages
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
-from gage_eval.runs.fetching import fetch_data
+from gage_eval.runs.fetching import check_keys, fetch_data
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -35,6 +35,8 @@ def carry_out(session: RunSession) -> RunOutcome:
         RunCancelled: the session was cancelled.
     """
     # Before any engine starts and any request is sent.
+    if session.data.missing(session.plan.origin_files):
+        check_keys(session.plan)
     fetch_data(session.plan.origin_files, session.data, session.observer)
     for task in session.plan.tasks:
         if task.load.loader == "hf_hub":

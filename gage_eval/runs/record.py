@@ -154,6 +154,11 @@ class RunRecord(_Model):
         return self.model_dump_json(indent=2, exclude_none=True).encode() + b"\n"
 
     @property
+    def label(self) -> str:
+        """What stands beside each score of the run: `` (modified)``, or nothing."""
+        return "" if self.suite is None else self.suite.label
+
+    @property
     def by_stage(self) -> dict[tuple[str, str], StageRecord]:
         """The stages by (task id, stage)."""
         return {stage_id_of(name): stage for name, stage in self.stages.items()}

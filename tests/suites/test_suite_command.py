@@ -119,6 +119,15 @@ def test_nothing_is_sent_when_the_data_cannot_be_had(
     assert endpoint.stats()["requests"] == before
 
 
+def test_a_key_that_is_not_set_is_told_before_data_are_fetched(gage: Gage, endpoint: MockEndpoint) -> None:
+    with serving({}) as server:
+        said = gage("suite", "sums", "--model", "mock", "--endpoint", endpoint.url, "--api-key-env", "NO_SUCH_KEY")
+        assert server.asked == []
+    assert said.code == 2
+    assert "NO_SUCH_KEY is not set" in said.err
+    assert "fetching" not in said.out
+
+
 def test_where_data_come_from_is_in_no_key(workspace: Path, given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(**options: Any) -> Any:
         asked = planned(RunOptions(config="suite:sums", model="m", endpoint="http://m/v1", **options))
@@ -157,6 +166,9 @@ def test_a_modified_suite_is_labelled_wherever_its_score_is_shown(
     assert "</strong> (modified)" in html
     assert "(modified)" in gage("show", "other").out
     assert "(modified)" in gage("list", "runs").out
+    assert "other (modified) → other (modified)" in gage("compare", "other", "other").out
+    gage("baseline", "set", "main", "other")
+    assert "run other (modified) against baseline main" in gage("gate", "other", "--baseline", "main").out
     from gage_eval.report.console import artifact_rows
     from gage_eval.report.summary import Summary
 
