@@ -268,7 +268,7 @@ def origin_of_module(module_name: str) -> str:
     """
     top = module_name.split(".")[0]
     if top == __name__.split(".")[0] and (own := getattr(sys.modules.get(module_name), "__file__", None)):
-        # A function of ours that a config names: its module stands alone.
+        # A built-in function that a config names: its module stands alone.
         return f"sha256:{sha256_hex(Path(own).read_bytes())}"
     owners = _distributions().get(top)
     if owners:

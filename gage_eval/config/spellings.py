@@ -22,7 +22,7 @@ CONVERTERS: Mapping[str, str] = {
     "embed_local_image_as_data_url": f"{_CONVERTERS}:embed_local_image_as_data_url",
 }
 FIRST_VERSIONS_CONVERTERS = "gage_eval.assets.datasets.converters.image_utils"
-# Backends of ours that name their model `model_path`; others may have a field of the other name.
+# Built-in backends that name their model `model_path`; others may have a field of the other name.
 _WITH_MODEL_PATH = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_native", "llama_cpp"})
 
 

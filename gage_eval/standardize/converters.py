@@ -1,8 +1,8 @@
-"""``doc_to_visual`` functions of ours, under the names that the first version of GAGE gave them.
+"""``doc_to_visual`` functions that are built in, under the names that the first version of GAGE gave them.
 
 Pictures in messages need no conversion: preprocess stores local files by their content and backends send them. So these
 functions only find the addresses of pictures that are not in the messages. A key hashes what a function like these
-imports, so this module imports nothing of ours.
+imports, so this module imports no other module of gage-eval.
 """
 
 from collections.abc import Mapping, Sequence
