@@ -42,8 +42,11 @@ def test_every_section_of_the_config_page_fits_the_first_config(tmp_path: Path) 
 
 
 def write_data(folder: Path, config: dict[str, Any]) -> None:
+    if "include" in config:
+        (folder / config["include"]).parent.mkdir(exist_ok=True)
+        (folder / config["include"]).write_text("metadata: {name: shared}\n", encoding="utf-8")
     for dataset in config["datasets"]:
-        params = dataset["params"]
+        params = {"path": dataset} if isinstance(dataset, str) else dataset["params"]
         file = folder / params["path"].replace("*", "one")
         file.parent.mkdir(parents=True, exist_ok=True)
         (folder / params.get("content_root", ".")).mkdir(parents=True, exist_ok=True)
