@@ -133,6 +133,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     fake_library: Any = types.ModuleType("datasets")
     fake_library.load_dataset = load_dataset
     monkeypatch.setitem(sys.modules, "huggingface_hub", fake_hub)
+    for name in ("constants", "file_download"):
+        monkeypatch.setitem(sys.modules, f"huggingface_hub.{name}", getattr(fake_hub, name))
     monkeypatch.setitem(sys.modules, "datasets", fake_library)
     return asked
 
@@ -155,13 +157,24 @@ def test_without_a_network_the_cache_knows_the_commit(hub: dict[str, Any], tmp_p
     hub["commit"] = None
     assert refusal(tmp_path, hub="org/set") == (
         "cannot find the commit of 'main' of 'org/set' (no network.) "
-        "Set revision to the full commit hash to avoid the request."
+        "Set revision to the full commit hash to avoid the request, or give --data DIR with a copy in DIR/org/set."
     )
     assert refusal(tmp_path, hub="no name!").startswith("cannot find the commit of 'main' of 'no name!'")
     refs = tmp_path / "cache" / "datasets--org--set" / "refs"
     refs.mkdir(parents=True)
     (refs / "main").write_text(COMMIT)
     assert HubLoader({"hub": "org/set"}, tmp_path).identity() == {"commit": COMMIT, "split": "test", "subset": None}
+
+
+def test_the_library_itself_without_a_network_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+
+    def offline(*_: Any, **__: Any) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(hub.HfApi, "dataset_info", offline)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert refusal(tmp_path, hub="org/set").startswith("cannot find the commit of 'main' of 'org/set' (no network.)")
 
 
 @pytest.mark.parametrize(
