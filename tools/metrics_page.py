@@ -13,9 +13,11 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.metrics.base import Definition, define, signature_of
+from gage_eval.metrics.references import position
 from gage_eval.metrics.scale import Scale
 from gage_eval.registry import Plugin
 from tools.markdown import builtin, cell, plain, prose, text, type_name
+from tools.metric_sources import SOURCES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
@@ -70,7 +72,20 @@ def _metric(plugin: Plugin[Any]) -> Iterator[str]:
         spelled = ", ".join(f"`{spelling}`" for spelling in item.spellings)
         yield f"- reads {item.name}: `{item.path}`{'' if item.required else ', if it is there'} [{spelled}]"
     yield from _parameters(known.signature.parameters)
+    source = SOURCES[plugin.name]
+    yield f"- source of the rule: {source.source}"
+    yield f"- known difference: {source.difference or 'none'}"
+    if position(known) is not None:
+        yield f"- several references: {_several(plugin)}"
     yield f"- {_source(plugin)}\n"
+
+
+def _several(plugin: Plugin[Any]) -> str:
+    """How a metric reads several references."""
+    if not plugin.info["alternatives"]:
+        return "not read; such samples are unscored"
+    needed = plugin.info["all_references"] is not None
+    return "alternatives, or all needed (`references: all`)" if needed else "alternatives"
 
 
 def _function(plugin: Plugin[Any]) -> Iterator[str]:

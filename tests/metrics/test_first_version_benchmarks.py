@@ -56,6 +56,23 @@ def _first_version(row: dict[str, Any]) -> tuple[float | None, str]:
     return next(iter(values.values()), None), scored["explanation"] or ""
 
 
+def test_the_page_on_the_first_version_explains_the_mapping(repo_root: Path) -> None:
+    page = (repo_root / "docs" / "first-version.md").read_text(encoding="utf-8")
+    for metric, params in ITS_DEFAULTS.items():
+        assert f"`{metric}`" in page, metric
+        for name, value in params.items():
+            assert ("judge_output.NAME" if name == "judge_field" else f"`{name}: {str(value).lower()}`") in page, name
+    for field in (
+        "choices.0.message.content.0.text",
+        "targets",
+        "candidates",
+        "loss",
+        "token_logprobs",
+        "judge_output",
+    ):
+        assert field in page, field
+
+
 def test_the_first_versions_numbers_are_kept_but_for_listed_rows(shared: Path) -> None:
     seen, differing = 0, set()
     for row in vector_rows(shared, "gage_initial"):

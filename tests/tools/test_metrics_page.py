@@ -6,6 +6,7 @@ import pytest
 
 from gage_eval import registry
 from tools import metrics_page
+from tools.metric_sources import SOURCES
 
 
 def test_the_page_is_that_of_the_code(repo_root: Path) -> None:
@@ -35,3 +36,10 @@ def test_a_stale_page_is_told(
     assert "out of date" in capsys.readouterr().err
     assert metrics_page.main([]) == 0
     assert metrics_page.main(["--check"]) == 0
+
+
+def test_every_metric_says_where_its_rule_comes_from() -> None:
+    built_in = {plugin.name for plugin in registry.metrics if plugin.is_builtin}
+    assert set(SOURCES) == built_in
+    text = metrics_page.page()
+    assert text.count("- source of the rule: ") == text.count("- known difference: ") == len(built_in)

@@ -1,0 +1,86 @@
+"""Where the rule of each metric comes from, and where ours is known to differ; printed by `tools.metrics_page`."""
+
+from dataclasses import dataclass
+
+HARNESS = "lm-eval harness 0.4"
+INSPECT = "Inspect AI 0.3.285"
+OURS = "gage-eval"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The source of a metric's rule, and the known difference from it; None where all rows of its vectors agree."""
+
+    source: str
+    difference: str | None = None
+
+
+_EMPTY_CHOICE = "an empty choice counts as one character long"
+_TRIED = "several references are tried one after the other; the source compares with one"
+SOURCES: dict[str, Source] = {
+    "acc": Source(HARNESS),
+    "acc_bytes": Source(HARNESS, _EMPTY_CHOICE.replace("character", "byte")),
+    "acc_mutual_info": Source(HARNESS),
+    "acc_norm": Source(HARNESS, _EMPTY_CHOICE),
+    "bits_per_byte": Source(HARNESS),
+    "bleu": Source("sacrebleu 2"),
+    "brier_score": Source(HARNESS),
+    "byte_perplexity": Source(HARNESS),
+    "choice_points": Source(OURS),
+    "choice_set": Source(f"{INSPECT}, `choice`", "letters are read from text; Inspect marks options in its solver"),
+    "chrf": Source("sacrebleu 2"),
+    "contains": Source(
+        f"{INSPECT}, `includes`",
+        "an empty reference is in no answer; case is lowered, not folded: `ß` is not `ss`, and `İ` becomes `i` with a "
+        "combining dot, two characters",
+    ),
+    "docvqa_anls": Source("official evaluation of DocVQA, Robust Reading Competition"),
+    "exact_match": Source(
+        f"{HARNESS}, `exact_match`", f"white space at both ends is stripped unless `strip_whitespace: false`; {_TRIED}"
+    ),
+    "field_completeness": Source(OURS),
+    "greedy_match": Source(f"{HARNESS}, `exact_match` of log-likelihoods"),
+    "gsm8k": Source(f"{HARNESS}, task gsm8k version 3", _TRIED),
+    "ifeval": Source(
+        "google-research, instruction_following_eval",
+        "sentences are split with parameters of our own for Punkt: 3 of 4,787 answers have another count",
+    ),
+    "json_schema": Source("JSON Schema 2020-12 by the package jsonschema"),
+    "json_valid": Source("RFC 8259"),
+    "judge_rating": Source(
+        "FastChat, MT-bench `[[rating]]`", "full-width digits are no rating; the source fails on them"
+    ),
+    "judge_threshold": Source(
+        "GAGE, first version", "the default threshold of 0.5 works; a missing verdict is unscored"
+    ),
+    "latency": Source("GAGE, first version", "a latency that was not measured is unscored"),
+    "likelihood": Source(
+        "GAGE, first version", "a missing loss is unscored, not 0; an unknown `metric_type` is refused"
+    ),
+    "list": Source(OURS),
+    "match": Source(f"{INSPECT}, `match`"),
+    "math_equivalence": Source(
+        "hendrycks/math and openai/prm800k",
+        "`prm800k`: no computer algebra system; a power with a decimal exponent is equal to its root",
+    ),
+    "mmmu_accuracy": Source("MMMU's evaluation", "the random option of an unparsed answer is drawn by the sample's id"),
+    "mmmu_pro_accuracy": Source(
+        "MMMU-Pro's evaluation", "the random option of an unparsed answer is drawn by the sample's id"
+    ),
+    "multi_choice_accuracy": Source(OURS, "the first version took the first capital letter; [the rule](choices.md)"),
+    "number": Source(OURS),
+    "numeric_match": Source(OURS, "GAGE's first version and Inspect compare five digits; this compares exactly"),
+    "pattern": Source(f"{INSPECT}, `pattern`"),
+    "ranking": Source("GAGE, first version", "`k: 0` and an unknown `metric_type` are refused"),
+    "regex_match": Source("GAGE, first version", "patterns respect case unless they say `(?i)`"),
+    "rouge": Source("rouge-score 0.1.2"),
+    "squad": Source("official SQuAD 1.1 script"),
+    "ter": Source("sacrebleu 2", "very long pairs are compared without shifts, and say so"),
+    "text_length": Source("GAGE, first version"),
+    "token_f1": Source(f"{INSPECT}, `f1` and `exact`", "F1 is not rounded to two decimals"),
+    "tool_call_match": Source(OURS),
+    "trajectory_match": Source(OURS),
+    "truthfulqa_generation": Source("TruthfulQA's evaluation"),
+    "truthfulqa_mc2": Source("TruthfulQA's evaluation"),
+    "word_perplexity": Source(HARNESS),
+}
