@@ -1,12 +1,11 @@
 """One registry for every kind of plug-in: loaders, preprocessors, backends, metrics, filters, verdict parsers.
 
-Built-ins register with a decorator when their package is first asked for; those modules import nothing
-heavy. Other distributions add theirs by entry points of the group ``gage_eval.<kind>``; one is imported
-when its name is asked for. A name may also be ``pkg.mod:attr``, ``pkg.mod.attr`` or ``path/file.py:attr``.
+Built-ins register with a decorator. `built_in` says which module holds a name; it is imported when the name is asked
+for. Other distributions add theirs by entry points of the group ``gage_eval.<kind>``, imported in the same way. A name
+may also be ``pkg.mod:attr``, ``pkg.mod.attr`` or ``path/file.py:attr``.
 """
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,7 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar
 
 from gage_eval import protocols
+from gage_eval.built_in import modules_of
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
 from gage_eval.extras import missing
@@ -105,16 +105,15 @@ class Plugin(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """All plug-ins of one kind, filled on first use."""
+    """All plug-ins of one kind; each is imported when its name is first asked for."""
 
-    def __init__(self, kind: str, package: str, protocol: PluginProtocol) -> None:
+    def __init__(self, kind: str, protocol: PluginProtocol) -> None:
         self.kind = kind
         self.protocol = protocol
-        self._package = package
+        self._built_in = modules_of(kind)
         self._plugins: dict[str, Plugin[T]] = {}
         # Those in files whose name another file has taken since.
         self._of_files: list[Plugin[T]] = []
-        self._filled = False
 
     def register(self, name: str, *, version: int = 1, **info: Any) -> Callable[[T], T]:
         """Decorator: the object is known as ``name`` from here on.
@@ -125,13 +124,13 @@ class Registry(Generic[T]):
         """
 
         def decorate(obj: T) -> T:
-            known = self._plugins.get(name)
+            module = getattr(obj, "__module__", None) or ""
+            builtin = module.split(".")[0] == "gage_eval"
+            known = self._plugins.get(name) if builtin else self.loaded(name)
             # Configs name plug-ins in files by their path: files of several configs may register the same name.
             in_files = known is not None and is_in_file(known.obj) and is_in_file(obj)
             if known is not None and not in_files and _where(known.obj) != _where(obj):
                 raise ValueError(f"{self.kind}: two plug-ins are named '{name}': {_where(known.obj)} and {_where(obj)}")
-            module = getattr(obj, "__module__", None) or ""
-            builtin = module.split(".")[0] == "gage_eval"
             origin = "builtin" if builtin else origin_of_module(module)
             plugin = self._checked(Plugin(self.kind, name, obj, version, _summary(obj), origin, dict(info)))
             if known is not None and _where(known.obj) != _where(obj):
@@ -148,11 +147,11 @@ class Registry(Generic[T]):
             InputError: there is none, the message lists what is there and the closest name; or its code cannot be
                 loaded, or is not a plug-in of this kind.
         """
-        self._fill()
-        if name in self._plugins:
-            if not self._plugins[name].is_builtin:
+        plugin = self.loaded(name)
+        if plugin is not None:
+            if not plugin.is_builtin:
                 check_allowed(name)
-            return self._plugins[name]
+            return plugin
         if name in self._entry_points:
             check_allowed(name)
             return self._installed(name, self._entry_points[name])
@@ -167,7 +166,8 @@ class Registry(Generic[T]):
 
         None when there is none.
         """
-        self._fill()
+        if name in self._built_in:
+            return "builtin"
         if name in self._plugins:
             return self._plugins[name].origin
         if name in self._entry_points:
@@ -177,7 +177,8 @@ class Registry(Generic[T]):
 
     def loaded(self, name: str) -> Plugin[T] | None:
         """The plug-in of that name when it is built in, or was used before: nothing installed is searched for it."""
-        self._fill()
+        if name not in self._plugins and name in self._built_in:
+            importlib.import_module(self._built_in[name])
         return self._plugins.get(name)
 
     def of(self, obj: Any) -> Plugin[T] | None:
@@ -186,9 +187,8 @@ class Registry(Generic[T]):
         return next((plugin for plugin in registered if plugin.obj is obj), None)
 
     def names(self) -> list[str]:
-        """All known names, sorted; entry points are listed without importing them."""
-        self._fill()
-        return sorted({*self._plugins, *self._entry_points})
+        """All known names, sorted; nothing is imported for them."""
+        return sorted({*self._built_in, *self._plugins, *self._entry_points})
 
     def __iter__(self) -> Iterator[Plugin[T]]:
         for name in self.names():
@@ -201,14 +201,6 @@ class Registry(Generic[T]):
     @cached_property
     def _entry_points(self) -> dict[str, metadata.EntryPoint]:
         return {point.name: point for point in metadata.entry_points(group=f"gage_eval.{self.kind}")}
-
-    def _fill(self) -> None:
-        if self._filled:
-            return
-        self._filled = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__, self._package + "."):
-            importlib.import_module(module.name)
 
     def _installed(self, name: str, point: metadata.EntryPoint) -> Plugin[T]:
         about_to_import()
@@ -245,15 +237,13 @@ def _where(obj: Any) -> str:
     return f"{getattr(obj, '__module__', '?')}.{getattr(obj, '__qualname__', repr(obj))}"
 
 
-loaders: Registry[Any] = Registry("loaders", "gage_eval.datasets", protocols.LOADER)
-preprocessors: Registry[Any] = Registry("preprocessors", "gage_eval.standardize", protocols.PREPROCESSOR)
-backends: Registry[Any] = Registry("backends", "gage_eval.backends", protocols.BACKEND)
-metrics: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin", protocols.METRIC)
-filters: Registry[Any] = Registry("filters", "gage_eval.metrics.filters", protocols.FILTER)
-verdict_parsers: Registry[Any] = Registry(
-    "verdict_parsers", "gage_eval.metrics.verdict_parsers", protocols.VERDICT_PARSER
-)
-aggregations: Registry[Any] = Registry("aggregations", "gage_eval.metrics.aggregations", protocols.AGGREGATION)
+loaders: Registry[Any] = Registry("loaders", protocols.LOADER)
+preprocessors: Registry[Any] = Registry("preprocessors", protocols.PREPROCESSOR)
+backends: Registry[Any] = Registry("backends", protocols.BACKEND)
+metrics: Registry[Any] = Registry("metrics", protocols.METRIC)
+filters: Registry[Any] = Registry("filters", protocols.FILTER)
+verdict_parsers: Registry[Any] = Registry("verdict_parsers", protocols.VERDICT_PARSER)
+aggregations: Registry[Any] = Registry("aggregations", protocols.AGGREGATION)
 
 ALL: dict[str, Registry[Any]] = {
     registry.kind: registry

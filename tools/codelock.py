@@ -50,7 +50,7 @@ MOVING = frozenset(
     {
         *("client.adaptive", "client.budget", "client.http", "client.limiter", "client.pace", "client.retry"),
         *("engine.job", "engine.neighbours", "engine.ready", "engine.refusals", "engine.runtime", "engine.wal"),
-        *("errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
+        *("built_in", "errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
         "store",
     }

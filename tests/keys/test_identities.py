@@ -12,6 +12,7 @@ import pytest
 from changes import BACKENDS, RUNNING
 from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.registered import keep
 
 from gage_eval import foreign, hashing, registry
 from gage_eval.backends.base import BackendConfig, BackendContext
@@ -252,9 +253,7 @@ class Model(Dummy):
 
 @pytest.mark.parametrize("source", [_METRIC, _REGISTERED], ids=["plain function", "registers itself"])
 def test_an_edited_plug_in_file_scores_again(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert registry.metrics.names()
-    # What the file registers is gone with the test.
-    monkeypatch.setattr(registry.metrics, "_plugins", dict(registry.metrics._plugins))
+    keep(monkeypatch, registry.metrics)
     five_rows.write_data(tmp_path)
     file = tmp_path / "mine.py"
     config = {**five_rows.config("plain"), "metrics": [f"{file}:score"]}
@@ -294,7 +293,7 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         with monkeypatch.context() as patch:
             patch.syspath_prepend(site)
             foreign._distributions.cache_clear()
-            fresh: Registry[Any] = Registry("metrics", "gage_eval.metrics.builtin", METRIC)
+            fresh: Registry[Any] = Registry("metrics", METRIC)
             assert "five" in fresh.names()
             identities.append(fresh.get("five").identity())
             del sys.modules["five_plugs"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import responses, sample, samples
+from support.registered import keep
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -41,9 +42,8 @@ def odd(prediction: str) -> Score:
 @pytest.fixture(scope="module", autouse=True)
 def _metrics_of_this_module() -> Iterator[None]:
     """Known while this module runs only, not from its import on: other tests list what is registered."""
-    registry.metrics.names()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.metrics, "_plugins", dict(registry.metrics._plugins))
+        keep(patch, registry.metrics)
         metric("test_counted", value="inst", aggregate={"inst": "ratio"})(counted)
         metric("test_nats", value="ppl", aggregate="perplexity")(nats)
         metric("test_odd", value="odd", aggregate="ratio")(odd)

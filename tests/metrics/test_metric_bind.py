@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import OPTIONS, answers, judgments, responses, sample, samples, score, telemetry
+from support.registered import keep
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -278,10 +279,7 @@ def _plugin(function: Any, **info: Any) -> Plugin[Any]:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registrations of a test end with it."""
-    registry.metrics.names()
-    registry.filters.names()
-    monkeypatch.setattr(registry.metrics, "_plugins", dict(registry.metrics._plugins))
-    monkeypatch.setattr(registry.filters, "_plugins", dict(registry.filters._plugins))
+    keep(monkeypatch, registry.metrics, registry.filters)
 
 
 @pytest.mark.usefixtures("registered")

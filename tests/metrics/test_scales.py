@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from score_tables import answers, responses, sample, samples
+from support.registered import keep
 
 from gage_eval.errors import InputError
 from gage_eval.metrics import BoundMetric, bind
@@ -85,8 +86,7 @@ def test_right_answers_are_counted_only_where_an_answer_can_be_right() -> None:
 
 
 def test_a_value_outside_the_declared_bounds_costs_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics.names()
-    monkeypatch.setattr(metrics, "_plugins", dict(metrics._plugins))
+    keep(monkeypatch, metrics)
 
     @metric("test_bounded", bounds=(0, 10))
     def bounded(prediction: str) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from outsider.pages import DOCS, commands, write_files
 from support.command import Command
+from support.registered import keep
 from support.runs import summary
 
 from gage_eval import foreign, registry
@@ -62,6 +63,6 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(folder)
     foreign._distributions.cache_clear()
+    keep(monkeypatch, *registry.ALL.values())
     for plugins in registry.ALL.values():
-        monkeypatch.setattr(plugins, "_plugins", dict(plugins._plugins) if plugins.names() else {})
         monkeypatch.delitem(plugins.__dict__, "_entry_points", raising=False)
