@@ -167,8 +167,7 @@ def test_a_modified_suite_is_labelled_wherever_its_score_is_shown(
     assert "(modified)" in gage("show", "other").out
     assert "(modified)" in gage("list", "runs").out
     assert "other (modified) → other (modified)" in gage("compare", "other", "other").out
-    gage("baseline", "set", "main", "other")
-    assert "run other (modified) against baseline main" in gage("gate", "other", "--baseline", "main").out
+    assert "was modified (tasks[0].sampling_params.temperature)" in gage("baseline", "set", "main", "other").err
     from gage_eval.report.console import artifact_rows
     from gage_eval.report.summary import Summary
 
