@@ -120,7 +120,7 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
             "choices: two choices have the same id.",
         ),
         (
-            {"answer": None},
+            {"answer": ...},
             "answer: there is no answer. Fields here: question, choices. Set answer_field to one of them.",
         ),
         ({"answer": [1]}, "answer: the answer must be a letter, an index or a text, not a list."),
@@ -133,8 +133,9 @@ def test_prompt_text_is_ones_own_when_asked() -> None:
     ],
 )
 def test_a_question_that_cannot_be_used_is_rejected_in_one_sentence(change: dict[str, Any], said: str) -> None:
+    record = {"question": "Which?", "choices": ["x", "y"], "answer": "A", **change}
     with pytest.raises(RecordRejected) as caught:
-        sample_of({"question": "Which?", "choices": ["x", "y"], "answer": "A", **change})
+        sample_of({name: value for name, value in record.items() if value is not ...})
     assert caught.value.reason == said
 
 
