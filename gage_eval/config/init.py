@@ -100,7 +100,8 @@ def _run_config(template: Template, folder: Path) -> str:
         place[path[-1]] = _own_values(template, path, parameter.default)
         if parameter.description:
             before[("runtime", *path)] = parameter.description
-    _open_backends(filler, runtime, before)
+    needs = (template.model.suite or {}).get("needs") or ()
+    _open_backends(filler, runtime, before, "vllm" if "likelihood" in needs else "openai_http")
     if not declared:
         before[("template_snapshot",)] = "\n".join(_examples(snapshot))
     base = _base_task(template.path, folder)
@@ -149,7 +150,7 @@ def _without_paths(whole: Node, value: Any, loc: Loc, folder: Path) -> Any:
     return value
 
 
-def _open_backends(filler: Filler, runtime: dict[str, Any], before: dict[Loc, str]) -> None:
+def _open_backends(filler: Filler, runtime: dict[str, Any], before: dict[Loc, str], model_type: str) -> None:
     """Backends that the template leaves to its runs, as endpoints to fill in."""
     wanted = [("dut", "the model under test", "MODEL")] if filler.wants_model() else []
     adapters = {tuple(at): name for name, at in filler.open_backends().items()}
@@ -159,7 +160,7 @@ def _open_backends(filler: Filler, runtime: dict[str, Any], before: dict[Loc, st
         if name in backends:
             continue
         backends[name] = {
-            "type": "openai_http",
+            "type": model_type if variable == "MODEL" else "openai_http",
             "config": {
                 "base_url": f"${{{variable}_BASE_URL:-http://127.0.0.1:8000/v1}}",
                 "model": f"${{{variable}_NAME:-my-model}}",

@@ -34,6 +34,11 @@ def text_of(node: Node | None) -> str | None:
     return node.text if isinstance(node, Scalar) and as_written(node) is not None else None
 
 
+def is_given(node: Node | None) -> bool:
+    """Whether something stands there that is not null."""
+    return node is not None and (not isinstance(node, Scalar) or as_written(node) is not None)
+
+
 def named(section: Node | None, field: str) -> dict[str, int]:
     """The index of each item of a list by its name."""
     out: dict[str, int] = {}
@@ -57,25 +62,34 @@ def without(node: Mapping, *keys: str) -> Mapping:
 
 
 def merged(base: Node, over: Node) -> Node:
-    """One tree put over another: mappings are merged, anything else is replaced."""
+    """One tree put over another: mappings are merged, anything else is replaced.
+
+    A merged mapping keeps its place in the base; only the values of the other tree have theirs there.
+    """
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         return over
-    items = dict(base.items)
-    for key, item in over.items.items():
-        items[key] = merged(items[key], item) if key in items else item
-    return replace(over, items=items, lines={**base.lines, **over.lines})
+    return _with(
+        base, over, {key: merged(base.items[key], item) for key, item in over.items.items() if key in base.items}
+    )
 
 
 def merged_configs(base: Mapping, over: Mapping) -> Mapping:
     """One config put over another: items of the same name are merged, others are added after those of the base."""
-    items = dict(base.items)
+    both: dict[str, Node] = {}
     for key, item in over.items.items():
-        before = items.get(key)
+        before = base.items.get(key)
         if key in NAMED_SECTIONS and isinstance(before, Listing) and isinstance(item, Listing):
-            items[key] = _merged_section(before, item, NAMED_SECTIONS[key])
-        else:
-            items[key] = item if before is None else merged(before, item)
-    return replace(over, items=items, lines={**base.lines, **over.lines})
+            both[key] = _merged_section(before, item, NAMED_SECTIONS[key])
+        elif before is not None:
+            both[key] = merged(before, item)
+    return _with(base, over, both)
+
+
+def _with(base: Mapping, over: Mapping, both: dict[str, Node]) -> Mapping:
+    """The base with the keys of another mapping, some of them merged already."""
+    items = {**base.items, **over.items, **both}
+    kept = {key: base.lines[key] for key, item in both.items() if item.source == base.items[key].source}
+    return replace(base, items=items, lines={**base.lines, **over.lines, **kept})
 
 
 def _merged_section(base: Listing, over: Listing, field: str) -> Listing:
@@ -88,7 +102,7 @@ def _merged_section(base: Listing, over: Listing, field: str) -> Listing:
             items.append(item)
         else:
             items[at] = merged(items[at], item)
-    return replace(over, items=items)
+    return replace(base, items=items)
 
 
 def node_of(value: Any, source: str, line: int = 1) -> Node:

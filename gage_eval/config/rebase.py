@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gage_eval.config.nodes import child, text_of, with_scalars
 from gage_eval.config.problems import Loc
-from gage_eval.config.yaml_lines import Node, Scalar
+from gage_eval.config.yaml_lines import Node, Scalar, as_written
 from gage_eval.packaged import configs_dir
 
 # Fields of backends that name a file or a folder, or else something on the hub.
@@ -26,7 +26,11 @@ def rebased(definition: Node, source: str, old: Path, new: Path) -> Node:
         return definition
 
     def change(loc: Loc, scalar: Scalar) -> Node:
-        if scalar.source != source or not _is_path(definition, loc, scalar.text, old):
+        if (
+            scalar.source != source
+            or not isinstance(as_written(scalar), str)
+            or not _is_path(definition, loc, scalar.text, old)
+        ):
             return scalar
         name, colon, attribute = scalar.text.rpartition(":") if _is_code(scalar.text) else (scalar.text, "", "")
         return replace(scalar, text=seen_from(old / name, new) + colon + attribute, plain=False)

@@ -30,7 +30,7 @@ def read_spellings(document: Document) -> None:
     """Replace the names of the first version by ours."""
     for loc, backend in _backends(document):
         _replace(document, (*loc, "type"), BACKENDS)
-        if backend.get("type") in _WITH_MODEL_PATH:
+        if str(backend.get("type")) in _WITH_MODEL_PATH:
             _model_path(document, (*loc, "config"))
     for index, _ in document.mappings("datasets"):
         params: Loc = ("datasets", index, "params")

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gage_eval.config.kinds import Parameter
-from gage_eval.config.nodes import NAMED_SECTIONS, child, merged, named, node_of, text_of, with_items, with_scalars
+from gage_eval.config.nodes import (
+    NAMED_SECTIONS,
+    child,
+    is_given,
+    merged,
+    named,
+    node_of,
+    text_of,
+    with_items,
+    with_scalars,
+)
 from gage_eval.config.problems import ConfigProblem, Loc, unknown
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar, as_written
 
@@ -154,7 +164,7 @@ class Filler:
         return {
             at: one
             for at, one in enumerate(self._adapters())
-            if child(one, "backend") is None and text_of(child(one, "backend_id")) not in self._ids["backends"]
+            if not is_given(child(one, "backend")) and text_of(child(one, "backend_id")) not in self._ids["backends"]
         }
 
     def open_backends(self) -> dict[str, list[int]]:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval.config import load_config
+from gage_eval.config import list_suites, load_config
 from gage_eval.config.digest import definition_digest
 from gage_eval.config.distill import distilled
 from gage_eval.config.init import Mode, initialised
+from gage_eval.config.model_choice import ModelChoice
 from gage_eval.errors import ConfigError, InputError
 from gage_eval.files import write_new
 from gage_eval.planning import forecast
@@ -186,6 +187,48 @@ HOLES: dict[str, Any] = {
         "metrics": ["exact_match"],
     },
 }
+
+
+@pytest.mark.parametrize("suite", [suite.name for suite in list_suites()])
+def test_every_suite_runs_by_a_run_config_as_by_its_name(suite: str, here: Path) -> None:
+    info = next(one for one in list_suites() if one.name == suite)
+    needs = info.card.needs if info.card is not None else []
+    if "sandbox" in needs:
+        pytest.skip("the suite refuses to load without its sandbox")
+    judges = ("j",) if "judge" in needs else ()
+    engine = "vllm" if "likelihood" in needs else None
+    models = ModelChoice(model="m", endpoint="http://h/v1", engine=engine, judges=judges) if suite != "demo" else None
+    direct = load_config(info.path, env={}, models=models)
+    file = made(suite)
+    data = yaml.safe_load(file.read_text())
+    for name, backend in (data["runtime"].get("backends") or {}).items():
+        data["runtime"]["backends"][name] = {
+            "type": backend["type"],
+            "config": {"base_url": "http://h/v1", "model": "m"},
+        }
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    loaded = load_config(file, env={})
+    assert loaded.suite == direct.suite
+    assert loaded.suite is None or loaded.suite.modified == ()
+    for mine, theirs in zip(loaded.config.tasks, direct.config.tasks, strict=True):
+        assert mine.model_dump(exclude={"adapter_id", "judge_adapter_id"}) == theirs.model_dump(
+            exclude={"adapter_id", "judge_adapter_id"}
+        )
+    assert loaded.config.metrics == direct.config.metrics
+    assert loaded.config.prompts == direct.config.prompts
+
+
+def test_a_run_config_that_changes_the_suite_s_logic_is_modified(here: Path) -> None:
+    runtime: dict[str, Any] = {"tasks": {"gsm8k": {"max_samples": 5}}}
+    backends = {"dut": {"type": "dummy"}}
+    file = change(made("gsm8k"), runtime={"backends": backends, **runtime})
+    suite = load_config(file, env={}).suite
+    assert suite is not None
+    assert (suite.name, suite.modified) == ("gsm8k", ())
+    kwargs = {"datasets": {"gsm8k_test": {"params": {"preprocess_kwargs": {"template": "{{ question }}"}}}}}
+    suite = load_config(change(file, runtime=kwargs), env={}).suite
+    assert suite is not None
+    assert suite.modified == ("datasets[0].params.preprocess_kwargs.template",)
 
 
 class TestPlaceholders:

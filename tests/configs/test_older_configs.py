@@ -41,7 +41,7 @@ role_adapters:
     role_type: dut_model
     backend:
       type: vlm_transformers
-      config: {model_path: MODEL, dtype: bfloat16}
+      config: {model_name_or_path: MODEL, dtype: bfloat16}
     capabilities: [vision_chat]
 """,
     "one backend for two roles": """\
@@ -100,7 +100,7 @@ datasets:
     loader: jsonl
     params:
       path: local-datasets/HLE/hle_test_prompted.jsonl
-      preprocess: docvqa
+      preprocess: docvqa_image_standardizer
       preprocess_kwargs:
         question_field: messages.0.content.1.text
         answers_field: choices.0.message.content.0.text
@@ -160,10 +160,6 @@ def test_what_the_examples_say_is_what_runs(tmp_path: Path) -> None:
         (
             "role_adapters: [{adapter_id: a, role_type: dut, class_path: gage_eval.role.adapters.dut.DUTAdapter}]\n",
             "DUT",
-        ),
-        (
-            "datasets: [{dataset_id: d, params: {path: d.jsonl, preprocess: docvqa_image_standardizer}}]\n",
-            "docvqa_image",
         ),
     ],
 )
