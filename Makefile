@@ -13,6 +13,7 @@ VLLM_MODEL := build/smollm2-135m
 # What ours is compared with, and no part of the project.
 LM_EVAL := .venv-lm-eval
 JOBS ?= 2
+ROWS ?= 3
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
@@ -24,8 +25,8 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock pages bench test-vllm bench-vllm bench-piqa bench-prompts clean \
-  install-demo install-dev install-vllm install-lm-eval
+.PHONY: help demo test test-fast lint format lock pages bench test-vllm test-suites bench-vllm bench-piqa bench-prompts \
+  clean install-demo install-dev install-vllm install-lm-eval
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -35,10 +36,10 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage suite demo $(ARGS)
 
 test: install-dev ## run all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites" $(ARGS)
 
 lint: install-dev ## check style and types
 	$(BIN)/ruff check .
@@ -61,6 +62,9 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
+
+test-suites: install-dev install-vllm ## run every built-in suite with a small model on this CPU; ROWS=… rows each
+	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/suites $(ARGS)
 
 bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own throughput benchmark
 	$(BIN)/python -m bench.vllm $(ARGS)
