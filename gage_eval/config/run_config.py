@@ -80,7 +80,7 @@ _LOGIC = (
 def _template(document: Document, run: RunConfig, folder: Path) -> Template:
     try:
         file = find_template(run.base_task, run.template_version, folder)
-        return read_template(file, os.path.relpath(file) if is_file(run.base_task) else None)
+        return read_template(file, os.path.relpath(file) if is_file(run.base_task) else None, even_edited=True)
     except ConfigError as error:
         document.add([ConfigProblem(("base_task",), " ".join(str(error).split()), error)])
     except InputError as error:
@@ -96,6 +96,8 @@ def _pin(document: Document, run: RunConfig, template: Template) -> None:
         document.add([ConfigProblem(("template_version",), message)])
         return
     if run.template_digest is None or run.template_digest.removeprefix("sha256:") == template.digest:
+        if template.edited:
+            document.add([ConfigProblem(("base_task",), f"{template.source}: {template.edited}")])
         return
     message = f"{template.source} was changed: its digest is {template.digest}"
     snapshot = run.template_snapshot

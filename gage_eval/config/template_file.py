@@ -30,6 +30,7 @@ class Template:
         model: what it says.
         definition: the tree of its definition, placeholders as written.
         digest: digest of the definition with the parameters' defaults put in.
+        edited: the sentence for a definition that was edited after its digest was taken; empty for one that was not.
     """
 
     source: str
@@ -37,6 +38,7 @@ class Template:
     model: BuiltinTemplate
     definition: Mapping
     digest: str
+    edited: str = ""
 
     @property
     def name(self) -> str:
@@ -44,18 +46,26 @@ class Template:
         return self.model.metadata.name or (self.path.stem if self.path is not None else "template")
 
 
-def read_template(file: Path, shown: str | None = None) -> Template:
+def read_template(file: Path, shown: str | None = None, *, even_edited: bool = False) -> Template:
     """A template's file.
+
+    Args:
+        file: where it is.
+        shown: how errors call it, if not by its path.
+        even_edited: take a template whose digest is not that of its definition; `Template.edited` says so.
 
     Raises:
         InputError: it cannot be read.
         ConfigError: it is not a template, or its digest is not that of its definition.
     """
     source = shown or str(file)
-    return parse_template(yaml_lines.parse(read_config(file, source), source), source, file, file.parent)
+    node = yaml_lines.parse(read_config(file, source), source)
+    return parse_template(node, source, file, file.parent, even_edited=even_edited)
 
 
-def parse_template(node: Node, source: str, path: Path | None = None, folder: Path | None = None) -> Template:
+def parse_template(
+    node: Node, source: str, path: Path | None = None, folder: Path | None = None, *, even_edited: bool = False
+) -> Template:
     """`read_template` for a tree; ``folder`` is that of its file."""
     document = Document(fill(node, None), source)
     data = document.whole
@@ -79,11 +89,13 @@ def parse_template(node: Node, source: str, path: Path | None = None, folder: Pa
     document.add(filler.found)
     digest = definition_digest(as_written(expanded))
     stated = model.metadata.digest
+    edited = ""
     if stated is not None and stated.removeprefix("sha256:") != digest:
-        document.add([ConfigProblem(("metadata", "digest"), _EDITED.format(stated, digest))])
+        edited = _EDITED.format(stated, digest)
+        document.add([] if even_edited else [ConfigProblem(("metadata", "digest"), edited)])
     if document.problems:
         raise document.error()
-    return Template(source, path, model, definition, digest)
+    return Template(source, path, model, definition, digest, edited)
 
 
 _EDITED = (

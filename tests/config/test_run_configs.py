@@ -275,6 +275,10 @@ class TestTheDigest:
     def test_an_edited_template_is_refused_although_it_states_the_old_digest(self, template: Path) -> None:
         file = made(template)
         template.write_text(template.read_text().replace("answer: '2'", "answer: '3'"))
+        (said,) = problems(file)
+        assert said.startswith("template_digest: ")
+        assert "Changed: backends[0].config.answer." in said
+        change(file, template_digest=None)
         assert "the definition was edited after its digest" in problems(file)[0]
         assert "the definition was edited after its digest" in problems(template)[0]
 
