@@ -168,6 +168,12 @@ def _joined(line: _Line) -> str:
 
 def closing_line(summary: Summary, report: str | None = None) -> str:
     """``report  runs/…/report.html      19 s · 1.31 M tokens · 268 reused``."""
+    location = f"report  {clean(report)}      " if report else ""
+    return location + " · ".join(closing_facts(summary))
+
+
+def closing_facts(summary: Summary) -> list[str]:
+    """How long the run took, its tokens, and what it reused."""
     tokens = [task.tokens.total for task in summary.tasks if task.tokens.total is not None]
     facts = [_seconds(summary.run.timings.wall_runtime_s)]
     if tokens:
@@ -176,8 +182,7 @@ def closing_line(summary: Summary, report: str | None = None) -> str:
         facts.append("nothing sent")
     if summary.run.reused:
         facts.append(f"{summary.run.reused:,} reused")
-    location = f"report  {clean(report)}      " if report else ""
-    return location + " · ".join(facts)
+    return facts
 
 
 def clean(text: str) -> str:

@@ -1,15 +1,23 @@
-"""report.html: one page that needs nothing else. Everything from data or models is escaped."""
+"""report.html: one page that needs nothing else and stays below 2 MB. Everything from data or models is escaped."""
 
+import base64
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gage_eval.report.console import counted, score_text
+import orjson
+
+from gage_eval.report import charts
+from gage_eval.report.charts import Svg
+from gage_eval.report.console import closing_facts, counted, score_text
+from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, trimmed
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,
-    GroupSummary,
     MetricSummary,
     Summary,
     TaskSummary,
@@ -17,117 +25,247 @@ from gage_eval.report.summary import (
     format_value,
 )
 
-_BAR_WIDTH, _BAR_HEIGHT = 160, 14
-# With more tasks than this, a table with links to them comes first.
-_FEW_TASKS = 3
-_HEADS = ("metric", "score", "95 % interval", "", "n", "truncated", "unparsed", "unscored", "error")
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6474; --line: #d9dee7; --page: #ffffff;
-  --bar: #9db7dd; --dot: #1f5fae; --warn: #8a4b00; --warnpage: #fff6e6; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #9aa4b5; --line: #333b49;
-  --page: #14181f; --bar: #3f5f8d; --dot: #8fbcff; --warn: #ffcf8a; --warnpage: #2b2214; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 78rem; padding: 2rem 1.25rem 4rem; background: var(--page); color: var(--ink);
-  font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 2.5rem 0 .5rem; overflow-wrap: anywhere; }
-p { margin: .25rem 0 0; }
-.soft { color: var(--soft); overflow-wrap: anywhere; }
-.remarks { margin: 1.5rem 0 0; padding: .75rem 1rem .75rem 2rem; background: var(--warnpage); color: var(--warn);
-  border-radius: .4rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-th, td { text-align: right; padding: .45rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th { font-weight: 500; color: var(--soft); }
-th[scope=row] { color: var(--ink); font-weight: 400; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; white-space: normal;
-  min-width: 14rem; overflow-wrap: break-word; }
-a { color: inherit; text-decoration-color: var(--soft); text-underline-offset: .2em; }
-details { margin: .5rem 0 0; }
-section > details:only-child { margin-top: 2.5rem; }
-summary { cursor: pointer; color: var(--soft); overflow-wrap: anywhere; }
-svg { display: block; }
-.plain { width: auto; }
-/* The score has its ±, the bar its scale: what a narrow page can spare goes first. */
-@media (max-width: 70rem) { .scores :is(th, td):nth-child(3) { display: none; } }
-@media (max-width: 48rem) {
-  body { padding: 1.25rem .9rem 3rem; }
-  th, td { padding: .4rem .45rem; font-size: .9rem; }
-  th:first-child, td:first-child { min-width: 8rem; }
-  .scores :is(th, td):nth-child(4) { display: none; }
-}
-.track { stroke: var(--line); } .bar { fill: var(--bar); } .dot { fill: var(--dot); }
-"""
+MAX_BYTES = 2_000_000
+"""The page is never larger."""
+
+# What each part of the page may take of it. The parts besides these are small.
+_REMARKS, _OVERVIEW, _GROUPS, _COMPARED, _CONFIG, _DIGESTS = 60_000, 300_000, 150_000, 150_000, 100_000, 90_000
+_TASKS = 1_000_000
+# Of a task's share, what its tables may take; samples get the rest.
+_SCORES, _SLICES, _REASONS = 0.25, 0.15, 0.1
+_SMALLEST_SECTION = 6_000
+_LONGEST_NAME = 120
+_WORST_SLICES, _MOST_SLICES = 12, 500
+# Cards of a kind that are not folded.
+_OPEN_CARDS = 3
+_STAGES = {"load": "line", "standardize": "line", "preprocess": "line", "support": "plain", "infer": "accent",
+           "judge": "warn", "auto_eval": "soft", "report": "line"}  # fmt: skip
+_LEGEND = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
 
 
-def report_html(summary: Summary, began: datetime | None = None) -> str:
-    """The run's page: scores with their intervals drawn, what went wrong, counts and timings.
+class Pieces(Svg):
+    """Pieces of the page that fit into their share, and a sentence about the others."""
+
+    left_out = Svg()
+
+
+@dataclass(frozen=True)
+class _Slice:
+    name: str
+    metric: MetricSummary
+    change: str
+    deficit: float
+
+
+def report_html(summary: Summary, details: RunDetails | None = None) -> str:
+    """The run's page: scores with their intervals drawn, what failed and why, samples, how it was run.
 
     Args:
         summary: of the run.
-        began: when it began, in UTC.
+        details: samples, charts, config, versions and the comparison.
+
+    Returns:
+        At most `MAX_BYTES` in UTF-8. What does not fit is left out, with a sentence that says so.
     """
-    title = escape(f"{summary.title} · {summary.run.run_id}")
-    parts = [
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        # No script can run and nothing can be fetched, whatever a name in the data holds.
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>",
-        f"<h1>{escape(summary.title)}</h1>",
-        f'<p class="soft">{_head_line(summary, began)}</p>',
-        f'<p class="soft">{escape(_legend(summary))}</p>',
-        _remarks(summary),
-        *(_group(group, summary.label) for group in summary.groups),
-        _overview(summary),
-        *(_task(task, number, summary.label) for number, task in enumerate(summary.tasks, 1)),
-        _timings(summary),
-        "</main>\n</body>\n</html>\n",
-    ]
-    return "\n".join(part for part in parts if part)
+    return _Page(summary, details or RunDetails()).text()
 
 
-def _head_line(summary: Summary, began: datetime | None) -> str:
-    facts = [
-        f"run {summary.run.run_id}",
-        *([] if began is None else [f"{began:%Y-%m-%d %H:%M} UTC"]),
-        counted(summary.sample_count, "sample"),
-        f"{counted(summary.run.sent, 'request')} sent",
-        f"{summary.run.reused:,} reused",
-        f"gage-eval {summary.run.gage_eval_version}",
-    ]
-    return escape(" · ".join(facts))
+class _Page:
+    def __init__(self, summary: Summary, details: RunDetails) -> None:
+        self._summary, self._details = summary, details
+        self._environment = _environment()
+        self._pieces: Any = self._environment.get_template("pieces.html").module
+        self._compared = {one.task_id: one for one in details.comparison.tasks} if details.comparison else {}
+
+    def text(self) -> str:
+        summary, details = self._summary, self._details
+        style = _style()
+        tasks, with_section = self._tasks()
+        compared = list(self._compared.values())
+        page: str = self._environment.get_template("page.html").render(
+            summary=summary,
+            details=details,
+            style=Svg(style),
+            style_hash=Svg(base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()),
+            facts=self._facts(),
+            subtitle=_subtitle(summary),
+            chips=self._chips(),
+            remarks=_fitting(self._pieces.item, remarks(summary), _REMARKS, "remarks"),
+            overview=_fitting(
+                partial(self._overview_row, with_section), list(enumerate(summary.tasks, 1)), _OVERVIEW, "tasks"
+            ),
+            legend=self._legend(),
+            groups=_fitting(self._group, summary.groups, _GROUPS, "groups"),
+            comparison=details.comparison,
+            compared=_fitting(self._pieces.compared_row, compared, _COMPARED / 2, "tasks"),
+            compared_tasks=_fitting(self._pieces.compared_task, compared, _COMPARED / 2, "tasks"),
+            tasks=tasks,
+            stages=_stage_shares(summary),
+            stages_text=_stages_text(summary),
+            sampling=_bounded(_sampling(details), _CONFIG // 5),
+            config=_bounded(details.config_text, _CONFIG * 3 // 5),
+            options=_bounded(_json(details.options) if details.options else "", _CONFIG // 5),
+            packages=list(details.packages.items())[:60],
+            digests=_fitting(self._pieces.digest_row, details.digests, _DIGESTS, "stages"),
+            timings=[item for item in list(summary.run.timings.model_dump().items())[:60] if item[1] is not None],
+        )
+        return page
+
+    def _facts(self) -> str:
+        summary, began = self._summary, self._details.began
+        facts = [
+            f"run {summary.run.run_id}",
+            *([] if began is None else [f"{began:%Y-%m-%d %H:%M} UTC"]),
+            *closing_facts(summary),
+            *([] if self._details.cost is None else [f"cost {self._details.cost:.4g}"]),
+            counted(summary.sample_count, "sample"),
+            f"{counted(summary.run.sent, 'request')} sent",
+            f"gage-eval {summary.run.gage_eval_version}",
+        ]
+        return " · ".join(facts)
+
+    def _chips(self) -> list[tuple[str, str]]:
+        """The verdicts, then the largest shares of failures."""
+        verdicts = [one.verdict for one in self._compared.values() if one.verdict]
+        tones = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}
+        chips = [(tones.get(word, "plain"), f"{verdicts.count(word)} {word}") for word in dict.fromkeys(verdicts)]
+        cards = [card for task in self._summary.tasks if (card := task.score_card) and card.pass_threshold is not None]
+        passed = [card for card in cards if card.passed]
+        if cards:
+            chips.append(("good" if len(passed) == len(cards) else "warn", f"{len(passed)} of {len(cards)} passed"))
+        shares = []
+        for task in self._summary.tasks:
+            for metric in task.metrics[:1]:
+                shares += [
+                    (count / metric.all_rows, f"{task.task_id}: {share_text(count, metric.all_rows)} {name}")
+                    for name in ("error", "unparsed", "truncated", "refused")
+                    if metric.all_rows and (count := getattr(metric, name))
+                ]
+        return chips + [("warn", text) for _, text in sorted(shares, key=lambda one: -one[0])[:4]]
+
+    def _legend(self) -> str:
+        note = arrow_note(self._summary)
+        return _LEGEND if note is None else f"{_LEGEND} {note}."
+
+    def _overview_row(self, with_section: int, number: int, task: TaskSummary) -> str:
+        link = f"task-{number}" if number <= with_section else None
+        compared = self._compared.get(task.task_id)
+        change = None if self._details.comparison is None else "–" if compared is None else _change(compared)
+        metric = task.metrics[0] if task.metrics else None
+        shares = _shares(task, self._details.tasks.get(task.task_id))
+        row: str = self._pieces.overview_row(task, metric, link, self._summary.label, change, shares)
+        return row
+
+    def _group(self, group: Any) -> str:
+        rows = _fitting(
+            partial(self._pieces.group_row, label=self._summary.label), group.metrics, _GROUPS / 2, "numbers"
+        )
+        heads = "".join(f'<th scope="col"{kind}>{name}</th>' for name, kind in (
+            ("metric", ""), ("score", ' class="num"'), ("95 % interval", ""), ("n", ' class="num"')))  # fmt: skip
+        body = (
+            f'<div class="panel"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+            if rows
+            else "<p>The tasks have no number in common.</p>"
+        )
+        return f"<section>{self._pieces.group_head(group)}{body}{rows.left_out}</section>"
+
+    def _tasks(self) -> tuple[Svg, int]:
+        """The tasks' sections, and how many tasks have one."""
+        tasks, left = self._summary.tasks, float(_TASKS)
+        shown = min(len(tasks), int(left) // _SMALLEST_SECTION)
+        sections: list[str] = []
+        for number, task in enumerate(tasks[:shown], 1):
+            section = self._task(task, number, left / (shown - number + 1))
+            if (size := len(section.encode())) > left:
+                break
+            sections.append(section)
+            left -= size
+        rest = len(tasks) - len(sections)
+        note = f'<p class="soft">{rest:,} more tasks have no section here. See gage show RUN.</p>' if rest else ""
+        return Svg("\n".join(sections) + note), len(sections)
+
+    def _task(self, task: TaskSummary, number: int, share: float) -> str:
+        """A task's section within its share of bytes."""
+        details = self._details.tasks.get(task.task_id)
+        label, pieces = self._summary.label, self._pieces
+        context = {
+            "anchor": f"task-{number}",
+            "task": task,
+            "facts": _task_facts(task),
+            "details": details,
+            "scores": _fitting(partial(pieces.score_row, label=label), task.metrics, share * _SCORES, "numbers"),
+            "slices": _fitting(pieces.slice_row, _worst_slices(task), share * _SLICES, "of these slices"),
+            "all_slices": _fitting(pieces.slice_row, _all_slices(task), share * _SLICES, "slices"),
+            "reasons": _fitting(pieces.reason_row, details.reasons if details else (), share * _REASONS, "reasons"),
+            "rejects": _fitting(pieces.item, task.first_rejects, share * _REASONS, "rejected rows"),
+        }
+        template = self._environment.get_template("task.html")
+        size = len(template.render(context, samples="", samples_note="").encode())
+        samples, note = self._samples(details, number, share - size - 300)
+        return template.render(context, samples=samples, samples_note=note)
+
+    def _samples(self, details: TaskDetails | None, number: int, room: float) -> tuple[Svg, str]:
+        """Sample cards: one of each kind in turn while they fit."""
+        kinds = details.kinds if details else ()
+        cards: dict[str, list[str]] = {one.kind: [] for one in kinds}
+        room -= 400 * len(kinds)
+        wanted = [(one, place) for place in range(max((len(one.cards) for one in kinds), default=0)) for one in kinds]
+        left_out = 0
+        for one, place in wanted:
+            if place < len(one.cards):
+                card = self._pieces.card(one.cards[place].trimmed(), KINDS)
+                if (size := len(card.encode())) <= room:
+                    cards[one.kind].append(card)
+                    room -= size
+                else:
+                    left_out += 1
+        parts = []
+        for one in kinds:
+            if cards[one.kind]:
+                head = {"kind": one.kind, "count": one.count, "anchor": f"task-{number}-{one.kind}"}
+                first, more = cards[one.kind][:_OPEN_CARDS], cards[one.kind][_OPEN_CARDS:]
+                parts += [self._pieces.kind_head(head, len(cards[one.kind]), KINDS), *first]
+                parts += [self._pieces.more_cards(more)] if more else []
+        note = f"{counted(left_out, 'more sample')} would make this page too large. See gage show RUN --wrong."
+        return Svg("\n".join(parts)), note if left_out else ""
 
 
-def _legend(summary: Summary) -> str:
-    note = arrow_note(summary)
-    text = "± is half of the 95 % interval; where that is not symmetric, its ends are shown."
-    return text if note is None else f"{text} {note}."
+def _fitting(render: Callable[..., str], items: Sequence[Any], limit: float, noun: str) -> Pieces:
+    """The first items, rendered, as many as fit into a number of bytes. The others are not rendered."""
+    kept: list[str] = []
+    for item in items:
+        piece = render(*item) if isinstance(item, tuple) else render(item)
+        limit -= len(piece.encode()) + 1
+        if limit < 0:
+            break
+        kept.append(str(piece))
+    found = Pieces("\n".join(kept))
+    if left_out := len(items) - len(kept):
+        found.left_out = Svg(f'<p class="soft small">{left_out:,} more {noun} are in summary.json.</p>')
+    return found
 
 
-def _remarks(summary: Summary) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in remarks(summary))
-    return f'<ul class="remarks" aria-label="What to look at">{items}</ul>' if items else ""
+def _bounded(text: str, limit: int) -> str:
+    """A text that takes at most that many bytes on the page."""
+    from markupsafe import escape
+
+    shown = trimmed(text, limit)
+    while (size := len(escape(shown).encode())) > limit:
+        shown = trimmed(text, max(len(shown) * limit // size - 60, 0))
+    return shown
 
 
-def _overview(summary: Summary) -> str:
-    """The first metric of each task, with the way to the rest of them, where there are many."""
-    if len(summary.tasks) <= _FEW_TASKS:
-        return ""
-    rows = []
-    for number, task in enumerate(summary.tasks, 1):
-        link = f'<a href="#task-{number}">{escape(task.task_id)}</a>'
-        # The metric is shown below the task's name, so that the columns are those of the other tables.
-        first = [_metric_row(metric, summary.label) for metric in task.metrics[:1]]
-        rows += [[f'{link}<br><span class="soft">{name}</span>', *cells] for name, *cells in first] or [[link]]
-    return (
-        f"<section>\n<h2>Tasks</h2>\n{_table('The first metric of each task', ('task', *_HEADS[1:]), rows)}\n</section>"
-    )
+def _subtitle(summary: Summary) -> str:
+    models = list(dict.fromkeys(task.model for task in summary.tasks if task.model))
+    model = models[0] if len(models) == 1 else f"{len(models)} models" if models else ""
+    tasks = counted(len(summary.tasks), "task")
+    return f"{model} on {tasks}" if model else tasks
 
 
-def _task(task: TaskSummary, number: int, label: str) -> str:
+def _task_facts(task: TaskSummary) -> str:
     facts = [f"dataset {task.dataset_id}", counted(task.sample_count, "sample")]
     if task.model:
         facts.insert(1, f"model {task.model}")
@@ -136,132 +274,167 @@ def _task(task: TaskSummary, number: int, label: str) -> str:
         facts.append(f"{task.rejects:,} rejected")
     if task.tokens.total is not None:
         facts.append(f"{task.tokens.total:,} tokens")
-    description = f"<p>{escape(task.description)}</p>" if task.description else ""
-    rows = [_metric_row(metric, label) for metric in task.metrics]
-    body = _table(f"Scores of {task.task_id}", _HEADS, rows) if rows else "<p>No metric.</p>"
-    body += _slices(task, label) + _rejects(task)
-    return (
-        f'<section id="task-{number}">\n<h2>{escape(task.task_id)}</h2>\n{description}'
-        f'<p class="soft">{escape(" · ".join(facts))}</p>\n{body}\n</section>'
-    )
+    if task.score_card is not None and task.score_card.pass_threshold is not None:
+        facts.append("passed" if task.score_card.passed else "not passed")
+    return " · ".join(facts)
 
 
-def _slices(task: TaskSummary, label: str) -> str:
-    """A folded table for each number and slice field."""
-    tables: dict[tuple[str, str], list[list[str]]] = {}
-    for metric in task.slices:
-        rows = tables.setdefault((metric.marked_name, metric.slice_field or ""), [])
-        rows.append(
-            [escape("(none)" if metric.slice_value is None else metric.slice_value), *_metric_row(metric, label)[1:]]
-        )
-    return "".join(
-        f"\n<details><summary>{escape(name)} by {escape(field)}</summary>\n"
-        f"{_table(f'{name} by {field}', (field, *_HEADS[1:]), rows)}</details>"
-        for (name, field), rows in tables.items()
-    )
+def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, str, float]]:
+    """Answers by what became of them; each answer is in one share only."""
+    if details is None or not details.answers:
+        return []
+    return [(one.kind, KINDS[one.kind][0], float(one.count)) for one in reversed(details.kinds)]
 
 
-def _rejects(task: TaskSummary) -> str:
-    """The first rejected rows, folded."""
-    if not task.first_rejects:
-        return ""
-    items = "".join(f"<li>{escape(reason)}</li>" for reason in task.first_rejects)
-    rest = task.rejects - len(task.first_rejects)
-    more = f"<p>{rest:,} more: gage show RUN --rejects</p>" if rest > 0 else ""
-    return f"\n<details><summary>{task.rejects:,} rejected</summary>\n<ul>{items}</ul>{more}</details>"
+def _shares_text(shares: Sequence[tuple[str, str, float]]) -> str:
+    return " · ".join(f"{name} {amount:,.0f}" for name, _, amount in shares if amount)
 
 
-def _group(group: GroupSummary, label: str) -> str:
-    made_of = "" if group.by is None else f" by {group.by} of"
-    member = "task" if group.by is None else "slice"
-    facts = (
-        f"{group.members_text}{made_of}: {', '.join(group.tasks)}. "
-        f"Micro: every sample counts the same. Macro: every {member}."
-    )
-    description = f"<p>{escape(group.description)}</p>" if group.description else ""
-    rows = [
-        [
-            escape(f"{metric.marked_name}, {kind}"),
-            f"<strong>{escape(score_text(score))}</strong>{label}",
-            escape(_interval(score)),
-            _bar(score),
-            f"{metric.n:,}",
-        ]
-        for metric in group.metrics
-        for kind, score in (("micro", metric.micro), ("macro", metric.macro))
-    ]
-    caption = f"Scores of {group.group_id}"
-    heads = ("metric", "score", "95 % interval", "", "n")
-    body = _table(caption, heads, rows) if rows else "<p>The tasks have no number in common.</p>"
-    return (
-        f"<section>\n<h2>{escape(group.group_id)}</h2>\n{description}"
-        f'<p class="soft">{escape(facts)}</p>\n{body}\n</section>'
-    )
+def _worst_slices(task: TaskSummary) -> list[_Slice]:
+    """The slices of the first number that take most from the task's score: points below it, times n."""
+    first = task.metrics[0] if task.metrics else None
+    if first is None or first.value is None or first.higher_is_better is None:
+        return []
+    sign = -1.0 if first.higher_is_better is False else 1.0
+    mine = [one for one in task.slices if _number(one) == _number(first)]
+    found = [_slice_of(one, first.value, sign) for one in mine]
+    worst = sorted(found, key=lambda one: (-one.deficit, one.name))
+    return [one for one in worst if one.deficit > 0][:_WORST_SLICES]
 
 
-def _interval(score: MetricSummary | GroupScore) -> str:
+def _all_slices(task: TaskSummary) -> list[tuple[_Slice, str]]:
+    """The slices of all numbers, each with the name of its number."""
+    wholes = {_number(one): one.value for one in task.metrics}
+    return [(_slice_of(one, wholes.get(_number(one))), one.marked_name) for one in task.slices[:_MOST_SLICES]]
+
+
+def _slice_of(one: MetricSummary, whole: float | None, sign: float = 1.0) -> _Slice:
+    """A slice with its distance from the task's score."""
+    change = None if one.value is None or whole is None else one.value - whole
+    return _Slice(one.slice_name or "", one, _signed(change), -sign * (change or 0.0) * one.n)
+
+
+def _number(one: MetricSummary) -> tuple[str, str | None, str, str]:
+    return one.metric_id, one.filter, one.value_key, one.aggregation
+
+
+def _problems(metric: MetricSummary) -> str:
+    names = ("truncated", "refused", "unparsed", "unscored")
+    found = [f"{share_text(n, metric.all_rows)} {name}" for name in names if (n := getattr(metric, name))]
+    if metric.error:
+        found.append(f"{metric.error:,} error")
+    return " · ".join(found)
+
+
+def _ends(score: MetricSummary | GroupScore) -> str:
     if score.ci_low is None or score.ci_high is None:
         return "–"
     return f"{format_value(score.ci_low)} … {format_value(score.ci_high)}"
 
 
-def _metric_row(metric: MetricSummary, label: str) -> list[str]:
-    return [
-        escape(metric.marked_name),
-        f"<strong>{escape(score_text(metric))}</strong>{label}",
-        escape(_interval(metric)),
-        _bar(metric),
-        f"{metric.n:,}",
-        share_text(metric.truncated, metric.all_rows).replace("<", "&lt;"),
-        share_text(metric.unparsed, metric.all_rows).replace("<", "&lt;"),
-        share_text(metric.unscored, metric.all_rows).replace("<", "&lt;"),
-        f"{metric.error:,}",
-    ]
+def _signed(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
 
 
-def _bar(metric: MetricSummary | GroupScore) -> str:
-    """The interval on the metric's scale, the score as a dot; nothing where the scale has no ends.
+def _change(one: ComparedTask) -> Svg:
+    """The change as a chip: red for a loss beyond chance, green for a gain."""
+    from markupsafe import escape
 
-    A metric that declares no bounds is drawn on 0..1 while its score is in there.
-    """
-    value, low, high = metric.value, metric.ci_low, metric.ci_high
-    first, last = _ends(metric)
-    if value is None or not first <= value <= last:
-        return ""
-    low, high = (value if low is None else max(low, first)), (value if high is None else min(high, last))
-    left, right, middle = (_BAR_WIDTH * (x - first) / (last - first) for x in (low, high, value))
-    y = _BAR_HEIGHT / 2
-    label = escape(f"{format_value(value)} within {format_value(low)} to {format_value(high)}", quote=True)
-    return (
-        f'<svg width="{_BAR_WIDTH}" height="{_BAR_HEIGHT}" viewBox="-4 0 {_BAR_WIDTH + 8} {_BAR_HEIGHT}" '
-        f'role="img" aria-label="{label}"><line class="track" x1="0" x2="{_BAR_WIDTH}" y1="{y}" y2="{y}"/>'
-        f'<rect class="bar" x="{left:.1f}" y="{y - 3}" width="{max(right - left, 1):.1f}" height="6" rx="3"/>'
-        f'<circle class="dot" cx="{middle:.1f}" cy="{y}" r="3.5"/></svg>'
+    text = escape(f"{_signed(one.difference)} {one.verdict}".strip())
+    beyond = one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
+    gained = one.difference is not None and (one.difference > 0) == one.higher_is_better
+    tone = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}.get(
+        one.verdict, ("good" if gained else "bad") if beyond else "plain"
     )
+    return Svg(f'<span class="chip {tone}">{text}</span>')
 
 
-def _ends(metric: MetricSummary | GroupScore) -> tuple[float, float]:
-    if isinstance(metric, GroupScore) or (metric.bound_low is None and metric.bound_high is None):
-        return 0.0, 1.0
-    if metric.bound_low is None or metric.bound_high is None:
-        return math.inf, math.inf
-    return metric.bound_low, metric.bound_high
+def _marked(answer: str, extracted: str | None) -> Svg:
+    """The answer with the last place of what was read out of it."""
+    from markupsafe import escape
+
+    at = answer.rfind(extracted) if extracted else -1
+    if extracted is None or at < 0:
+        return Svg(escape(answer))
+    end = at + len(extracted)
+    return Svg(f"{escape(answer[:at])}<mark>{escape(extracted)}</mark>{escape(answer[end:])}")
 
 
-def _timings(summary: Summary) -> str:
+def _change_ends(one: ComparedTask) -> str:
+    return "–" if one.low is None or one.high is None else f"{_signed(one.low)} … {_signed(one.high)}"
+
+
+def _stage_seconds(summary: Summary) -> list[tuple[str, float]]:
     timings = summary.run.timings.model_dump()
-    rows = [[escape(name), escape(format_value(value))] for name, value in timings.items() if value is not None]
-    table = _table("Seconds and rates of this run", ("name", "value"), rows, kind="plain")
-    return f"<section>\n<details><summary>Timings</summary>\n{table}</details>\n</section>"
+    found = [(stage, timings.get(f"{stage}_total_s")) for stage in _STAGES]
+    return [(stage, seconds) for stage, seconds in found if seconds]
 
 
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, kind: str = "scores") -> str:
-    """A table of cells that are HTML already; the first of each row is its heading."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in heads)
-    body = "\n".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>' for first, *rest in rows
+def _stage_shares(summary: Summary) -> list[tuple[str, str, float]]:
+    return [(stage, _STAGES[stage], seconds) for stage, seconds in _stage_seconds(summary)]
+
+
+def _stages_text(summary: Summary) -> str:
+    timings, cached = summary.run.timings, summary.run.cached_stages
+    parts = [f"{stage} {seconds:.3g} s" for stage, seconds in _stage_seconds(summary) if stage not in cached]
+    if timings.throughput_inference_samples_per_s is not None:
+        parts.append(f"{timings.throughput_inference_samples_per_s:,.3g} samples/s in infer")
+    if cached:
+        parts.append(f"cached: {', '.join(cached)}")
+    if summary.run.reused:
+        parts.append(f"{summary.run.reused:,} responses reused")
+    return " · ".join(parts)
+
+
+def _sampling(details: RunDetails) -> str:
+    """The parameters of requests by task; once where all tasks have the same."""
+    found = {name: dict(one.sampling) for name, one in details.tasks.items() if one.sampling}
+    different = list({orjson.dumps(one, default=str): one for one in found.values()}.values())
+    return "" if not found else _json(different[0] if len(different) == 1 else found)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(value, default=str, option=options).decode()
+
+
+def _finite(value: float | None) -> str:
+    return "–" if value is None or not math.isfinite(value) else format_value(value)
+
+
+@cache
+def _style() -> str:
+    return (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return (
-        f'<div class="wide"><table class="{kind}">\n<caption>{escape(caption)}</caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
-    )
+    filters: dict[str, Callable[..., Any]] = {
+        "bars": charts.bars,
+        "change": _change,
+        "change_ends": _change_ends,
+        "clip": lambda text, limit=_LONGEST_NAME: trimmed(str(text), limit),
+        "ends": _ends,
+        "interval": charts.interval,
+        "marked": _marked,
+        "number": lambda count: f"{count:,}",
+        "problems": _problems,
+        "score": score_text,
+        "shares_text": _shares_text,
+        "signed": _signed,
+        "strip": charts.strip,
+        "value": _finite,
+    }
+    environment.filters.update(filters)
+    return environment

@@ -67,7 +67,7 @@ class TaskCalls:
         store: where the artifacts are.
         task: the task's plan.
         outputs: artifact ids by stage and output, of finished stages; always including standardize and preprocess.
-        run_id: the run.
+        run_id: the run; needed with `refreshed` only.
         refreshed: stages that the run computes again although they are stored.
     """
 
@@ -77,7 +77,7 @@ class TaskCalls:
         task: TaskPlan,
         outputs: Mapping[str, Mapping[str, str]],
         *,
-        run_id: str,
+        run_id: str = "",
         refreshed: Sequence[str] = (),
     ) -> None:
         self._store = store
@@ -99,6 +99,16 @@ class TaskCalls:
             for asks, source in self.asked(stage)
             for call in self._calls(stage, asks, source, part, sample_id)
         ]
+
+    def bodies(self, stage: Stage, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+        """A stage's request bodies about some samples of a part, by sample id and replicate. The part is read once."""
+        found = {}
+        for asks, source in self.asked(stage):
+            opened = source.open(part)
+            for sample_id in sample_ids:
+                for one in rendered(asks.spec, opened.of_sample(sample_id)):
+                    found[sample_id, one.request.replicate] = one.body
+        return found
 
     def asked(self, stage: Stage) -> Iterator[tuple[Asks, RoleSource]]:
         """A stage's asks of each model; none while the answers that its requests show are missing."""

@@ -1,16 +1,23 @@
 """What a run writes for users: summary.json, report.html and the exports that the config names."""
 
+import logging
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from gage_eval.canonical import decode
+from gage_eval.errors import visible
+from gage_eval.observability.events import RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.export import export
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.report_details import run_details
 from gage_eval.runs.session import RunOutcome, RunSession
+
+_log = logging.getLogger(__name__)
 
 
 def publish(session: RunSession) -> RunOutcome:
@@ -20,17 +27,28 @@ def publish(session: RunSession) -> RunOutcome:
     """
     summary = summarise(session)
     session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
-    session.folder.write(REPORT_FILE, report_html(summary, datetime.fromtimestamp(session.began, UTC)).encode())
     readers = [_reader(session, task.task_id) for task in session.plan.tasks]
+    _write_report(session, summary, readers)
     for kind in session.loaded.config.export:
         export(readers, kind, session.folder)
     session.finish()
     return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
 
 
+def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskReader]) -> None:
+    """Write report.html. A run whose report cannot be written has all its results: it goes on with a warning."""
+    try:
+        details = run_details(session.folder.record(), readers, began=datetime.fromtimestamp(session.began, UTC))
+        session.folder.write(REPORT_FILE, report_html(summary, details).encode())
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run's results are stored
+        _log.debug("report.html of run %s", session.run_id, exc_info=True)
+        message = f"report.html could not be written ({visible(str(error) or type(error).__name__)})."
+        session.observer.tell(RunWarning(f"{message} All results are stored; see gage show {session.run_id}."))
+
+
 def _reader(session: RunSession, task_id: str) -> TaskReader:
     outputs = {stage: result.outputs for (name, stage), result in session.results.items() if name == task_id}
-    return TaskReader(session.store, task_id, outputs)
+    return TaskReader(session.store, task_id, outputs, plan=session.plan.task(task_id))
 
 
 def summarise(session: RunSession) -> Summary:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError, closest
-from gage_eval.planning.specs import Plan
+from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.cards import Cards
@@ -121,6 +121,7 @@ class TaskReader:
         task_id: the task.
         outputs: artifact ids by stage and output, of finished stages.
         run: the run. Without it, only the artifacts in `outputs` can be read.
+        plan: the task's plan, for requests as they were sent; by default that of the run.
     """
 
     def __init__(
@@ -129,11 +130,13 @@ class TaskReader:
         task_id: str,
         outputs: Mapping[str, Mapping[str, str]],
         run: RunReader | None = None,
+        plan: TaskPlan | None = None,
     ) -> None:
         self.store = store
         self.task_id = task_id
         self._outputs = outputs
         self._run = run
+        self._given_plan = plan
         self._opened: dict[str, Artifact] = {}
         self._counts: dict[tuple[RowFilter, int], int] = {}
 
@@ -287,7 +290,7 @@ class TaskReader:
             wanted = self._selected(part, where)[start : None if left is None else start + left]
             start = 0
             if wanted:
-                yield from self._rows(part, wanted)
+                yield from self.rows_of_part(part, wanted)
                 left = None if left is None else left - len(wanted)
 
     def count(self, where: RowFilter = _EVERYTHING, *, part: int | None = None) -> int:
@@ -342,17 +345,8 @@ class TaskReader:
             self._scores(index, only) if "scores" in tables else {},
         )
 
-    def calls(self, row: SampleRow) -> list[ModelCall]:
-        """All requests for a sample as they were sent, with their answers.
-
-        Raises:
-            InputError: the run's config names something that does not exist any more.
-        """
-        return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id)
-
-    # --- inside
-
-    def _rows(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
+    def rows_of_part(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
+        """The asked samples at these row indexes of a part, each with all its stored data."""
         found = self.part(part, wanted, tables=("responses", "telemetry", "judgments", "scores"))
         for index, sample in zip(found.samples["row_index"].to_pylist(), rows_of(found.samples), strict=True):
             yield SampleRow(
@@ -366,6 +360,28 @@ class TaskReader:
                 found.judgments.get(index, []),
                 found.scores.get(index, {}),
             )
+
+    def calls(self, row: SampleRow) -> list[ModelCall]:
+        """All requests for a sample as they were sent, with their answers.
+
+        Raises:
+            InputError: the run's config names something that does not exist any more.
+        """
+        return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id)
+
+    def requests(self, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+        """The bodies of the requests to the model under test as they were sent, by sample id and replicate.
+
+        Args:
+            part: the part that holds the samples. It is read once.
+            sample_ids: the samples.
+
+        Raises:
+            InputError: the run's config names something that does not exist any more.
+        """
+        return {} if self._calls is None else self._calls.bodies("infer", part, sample_ids)
+
+    # --- inside
 
     def _selected(self, part: int, where: RowFilter) -> list[int]:
         """Indexes of the matching rows of a part."""
@@ -408,7 +424,11 @@ class TaskReader:
 
     @cached_property
     def _calls(self) -> TaskCalls | None:
-        if self._run is None or "preprocess" not in self._outputs:
+        if "preprocess" not in self._outputs:
+            return None
+        if self._given_plan is not None:
+            return TaskCalls(self.store, self._given_plan, self._outputs)
+        if self._run is None:
             return None
         refreshed = self._run.stored.record.options.get("refresh") or ()
         task = self._run.plan.task(self.task_id)

@@ -18,7 +18,9 @@ from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
+from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
+from gage_eval.runs.report_details import run_details
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
 from gage_eval.stages.unscored import refuse_without_score
@@ -86,7 +88,9 @@ class Rescored:
         run = self.summary.run.model_copy(update={"run_id": folder.run_id})
         self.summary = self.summary.model_copy(update={"run": run})
         folder.write_json(SUMMARY_FILE, self.summary.model_dump(mode="json"))
-        folder.write(REPORT_FILE, report_html(self.summary, now).encode())
+        readers = RunReader(StoredRun(folder), Store.open(folder.locations.store, read_only=True)).tasks()
+        details = run_details(folder.record(), readers, began=now)
+        folder.write(REPORT_FILE, report_html(self.summary, details).encode())
         return folder
 
 

@@ -133,7 +133,7 @@ def test_the_page_shows_slices_and_groups_as_text_whatever_they_hold() -> None:
     tasks = [task("a", row(0.5, 10), *sliced), task("b", row(0.7, 10))]
     page = report_html(summary(tasks, [Group(description=bad)]))
     assert "<script" not in page
-    assert page.count("<details>") == 2
+    assert "All 2 slices" in page
     assert "&lt;script&gt;" in page
     assert "(none)" in page
     assert "exact_match, micro" in page

@@ -1,6 +1,9 @@
 """Promises of the HTML page: self-contained, escaped, accessible."""
 
+import base64
+import hashlib
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -8,10 +11,23 @@ from typing import Any
 import pytest
 from run_summaries import metric_row, summary
 
-from gage_eval.report.html import report_html
+from gage_eval.report import Summary
+from gage_eval.report.details import (
+    KINDS,
+    Bin,
+    ComparedSlice,
+    ComparedTask,
+    Comparison,
+    KindOfAnswer,
+    Message,
+    RunDetails,
+    SampleCard,
+    TaskDetails,
+)
+from gage_eval.report.html import MAX_BYTES, report_html
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
-VOID = frozenset({"meta", "line", "rect", "circle", "br"})
+VOID = frozenset({"meta"})
 
 
 class Page(HTMLParser):
@@ -44,44 +60,134 @@ class Page(HTMLParser):
         return {tag for tag, _ in self.tags}
 
 
-def _hostile() -> dict[str, Any]:
-    return {
-        "rows": [metric_row(metric_id=HOSTILE, filter=HOSTILE, value_key=HOSTILE, unparsed=900)],
-        "task_id": HOSTILE,
-        "dataset_id": HOSTILE,
-        "model": HOSTILE,
-        "description": HOSTILE,
-    }
+def card(**changes: Any) -> SampleCard:
+    return replace(
+        SampleCard(
+            "gsm8k-17",
+            labels=("wrong",),
+            prompt=(Message("system", "Count."), Message("user", "How many eggs?")),
+            answer="9 eggs, so the answer is 17.",
+            extracted="17",
+            expected="18",
+            explanation="17 is not 18",
+            scores=(("exact_match", "0.000"),),
+        ),
+        **changes,
+    )
 
 
-def test_hostile_names_stay_text() -> None:
-    run = summary(**_hostile())
-    run = run.model_copy(update={"run": run.run.model_copy(update={"name": HOSTILE, "run_id": HOSTILE})})
-    text = report_html(run)
+def details(*cards: SampleCard, **changes: Any) -> RunDetails:
+    """A run of one task with its samples."""
+    wrong = KindOfAnswer("wrong", 184, cards or (card(),))
+    task = TaskDetails(
+        "exact_match",
+        1319,
+        kinds=(wrong, KindOfAnswer("right", 1135, (card(labels=("right",)),))),
+        distribution=(Bin("0", 184), Bin("1", 1135)),
+        lengths=(Bin("≥3", 700, 0.9), Bin("≥80", 619, 0.7)),
+        reasons=(("request", "timeout", 3), ("rejected in standardize", "no question", 2)),
+        sampling={"temperature": 0},
+    )
+    return RunDetails(
+        began=datetime(2026, 11, 22, 2, 7, tzinfo=UTC),
+        config_source="mine.yaml",
+        config_digest="c" * 64,
+        config_text="tasks: []",
+        packages={"numpy": "2.1.0"},
+        digests=(("gsm8k", "infer", "d" * 64),),
+        cost=0.42,
+        tasks={"gsm8k": replace(task, **changes)},
+    )
+
+
+def hostile_details() -> RunDetails:
+    bad = card(
+        sample_id=HOSTILE,
+        prompt=(Message(HOSTILE, HOSTILE), Message("user", HOSTILE)),
+        answer=f"{HOSTILE} {HOSTILE}",
+        reasoning=HOSTILE,
+        extracted=HOSTILE,
+        expected=HOSTILE,
+        explanation=HOSTILE,
+        failure=HOSTILE,
+        scores=((HOSTILE, "1"),),
+        judgments=(HOSTILE,),
+    )
+    found = details(
+        bad,
+        measure=HOSTILE,
+        distribution=(Bin(HOSTILE, 3),),
+        lengths=(Bin(HOSTILE, 3, 0.5),),
+        reasons=((HOSTILE, HOSTILE, 1),),
+        sampling={HOSTILE: HOSTILE},
+    )
+    compared = ComparedTask(
+        HOSTILE, HOSTILE, 9, 0.5, 0.4, -0.1, -0.2, -0.05, p=0.01, test=HOSTILE, verdict="regressed",
+        worse=(HOSTILE,), slices=(ComparedSlice(HOSTILE, 5, -0.2),), notes=(HOSTILE,),
+    )  # fmt: skip
+    return replace(
+        found,
+        config_source=HOSTILE,
+        config_text=HOSTILE,
+        options={"config": HOSTILE},
+        packages={HOSTILE: HOSTILE},
+        digests=((HOSTILE, "infer", HOSTILE),),
+        tasks={HOSTILE: found.tasks["gsm8k"]},
+        comparison=Comparison(HOSTILE, (compared,)),
+    )
+
+
+def hostile_summary() -> Summary:
+    row = metric_row(metric_id=HOSTILE, filter=HOSTILE, value_key=HOSTILE, unparsed=900)
+    part = metric_row(**row | {"slice_field": HOSTILE, "slice_value": HOSTILE, "value": 0.1})
+    run = summary(
+        rows=[row, part], task_id=HOSTILE, dataset_id=HOSTILE, model=HOSTILE, description=HOSTILE,
+        reject_count=1, first_rejects=[HOSTILE],
+    )  # fmt: skip
+    return run.model_copy(update={"run": run.run.model_copy(update={"name": HOSTILE, "run_id": HOSTILE})})
+
+
+def many_tasks(count: int, **changes: Any) -> tuple[Summary, RunDetails]:
+    run, found = summary(**changes), details(*[card(answer=HOSTILE * 10_000)] * 10)
+    tasks = [run.tasks[0].model_copy(update={"task_id": f"task {index}"}) for index in range(count)]
+    of_tasks = {task.task_id: found.tasks["gsm8k"] for task in tasks}
+    return run.model_copy(update={"tasks": tasks}), replace(found, tasks=of_tasks)
+
+
+def test_hostile_texts_stay_text_wherever_they_are() -> None:
+    text = report_html(hostile_summary(), hostile_details())
     page = Page(text)
     assert page.names().isdisjoint({"script", "img", "iframe", "link", "object"})
-    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    assert not any(name.startswith("on") or name == "style" for _, attributes in page.tags for name in attributes)
     assert "<script" not in text
-    assert HOSTILE in "".join(page.text)
+    assert "".join(page.text).count(HOSTILE) > 25
+    assert "49" not in re.sub(r"\d{3,}|[\d.]*49[\d.]+|[\d.]+49", "", "".join(page.text)), "a template ran in the data"
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
-    text = report_html(summary())
+    text = report_html(summary(), details())
     assert not re.search(r"\b(?:src|href|url|@import)\s*[=(](?!\"#)", text)
     assert "://" not in text
+
+
+def test_the_policy_allows_the_pages_own_style_and_nothing_else() -> None:
+    text = report_html(summary(), details())
     policy = next(attributes["content"] for tag, attributes in Page(text).tags if "http-equiv" in attributes)
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    style = text.partition("<style>")[2].partition("</style>")[0]
+    own = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy == f"default-src 'none'; style-src 'sha256-{own}'; base-uri 'none'; form-action 'none'"
 
 
-def test_the_table_is_readable_without_seeing_it() -> None:
-    page = Page(report_html(summary()))
+def test_the_tables_are_readable_without_seeing_them() -> None:
+    page = Page(report_html(summary(), details()))
     assert ("html", {"lang": "en"}) in page.tags
     assert "caption" in page.names()
     scopes = [attributes.get("scope") for tag, attributes in page.tags if tag == "th"]
     assert {"col", "row"} == set(scopes)
     pictures = [attributes for tag, attributes in page.tags if tag == "svg"]
-    assert [picture["role"] for picture in pictures] == ["img"]
-    assert pictures[0]["aria-label"] == "0.842 within 0.822 to 0.862"
+    assert {picture["role"] for picture in pictures} == {"img"}
+    assert all(picture["aria-label"] for picture in pictures)
+    assert "0.842 within 0.822 to 0.862" in {picture["aria-label"] for picture in pictures}
 
 
 def test_both_colour_schemes_are_there() -> None:
@@ -90,9 +196,95 @@ def test_both_colour_schemes_are_there() -> None:
     assert "color-scheme: light dark" in text
 
 
+def test_narrow_pages_hide_no_cell() -> None:
+    text = report_html(summary(), details())
+    narrow = text.partition("@media (max-width: 720px)")[2].partition("@media print")[0]
+    hidden = re.findall(r"([^{};]+)\{[^}]*display: none", narrow)
+    assert [name.strip() for name in hidden] == ["thead", "td:empty"]
+    cells = [attributes for tag, attributes in Page(text).tags if tag == "td"]
+    assert cells
+    assert all(attributes.get("data-label") for attributes in cells), "a cell needs its heading where thead is hidden"
+
+
 def test_what_went_wrong_is_on_the_page() -> None:
-    text = report_html(summary(statuses={"ok": 1000, "truncated": 319}))
+    text = report_html(summary(statuses={"ok": 1000, "truncated": 319}), details())
     assert "319 of 1,319 (24.2 %) answers were cut at the token limit" in text
+    words = " ".join(Page(text).text)
+    assert "timeout" in words
+    assert "no question" in words
+
+
+def test_a_sample_shows_what_was_asked_answered_read_out_and_expected() -> None:
+    text = report_html(summary(), details())
+    article = text.partition("<article")[2].partition("</article>")[0]
+    for shown in ("gsm8k-17", "wrong", "How many eggs?", "the answer is <mark>17</mark>.", "18", "17 is not 18"):
+        assert shown in article
+    assert "10 of" not in text
+    assert "1 of 184" in text
+
+
+def test_how_it_was_run_is_on_the_page() -> None:
+    words = " ".join(Page(report_html(summary(), details())).text)
+    for shown in ("tasks: []", "numpy 2.1.0", "d" * 64, "c" * 64, "temperature", "cost 0.42", "2026-11-22 02:07 UTC"):
+        assert shown in words
+    assert "infer 10 s" in words
+
+
+def test_the_worst_slices_are_those_that_cost_the_task_most() -> None:
+    parts = [
+        metric_row(slice_field="topic", slice_value=name, value=value, n=n)
+        for name, value, n in (("tiny", 0.0, 2), ("large", 0.7, 500), ("good", 0.95, 800))
+    ]
+    text = report_html(summary([metric_row(), *parts]))
+    assert re.findall(r"topic = (\w+)", text) == ["large", "tiny", *("tiny", "large", "good")], "the worst, then all"
+    assert "−0.142" in text
+
+
+def test_a_baselines_comparison_comes_with_the_scores() -> None:
+    compared = ComparedTask(
+        "gsm8k", "exact_match", 1319, 0.863, 0.842, -0.021, -0.032, -0.010, p=0.0002, test="mcnemar",
+        verdict="regressed", worse=("a", "b"), better=("c",),
+    )  # fmt: skip
+    text = report_html(summary(), replace(details(), comparison=Comparison("nightly-main", (compared,))))
+    words = " ".join(Page(text).text)
+    assert "Against nightly-main" in words
+    assert "1 regressed" in words
+    assert "2 samples got worse, 1 better" in words
+    assert '<span class="chip bad">−0.021 regressed</span>' in text
+    assert "Against" not in report_html(summary(), details())
+
+
+def test_huge_answers_and_many_tasks_stay_below_the_limit_and_say_what_is_left_out() -> None:
+    huge = HOSTILE * 20_000
+    run, found = many_tasks(3)
+    kinds = tuple(
+        KindOfAnswer(kind, 10**6, (card(answer=huge, prompt=(Message("user", huge),) * 40),) * 10) for kind in KINDS
+    )
+    found = replace(
+        found, config_text=huge, tasks={name: replace(task, kinds=kinds) for name, task in found.tasks.items()}
+    )
+    text = report_html(run, found)
+    assert len(text.encode()) <= MAX_BYTES
+    assert "characters left out" in text
+    assert "messages left out" in text
+    for kind in KINDS:
+        assert f'id="task-1-{kind}"' in text
+    many, of_many = many_tasks(3000)
+    text = report_html(many, of_many)
+    assert len(text.encode()) <= MAX_BYTES
+    assert re.search(r"[\d,]+ more tasks have no section here", text)
+    assert re.search(r"[\d,]+ more tasks are in summary.json", text)
+    Page(text)
+
+
+def test_endless_names_stay_below_the_limit() -> None:
+    huge = HOSTILE * 500
+    part = metric_row(slice_field=huge, slice_value=huge, value=0.1)
+    rows = [*[metric_row(metric_id=huge)] * 200, *[part] * 200]
+    run, found = many_tasks(60, rows=rows, description=huge, model=huge, reject_count=500, first_rejects=[huge] * 500)
+    text = report_html(run, replace(found, digests=((huge, "infer", "d" * 64),) * 5000))
+    assert len(text.encode()) <= MAX_BYTES
+    Page(text)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +296,7 @@ def test_what_went_wrong_is_on_the_page() -> None:
     ],
 )
 def test_numbers_on_another_scale_have_no_bar(changes: dict[str, Any]) -> None:
-    assert "<svg" not in report_html(summary([metric_row(**changes)]))
+    assert 'class="interval"' not in report_html(summary([metric_row(**changes)]))
 
 
 def test_a_bar_stays_within_its_track() -> None:
@@ -117,19 +309,13 @@ def test_a_task_without_metrics_says_so() -> None:
     assert "No metric." in report_html(summary([]))
 
 
-def test_many_tasks_have_a_table_that_leads_to_each() -> None:
-    few, many = summary(), summary()
-    many = many.model_copy(update={"tasks": many.tasks * 4})
-    assert "href" not in report_html(few)
-    page = Page(report_html(many))
+def test_the_first_table_leads_to_each_task() -> None:
+    run, found = many_tasks(4)
+    page = Page(report_html(run, found))
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
     assert links == [f"#{attributes['id']}" for tag, attributes in page.tags if tag == "section" and "id" in attributes]
     assert len(links) == 4
 
 
-def test_the_page_says_when_the_run_began() -> None:
-    assert "2026-11-22 02:07 UTC" in report_html(summary(), datetime(2026, 11, 22, 2, 7, tzinfo=UTC))
-
-
 def test_equal_runs_have_equal_pages() -> None:
-    assert report_html(summary()) == report_html(summary())
+    assert report_html(summary(), details()) == report_html(summary(), details())

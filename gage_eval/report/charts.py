@@ -1,0 +1,115 @@
+"""The report's charts as inline SVG.
+
+Own code, for reasons: chart libraries write complete pictures (matplotlib 20 KiB each with fixed colours, pygal 10 KiB
+with a stylesheet of its own, others need scripts), and a report has hundreds of small ones in cells of tables. These
+charts take their colours from the page's classes, so that they follow the colour scheme, and use attributes only: the
+page's policy forbids inline styles.
+"""
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from gage_eval.report.details import Bin
+from gage_eval.report.summary import GroupScore, MetricSummary, format_value
+
+_WIDTH, _HEIGHT = 160, 14
+
+
+class Svg(str):
+    """Text that is markup already (the protocol of jinja2)."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return self
+
+
+def interval(score: MetricSummary | GroupScore) -> Svg:
+    """The interval on the metric's scale, the score as a dot; nothing where the scale has no ends.
+
+    A metric that declares no bounds is drawn on 0..1 while its score is in there.
+    """
+    value, low, high = score.value, score.ci_low, score.ci_high
+    first, last = _ends(score)
+    if value is None or not first <= value <= last:
+        return Svg()
+    low, high = (value if low is None else max(low, first)), (value if high is None else min(high, last))
+    left, right, middle = (_WIDTH * (x - first) / (last - first) for x in (low, high, value))
+    y = _HEIGHT // 2
+    label = escape(f"{format_value(value)} within {format_value(low)} to {format_value(high)}")
+    return Svg(
+        f'<svg class="interval" width="{_WIDTH}" height="{_HEIGHT}" viewBox="-4 0 {_WIDTH + 8} {_HEIGHT}" role="img" '
+        f'aria-label="{label}"><line class="track" x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}"/>'
+        f'<rect class="bar" x="{left:.1f}" y="{y - 3}" width="{max(right - left, 1):.1f}" height="6" rx="3"/>'
+        f'<circle class="dot" cx="{middle:.1f}" cy="{y}" r="3.5"/></svg>'
+    )
+
+
+def strip(shares: Sequence[tuple[str, str, float]], *, width: int = 300, height: int = 12) -> Svg:
+    """Shares of a whole as one bar: each is a label, a class that colours it, and an amount."""
+    total = math.fsum(amount for _, _, amount in shares)
+    if total <= 0:
+        return Svg()
+    label = escape(" · ".join(f"{name} {amount:,.4g}" for name, _, amount in shares if amount))
+    parts, left = [], 0.0
+    for name, tone, amount in shares:
+        part = width * amount / total
+        if amount > 0:
+            parts.append(
+                f'<rect class="fill-{tone}" x="{left:.1f}" y="0" width="{max(part - 1, 0.8):.1f}" height="{height}">'
+                f"<title>{escape(name)}</title></rect>"
+            )
+        left += part
+    return Svg(
+        f'<svg class="strip" viewBox="0 0 {width} {height}" preserveAspectRatio="none" height="{height}" role="img" '
+        f'aria-label="{label}">{"".join(parts)}</svg>'
+    )
+
+
+def bars(bins: Sequence[Bin], *, means: bool = False) -> Svg:
+    """A column per bin: how many answers it holds, or with ``means`` their mean score on 0..1."""
+    heights = [(one.mean or 0.0) if means else float(one.count) for one in bins]
+    top = 1.0 if means else max(heights, default=0.0)
+    if top <= 0 or any(not 0 <= height <= top for height in heights):
+        return Svg()
+    step, tall = 46, 96
+    columns = []
+    for at, (one, height) in enumerate(zip(bins, heights, strict=True)):
+        tip = f"{one.label}: {one.count:,} answers" + ("" if one.mean is None else f", mean {format_value(one.mean)}")
+        shown = ("–" if one.mean is None else f"{one.mean:.2f}") if means else _short(one.count)
+        size = max(tall * height / top, 1.0) if one.count else 0.0
+        x = at * step
+        columns.append(
+            f'<g><title>{escape(tip)}</title><rect class="column" x="{x + 5}" y="{tall + 14 - size:.1f}" '
+            f'width="{step - 10}" height="{size:.1f}" rx="2"/>'
+            f'<text x="{x + step / 2:.0f}" y="{tall + 9 - size:.1f}">{escape(shown)}</text>'
+            f'<text class="axis" x="{x + step / 2:.0f}" y="{tall + 28}">{escape(one.label)}</text></g>'
+        )
+    width = step * len(bins)
+    what = "mean score" if means else "answers"
+    label = escape("; ".join(f"{one.label}: {_said(one, means=means)}" for one in bins))
+    return Svg(
+        f'<svg class="columns" viewBox="0 0 {width} {tall + 34}" width="{width}" role="img" '
+        f'aria-label="{what} by bin: {label}">'
+        f'<line class="track" x1="0" x2="{width}" y1="{tall + 14.5}" y2="{tall + 14.5}"/>{"".join(columns)}</svg>'
+    )
+
+
+def _said(one: Bin, *, means: bool) -> str:
+    return format_value(one.mean) if means else f"{one.count:,}"
+
+
+def _short(count: int) -> str:
+    for size, name in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{name}"
+    return str(count)
+
+
+def _ends(score: MetricSummary | GroupScore) -> tuple[float, float]:
+    if isinstance(score, GroupScore) or (score.bound_low is None and score.bound_high is None):
+        return 0.0, 1.0
+    if score.bound_low is None or score.bound_high is None:
+        return math.inf, math.inf
+    return score.bound_low, score.bound_high
