@@ -15,7 +15,7 @@ import typer
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
 from gage_eval.backends.build import config_model
-from gage_eval.cli.main import _COMMANDS, app
+from gage_eval.cli.main import COMMANDS, app
 from gage_eval.settings import PREFIX, REPLACED, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
 @cache
 def commands() -> dict[tuple[str, ...], Any]:
     """Every command by its words."""
-    for name in _COMMANDS:
+    for name in COMMANDS:
         __import__(f"gage_eval.cli.{name}")
 
     def walk(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -165,6 +165,29 @@ def test_start_up_loads_nothing_heavy(package: str) -> None:
     assert [name for name in LATE if name in done.stdout.split()] == []
 
 
+# Default values of fields.
+BUILT_AT_ONCE = {
+    *("AnswerMeta", "DatasetParams", "LimitsConfig", "Metadata", "NormalizationConfig", "ObservabilityConfig"),
+    *("ResourceRequirement", "TemplateMetadata", "Tokens"),
+}
+
+
+def test_start_up_builds_no_model() -> None:
+    """Pydantic builds a model when it is first used. A run uses few of them."""
+    program = (
+        "import gage_eval.cli.runs, gage_eval.runs.session\n"
+        "from pydantic import BaseModel\n"
+        "def walk(model):\n"
+        "    for one in model.__subclasses__():\n"
+        "        yield one\n"
+        "        yield from walk(one)\n"
+        "models = {one for one in walk(BaseModel) if one.__module__.startswith('gage_eval.')}\n"
+        "print(*sorted(one.__name__ for one in models if one.__pydantic_complete__ and one.__name__ != 'Settings'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert set(done.stdout.split()) <= BUILT_AT_ONCE
+
+
 def test_no_file_is_longer_than_one_can_read() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())

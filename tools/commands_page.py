@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from gage_eval.cli.main import _COMMANDS, app
+from gage_eval.cli.main import COMMANDS, app
 from tools.markdown import cell
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "commands.md"
@@ -26,7 +26,7 @@ say what scripts can rely on.
 
 def page() -> str:
     """The page as it should be."""
-    for name in _COMMANDS:
+    for name in COMMANDS:
         importlib.import_module(f"gage_eval.cli.{name}")
     lines = [line for words, command in _commands((), typer.main.get_command(app)) for line in _section(words, command)]
     return _HEAD + "\n".join(lines).replace("<", "\\<") + "\n"

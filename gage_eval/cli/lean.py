@@ -4,10 +4,8 @@ import gc
 import sys
 from importlib.machinery import ModuleSpec
 
-from gage_eval import foreign
-
-# Rows are trees without cycles, and many exist at once. With Python's default threshold of 700, the collector scans
-# them again and again, which takes a fifth of the time of standardize.
+# Rows are trees without cycles, and many exist at once; imports leave much and drop little. With Python's default
+# threshold of 700, the collector scans them again and again, which takes a fifth of the time of standardize.
 _GC_THRESHOLDS = (50_000, 50, 100)
 
 # While a thread renders rows, an arriving answer waits this long. With Python's default of 5 ms, a fast endpoint gets a
@@ -15,10 +13,15 @@ _GC_THRESHOLDS = (50_000, 50, 100)
 _SWITCH_S = 0.0005
 
 
+def collect_rarely() -> None:
+    """Have garbage collected rarely."""
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
 def be_lean() -> None:
     """Collect garbage rarely, switch threads often, and prevent Arrow from importing pandas without need."""
     _keep_pandas_out()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    collect_rarely()
     # Modules exist as long as the process, so the collector need not scan them.
     gc.freeze()
     sys.setswitchinterval(_SWITCH_S)
@@ -34,6 +37,8 @@ def _keep_pandas_out() -> None:
     if "pandas" in sys.modules:
         return
     import pyarrow as pa
+
+    from gage_eval import foreign
 
     def look_again() -> None:
         pa.table({"": [0]}).to_pandas()

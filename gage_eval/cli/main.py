@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from gage_eval import interrupts
+from gage_eval.cli.lean import collect_rarely
 from gage_eval.errors import GageError
 
 INTERRUPTED = 130
@@ -38,25 +39,26 @@ app = typer.Typer(
     help="Evaluate language models as a cached, resumable workflow.",
 )
 
-# Modules that add commands to `app`. Heavy imports are inside the commands.
-_COMMANDS = (
-    "runs",
-    "score",
-    "inspect",
-    "plan",
-    "templates",
-    "new",
-    "pins",
-    "show",
-    "compare",
-    "gate",
-    "matrix",
-    "sql",
-    "export",
-    "cache",
-    "doctor",
-    "servers",
-)
+# The commands by the module that adds them to `app`. A run imports only the module of its command; heavy imports are
+# inside the commands.
+COMMANDS = {
+    "runs": ("run", "suite", "resume"),
+    "score": ("score",),
+    "inspect": ("validate", "preview", "list", "schema"),
+    "plan": ("plan",),
+    "templates": ("distill", "init"),
+    "new": ("new",),
+    "pins": ("pin",),
+    "show": ("show",),
+    "compare": ("compare", "diff"),
+    "gate": ("gate", "baseline"),
+    "matrix": ("matrix",),
+    "sql": ("sql",),
+    "export": ("export",),
+    "cache": ("cache",),
+    "doctor": ("doctor",),
+    "servers": ("server",),
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -115,6 +117,7 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit."""
     output = _safe_output() if argv is None else None
     if argv is None:
+        collect_rarely()
         interrupts.handle()
     try:
         _main(argv)
@@ -133,8 +136,7 @@ def main(argv: list[str] | None = None) -> None:
 def _main(argv: list[str] | None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     try:
-        for name in _COMMANDS:
-            importlib.import_module(f"gage_eval.cli.{name}")
+        _import_commands(arguments)
         app(args=[argument for argument in arguments if argument != "--debug"], prog_name="gage")
     except GageError as error:
         if "--debug" in arguments:
@@ -153,6 +155,13 @@ def _main(argv: list[str] | None) -> None:
             raise
         _tell("Interrupted. What was computed is kept.")
         sys.exit(128 + (interrupts.received() or signal.SIGINT))
+
+
+def _import_commands(arguments: list[str]) -> None:
+    """Import the module of the command that is asked for; all of them for the help, or for an unknown command."""
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for module in [name for name, commands in COMMANDS.items() if asked in commands] or COMMANDS:
+        importlib.import_module(f"gage_eval.cli.{module}")
 
 
 def _safe_output() -> _Output | None:

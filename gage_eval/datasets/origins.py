@@ -27,7 +27,7 @@ FOLDER = "origins"
 class OriginFile(BaseModel):
     """A file as it is at its origin."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -36,7 +36,7 @@ class OriginFile(BaseModel):
 class DataOrigin(BaseModel):
     """A repository at one commit, and its files that datasets may name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     repository: str = Field(pattern=r"^github\.com/[\w.-]+/[\w.-]+$")

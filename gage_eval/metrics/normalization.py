@@ -14,7 +14,7 @@ _SPACE = re.compile(r"\s+")
 class NormalizationConfig(BaseModel):
     """Normalise both sides of a comparison: units, case, inner white space, then outer white space."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     lowercase: bool = Field(default=True, description="Lower all letters.")
     trim_whitespace: bool = Field(default=True, description="Remove white space at both ends.")

@@ -130,7 +130,7 @@ class Timings(BaseModel):
     Seconds are those of the clock: while stages of several tasks run side by side, each second counts once.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, float] = Field(init=False)
 
     dataset_materialization_s: float = Field(description="While load, standardize or preprocess ran.")

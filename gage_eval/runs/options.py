@@ -39,7 +39,7 @@ def _texts(field: str) -> dict[str, Any]:
 
 
 class _Options(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
 
 class SourceOptions(_Options, title="Config"):

@@ -20,7 +20,7 @@ _DIGEST = r"^[0-9a-f]{64}$"
 
 
 class _Model(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, protected_namespaces=())
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, protected_namespaces=(), defer_build=True)
 
 
 class StageRecord(_Model):

@@ -12,7 +12,7 @@ ANSWER_TYPES: tuple[AnswerType, ...] = get_args(AnswerType)
 class AnswerMeta(BaseModel):
     """What else is known of an answer. Further keys are kept."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     scorer_version: str | None = Field(default=None, description="Version of the scoring profile, where known.")
     pass_threshold: float | None = Field(
@@ -23,7 +23,7 @@ class AnswerMeta(BaseModel):
 class CanonicalAnswer(BaseModel):
     """What a model answered and what would have been right."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     task_id: str = Field(description="The task's name in the config.")
     sample_id: str = Field(description="The sample's id.")

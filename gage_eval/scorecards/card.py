@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 class ScoreCard(BaseModel):
     """The result of a sample or a task, in one form for all answer types."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     answer_type: str | None = Field(default=None, description="The kind of answer.")
     primary_metric: str = Field(description="Key of the primary score in sub_scores; empty when there is no score.")

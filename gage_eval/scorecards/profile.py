@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 class _Model(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class MetricRule(BaseModel):
     """One metric of a preset: its type, the name of its result, and its parameters."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     type: str = Field(min_length=1, description="A registered metric or its class path.")
     name: str = Field(default="", description="The name of the result; the type's by default.")

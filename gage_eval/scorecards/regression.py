@@ -14,7 +14,7 @@ from gage_eval.scorecards.card import ScoreCard
 class RegressionResult(BaseModel):
     """How a primary score moved."""
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     baseline_score: float = Field(description="Primary score of the baseline.")
     current_score: float = Field(description="Primary score now.")

@@ -46,7 +46,7 @@ class BuiltInPreprocessor(BaseModel):
         InputError: its options contradict each other or cannot work.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     fields: Fields = None
 

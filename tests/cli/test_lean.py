@@ -1,10 +1,12 @@
-"""A lean process starts without pandas, and can still import pandas."""
+"""A lean process starts without pandas and other commands, and can still import pandas."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gage_eval.cli.main import COMMANDS
 
 _LEAN = """
 import sys
@@ -53,3 +55,24 @@ def test_a_run_from_the_command_line_never_loads_pandas(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _RUN], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "exact_match" in done.stdout
+
+
+def test_a_command_imports_only_its_own_module() -> None:
+    for arguments, wanted in ((["validate", "none.yaml"], {"inspect"}), (["--help"], {*COMMANDS})):
+        program = (
+            "import sys\nfrom gage_eval.cli.main import main\n"
+            f"try:\n    main({arguments})\nexcept SystemExit:\n    pass\n"
+            f"print(*[name for name in {[*COMMANDS]} if f'gage_eval.cli.{{name}}' in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert set(done.stdout.splitlines()[-1].split()) == wanted
+
+
+def test_the_table_of_commands_names_what_each_module_adds() -> None:
+    for module, commands in COMMANDS.items():
+        program = (
+            f"import gage_eval.cli.{module}, typer\nfrom gage_eval.cli.main import app\n"
+            "print(*sorted(typer.main.get_command(app).commands))"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == sorted(commands)
