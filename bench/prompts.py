@@ -425,9 +425,10 @@ def page(version: str, stored: Mapping[str, Any]) -> str:
     lines = [
         "# Prompts: lm-eval and ours",
         "",
-        "`make bench-prompts` renders the first ten rows of each task with the lm-eval harness in an environment of",
-        "its own. It writes this page and the hashes that a test compares our prompts with. Messages, texts, examples",
-        "and candidates are the same, character by character, apart from the differences below. The rows of ARC,",
+        "`make bench-prompts` renders the first ten rows of each task with the lm-eval harness in a separate",
+        "environment. It writes this page and the hashes that a test compares our prompts with. Messages, texts,",
+        "examples and candidates are the same, character by character, apart from the differences below. The rows of",
+        "ARC,",
         "HellaSwag, MMLU-Pro, MBPP and MMMU are made for the test, as are the worked examples of BIG-Bench Hard, which",
         "both sides get. MMLU, CMMLU, MMLU-Pro and BIG-Bench Hard are compared on one subject.",
         "",
