@@ -15,6 +15,7 @@ from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
 from gage_eval.foreign import said_by
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
+from gage_eval.metrics.aggregations.base import find_aggregation
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.metrics.guarded import RowFailed
@@ -77,6 +78,12 @@ class BoundMetric:
         """Whether the text that it reads is a judge's: what cannot be read there is not the model's fault."""
         position = self.definition.filtered_field
         return position is not None and self.field_paths[position].input.name == "judgments"
+
+    @cached_property
+    def _of_corpus(self) -> bool:
+        """Whether the metric declares an aggregation of `Score.components`."""
+        own = self.definition.aggregate
+        return any(find_aggregation(name).terms for name in ([own] if isinstance(own, str) else own.values()))
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -149,7 +156,7 @@ class BoundMetric:
                 self._add_all(out, row, _unanswered(status, responses.column("error_kind")[row].as_py()))
             elif None in args and (gap := self._gap(args)) is not None:
                 name, path = responses.column("sample_id")[row].as_py(), self.field_paths[gap]
-                self._add_all(out, row, self._missing(path, name, rows.missing_reason(path, row)))
+                self._add_all(out, row, self._missing(path, name, rows.missing_reason(path, row), args))
             else:
                 self._score(out, row, args, kept)
         return out.table(responses)
@@ -186,7 +193,8 @@ class BoundMetric:
         if status in UNANSWERED:
             self._add_all(out, 0, _unanswered(status))
         elif (gap := self._gap(full)) is not None:
-            self._add_all(out, 0, self._missing(self.field_paths[gap], name, self.field_paths[gap].input.missing))
+            path = self.field_paths[gap]
+            self._add_all(out, 0, self._missing(path, name, path.input.missing, full))
         else:
             self._score(out, 0, full, {})
         return out.records()
@@ -239,9 +247,7 @@ class BoundMetric:
                     elif args[position] is not None:
                         extracted = pipeline.apply(args[position])
                     if extracted is None:
-                        nothing = "the filter found nothing"
-                        found_none = Score.unparsed(nothing, reason="no_match")
-                        out.add(row, pipeline.name, _no_verdict(nothing) if self._of_judge else found_none, None)
+                        out.add(row, pipeline.name, self._unread(args, "the filter found nothing", "no_match"), None)
                         continue
                     result = self.function(*args[:position], extracted, *args[position + 1 :], **self.params)
                 else:
@@ -278,10 +284,27 @@ class BoundMetric:
         for pipeline in self.filters:
             out.add(row, pipeline.name, score, None)
 
-    def _missing(self, path: Path, sample_id: str, reason: Reason) -> Score:
+    def _unread(self, args: Sequence[Any], explanation: str, reason: Reason | None = None) -> Score:
+        """The score of an answer from which nothing could be read.
+
+        A corpus number is made of counts, so the answer adds those of an empty text. Without them the row would not
+        count, and the number would be better than with a wrong answer.
+        """
+        if self._of_judge:
+            return _no_verdict(explanation)
+        position = self.definition.filtered_field
+        if position is not None and self._of_corpus:
+            full = [*args[:position], "", *args[position + 1 :]]
+            empty = self.function(*full, **self.params) if self._gap(full) is None else None
+            if isinstance(empty, Score) and empty.status == "scored":
+                value = empty.value if isinstance(empty.value, Mapping) else {self.value_keys[0]: empty.value}
+                return Score(value, "unparsed", None, reason, explanation, components=empty.components)
+        return Score.unparsed(explanation, reason=reason)
+
+    def _missing(self, path: Path, sample_id: str, reason: Reason, args: Sequence[Any]) -> Score:
         if reads_parsed(path):
             # The model caused this, not the data.
-            return Score.unparsed(f"the answer has no {path.parts[1]}")
+            return self._unread(args, f"the answer has no {path.parts[1]}")
         if self.on_missing_field == "error":
             raise InputError(
                 f"metric {self.metric_id}: sample '{sample_id}' has no {path.text}. Point the metric at "

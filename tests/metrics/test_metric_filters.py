@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from score_tables import answers, responses, sample, samples, score
 
 from gage_eval.metrics.bind import bind
+from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 
 
 def apply(text: str, *steps: Any) -> str | None:
@@ -31,8 +33,6 @@ def test_regex_takes_the_hit_and_the_group_asked_for(params: dict[str, Any], tex
 
 
 def test_a_group_the_pattern_does_not_have_is_said_on_the_row() -> None:
-    from score_tables import score
-
     assert score(bind("exact_match", filters=[{"regex": {"pattern": "a", "group": 3}}]), [("a", "a")]) == [
         ("unscored", {})
     ]
@@ -138,8 +138,6 @@ def test_answer_reads_what_follows_the_marker(kind: str, text: str, found: str |
 
 def _replicates(steps: list[Any], texts: list[str | None], label: str = "1") -> list[tuple[int, str, str | None]]:
     """(replicate, status, extracted) of the score rows of one sample; None is an answer that never came."""
-    from score_tables import responses, sample, samples
-
     table = bind("exact_match", filters=[{"name": "x", "steps": steps}]).score_table(
         {
             "samples": samples([sample(0, label)]),
@@ -172,8 +170,6 @@ def test_a_replicate_that_never_came_casts_no_vote_and_is_unscored() -> None:
 
 
 def test_samples_vote_apart_and_beside_other_pipelines() -> None:
-    from score_tables import responses, sample, samples
-
     bound = bind("exact_match", filters=["last_number", {"name": "vote", "steps": ["last_number", "majority_vote"]}])
     asked = [(0, 0, "1"), (1, 0, "5"), (0, 1, "1"), (1, 1, "6"), (0, 2, "2"), (1, 2, "6")]
     table = bound.score_table(
@@ -190,3 +186,34 @@ def test_samples_vote_apart_and_beside_other_pipelines() -> None:
 def test_what_a_filter_before_a_vote_raises_is_told_on_each_replicate() -> None:
     steps = [{"regex": {"pattern": "(a)", "group": 3}}, "majority_vote"]
     assert [row[1] for row in _replicates(steps, ["a", "a"])] == ["unscored", "unscored"]
+
+
+FOLLOWED = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "ifeval"])
+def test_a_row_without_a_match_counts_as_an_empty_answer_in_a_number_of_the_corpus(name: str) -> None:
+    found = "Answer: the cat sat on the red mat"
+    with_miss = corpus_numbers(name, [found, "I cannot tell."], [{"regex": {"pattern": "Answer: (.*)"}}])
+    assert with_miss == corpus_numbers(name, [found.removeprefix("Answer: "), ""])
+    assert with_miss != corpus_numbers(name, [found.removeprefix("Answer: ")])
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "ifeval"])
+def test_an_answer_without_the_parsed_field_counts_as_an_empty_one_in_a_number_of_the_corpus(name: str) -> None:
+    schema = ParseSchema((ParseField("answer", "enum", ("the cat sat on the mat", "a dog")),))
+    lacking = corpus_numbers(
+        name,
+        ["answer: the cat sat on the mat", "I cannot tell."],
+        params={"prediction_field": "answer"},
+        parse_schema=schema,
+    )
+    assert lacking == corpus_numbers(name, ["the cat sat on the mat", ""])
+
+
+def corpus_numbers(name: str, texts: list[str], filters: list[Any] | None = None, **settings: Any) -> dict[str, Any]:
+    """The value and n of each number of a metric whose answers all have the same reference and instruction."""
+    bound = bind(name, filters=filters, **settings)
+    rows = [sample(row, "the cat sat on the mat", extra=FOLLOWED) for row in range(len(texts))]
+    table = bound.score_table({"samples": samples(rows), "responses": answers(texts)})
+    return {row["value_key"]: (row["value"], row["n"]) for row in bound.aggregate([table], {"ok": len(texts)})}

@@ -17,7 +17,7 @@ _MOST_FOR_SHIFTS = 40_000
     aggregate="corpus_bleu",
     bounds=(0, 100),
     perfect=100,
-    version=1,
+    version=2,
     libraries=("sacrebleu",),
 )
 def bleu(
@@ -49,7 +49,7 @@ def bleu(
     aggregate="corpus_chrf",
     bounds=(0, 100),
     perfect=100,
-    version=1,
+    version=2,
     libraries=("sacrebleu",),
 )
 def chrf(
@@ -74,7 +74,7 @@ def chrf(
     higher_is_better=False,
     bounds=(0, None),
     perfect=0,
-    version=3,
+    version=4,
     libraries=("sacrebleu", "rapidfuzz"),
 )
 def ter(prediction: str, answers: Sequence[str], *, normalized: bool = False, case_sensitive: bool = False) -> Score:
