@@ -51,6 +51,7 @@ def check_fit(
         if root is not None and dataset.params.origin is None and not _is_folder(root, base_dir):
             yield ConfigProblem(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
     yield from _prompts(config)
+    yield from _exports(config)
     for index, adapter in enumerate(config.role_adapters):
         loc: Loc = ("role_adapters", index)
         role = resolved.roles.get(adapter.adapter_id)
@@ -72,6 +73,15 @@ def _is_folder(path: str, base_dir: Path) -> bool:
         return local_path(path, base_dir).is_dir()
     except (InputError, OSError):
         return False  # the home folder of an unknown user, or too long a name
+
+
+def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
+    """Canonical answers without a task that has an answer type: the file would be empty."""
+    if "canonical_answers" in config.export and not any(task.answer_type for task in config.tasks):
+        yield ConfigProblem(
+            ("export", config.export.index("canonical_answers")),
+            "no task has an answer type, so there are no canonical answers. Set answer_type in a task, or remove it.",
+        )
 
 
 def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:

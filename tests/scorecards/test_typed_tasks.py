@@ -168,9 +168,14 @@ def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
 
 def test_samples_without_an_answer_type_have_no_card(here: Path) -> None:
     rows(here, ["4"])
-    outcome = run(here, "4", metrics=["exact_match"], export=["samples_jsonl", "canonical_answers"])
+    outcome = run(here, "4", metrics=["exact_match"], export=["samples_jsonl"])
     assert "score_card" not in json.loads(Path(outcome.folder.location("samples.jsonl")).read_text())
-    assert Path(outcome.folder.location("canonical_answers.jsonl")).read_bytes() == b""
+
+
+def test_canonical_answers_are_refused_in_a_config_without_an_answer_type(here: Path) -> None:
+    rows(here, ["4"])
+    with pytest.raises(ConfigError, match=r"export\[1\]: no task has an answer type, .* Set answer_type in a task"):
+        run(here, "4", metrics=["exact_match"], export=["samples_jsonl", "canonical_answers"])
 
 
 @pytest.mark.parametrize(
