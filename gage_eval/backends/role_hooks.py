@@ -106,23 +106,27 @@ class RoleHooks:
             draw=request.draw,
         )
 
-    def parse(self, table: pa.Table) -> tuple[pa.Table, list[str]]:
+    def parse(self, table: pa.Table) -> tuple[pa.Table, dict[int, str]]:
         """`tables.RESPONSES` rows as metrics and judges read them; rows without an answer stay as they are.
 
         Returns:
-            The rows, and a sentence for each row on which the hook failed: such rows are in error.
+            The rows, and a sentence for each row on which the hook failed, by position: such rows are in error.
         """
-        rows, failures = table.to_pylist(), []
-        for row in rows:
+        rows, failures = table.to_pylist(), {}
+        for position, row in enumerate(rows):
             if row["status"] not in ANSWERED:
                 continue
             try:
                 made = self._parsed(Response(**{name: row[name] for name in _PARSED}), row["sample_id"])
             except GageError as error:
-                failures.append(str(error))
+                failures[position] = str(error)
                 made = Response("error", error_kind="hook_failed")
             row.update({name: getattr(made, name) for name in _PARSED})
         return pa.Table.from_pylist(rows, schema=RESPONSES.arrow), failures
+
+    def said_of_parse(self, line: str) -> bool:
+        """Whether the line is a sentence about a failure of `parse`."""
+        return line.startswith(f"{self.name}.parse(), for sample '")
 
     def _parsed(self, received: Response, sample_id: str) -> Response:
         what = f"{self.name}.parse(), for sample '{sample_id}',"

@@ -1,6 +1,7 @@
 """Ask a model as part of a stage; used by support, infer and judge."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
@@ -104,24 +105,49 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
     assert hooks is not None
     writer = run.writer(RESPONSES)
     counts: Counter[str] = Counter()
-    failures = 0
-    first: str | None = None
+    failures: dict[int, dict[int, str]] = {}
     for part in responses.parts:
-        table, failed = hooks.parse(responses.read(part.index))
+        table, failures[part.index] = hooks.parse(responses.read(part.index))
         counts.update(table["status"].to_pylist())
         writer.write(part.index, table)
-        failures, first = failures + len(failed), first or next(iter(failed), None)
-    if first is not None:
+    sentences = [sentence for of_part in failures.values() for sentence in of_part.values()]
+    if sentences:
         if not any(counts[status] for status in ANSWERED):
-            raise PluginError(first)
-        rows = "This row is" if failures == 1 else f"{failures:,} rows like this are"
-        run.env.observer.tell(RunWarning(f"{run.stage}: {first} {rows} in error.", run.task_id))
+            raise PluginError(sentences[0])
+        rows = "This row is" if len(sentences) == 1 else f"{len(sentences):,} rows like this are"
+        run.env.observer.tell(RunWarning(f"{run.stage}: {sentences[0]} {rows} in error.", run.task_id))
+    if sentences or earlier(run, asks) is not None:
+        _tell_why(run, asks, failures)
     return run.commit(
         RESPONSES,
         name=asks.output,
         complete=counts["error"] == 0,
         counts={name: counts[name] for name in RESPONSE_STATUSES},
     )
+
+
+def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str]]) -> None:
+    """Commit the telemetry again, with the sentences of the rows on which the adapter's ``parse`` failed.
+
+    Args:
+        run: its telemetry is committed.
+        asks: whose adapter it is.
+        failures: the sentences by part and position.
+    """
+    hooks, telemetry = asks.spec.hooks, run.outputs[asks.telemetry]
+    assert hooks is not None
+    writer = run.writer(RESPONSE_TELEMETRY)
+    for part in telemetry.parts:
+        table, failed = telemetry.read(part.index), failures.get(part.index, {})
+        errors = [
+            # Without the sentence of an earlier run of this action, which kept the model's answer.
+            [line for line in lines or () if not hooks.said_of_parse(line)]
+            + ([failed[position]] if position in failed else [])
+            for position, lines in enumerate(table["errors"].to_pylist())
+        ]
+        at = table.schema.get_field_index("errors")
+        writer.write(part.index, table.set_column(at, table.schema.field(at), [errors]))
+    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
 
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:

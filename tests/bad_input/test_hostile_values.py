@@ -246,12 +246,10 @@ def test_what_a_hook_gives_or_raises_on_one_row_costs_its_row(tmp_path: Path, ga
     again = gage("resume", "first", "--only-errors")
     assert again.code == 0, again.err
     shown = gage("show", "first", "--error").out
-    assert "hook_failed" in shown
-    if method == "prepare":
-        assert (
-            "hook_failed: own.py:Own.prepare(), for sample 'system exit', raised SystemExit: 0 (own.py, line" in shown
-        )
-    else:
+    sentence = f"own.py:Own.{method}(), for sample 'system exit', raised SystemExit: 0 (own.py, line"
+    assert f"hook_failed: {sentence}" in shown
+    assert gage("show", "first", "--sample", "system exit").out.count(sentence) == 1
+    if method == "parse":
         assert "infer: own.py:Own.parse(), for sample 'system exit', raised SystemExit: 0 (own.py, line" in again.out
         assert f"{len(RAISED)} rows like this are in error." in again.out
 
