@@ -4,6 +4,9 @@ The first one raises KeyboardInterrupt in the main thread: requests in flight ar
 run records its end. The second one waits for nothing, so that nothing can hang; what was computed is in the store.
 After SIGTERM the process ends within `GRACE_S` in any case.
 
+A plug-in that calls ``os._exit`` ends nothing: it raises SystemExit, as ``sys.exit`` does. Otherwise a command could
+end with exit code 0 in the middle of a run.
+
 Engines end with the process, whatever ends it (`gage_eval.backends.guard`).
 """
 
@@ -13,6 +16,7 @@ import sys
 import threading
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 # So long a process may take to end in order after SIGTERM.
 GRACE_S = 20.0
@@ -20,14 +24,17 @@ GRACE_S = 20.0
 _TELL_AFTER_S = 2.0
 _AGAIN = "Stopping; what was computed is kept. Press Ctrl-C again to end at once.\n"
 
+_end_process = os._exit
+
 _received: list[int] = []
 _is_handled = False
 _is_over = False
+_command: int | None = None
 
 
 def handle() -> None:
-    """Handle both signals from now on. Call it in the main thread."""
-    global _is_handled
+    """Handle both signals and ``os._exit`` from now on. Call it in the main thread."""
+    global _is_handled, _command
     read, write = os.pipe()
     os.set_blocking(write, False)
     # Python's own handlers wait for the main thread, which code of others may never let go of.
@@ -35,6 +42,7 @@ def handle() -> None:
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    _command, os._exit = os.getpid(), _exit
     _is_handled = True
 
 
@@ -95,7 +103,14 @@ def _end_now(number: int) -> None:
 
         for process in multiprocessing.active_children():
             process.kill()
-    os._exit(128 + number)
+    _end_process(128 + number)
+
+
+def _exit(status: int) -> NoReturn:
+    """An ``os._exit`` that does not end the command's process, only a child that was forked from it."""
+    if os.getpid() != _command:
+        _end_process(status)
+    raise SystemExit(status)
 
 
 def _say(text: str) -> None:

@@ -89,13 +89,21 @@ def test_a_ctrl_c_that_a_metric_swallows_ends_the_run_all_the_same(tmp_path: Pat
     assert status(tmp_path, "first") == "interrupted"
 
 
-@pytest.mark.parametrize("raised", ["SystemExit(0)", "KeyboardInterrupt()", "GeneratorExit()"])
-def test_a_metric_that_would_end_the_process_does_not(tmp_path: Path, raised: str) -> None:
-    gage = prepared(tmp_path, f"def leave(prediction: str) -> float:\n    raise {raised}\n", "leave")
+@pytest.mark.parametrize(
+    ("leaves", "raised"),
+    [
+        ("sys.exit(0)", "SystemExit"),
+        ("os._exit(0)", "SystemExit"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise GeneratorExit", "GeneratorExit"),
+    ],
+)
+def test_a_metric_that_would_end_the_process_does_not(tmp_path: Path, leaves: str, raised: str) -> None:
+    gage = prepared(tmp_path, f"import os, sys\ndef leave(prediction: str) -> float:\n    {leaves}\n", "leave")
     process = gage.start("run", "mine.yaml", "--run-id", "first")
     assert process.wait(PATIENCE_S) == 1, gage.said()
     assert status(tmp_path, "first") != "completed"
-    assert f"own.py:leave() raised {raised.partition('(')[0]}" in gage.said()
+    assert f"own.py:leave() raised {raised}" in gage.said()
     assert "Traceback" not in gage.said()
 
 

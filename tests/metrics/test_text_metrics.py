@@ -154,7 +154,7 @@ def test_the_installed_version_of_a_scorer_library_is_part_of_the_metric() -> No
 
     scores = bind("bleu").identity()["scores"]
     assert isinstance(scores, dict)
-    assert scores["metric"] == {"name": "bleu", "version": 1, "libraries": {"sacrebleu": version("sacrebleu")}}
+    assert scores["metric"] == {"name": "bleu", "version": 2, "libraries": {"sacrebleu": version("sacrebleu")}}
 
 
 def test_a_missing_scorer_library_is_named_before_work_starts(monkeypatch: pytest.MonkeyPatch) -> None:
