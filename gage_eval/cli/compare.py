@@ -1,5 +1,6 @@
 """gage compare and gage diff: two runs side by side."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,10 @@ def compare(
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most so many samples and slices.")
     ] = 5,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the last run's report with the comparison to this file."),
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,
@@ -51,6 +56,8 @@ def compare(
             )
         else:
             _print(first, other, found, limit)
+    if html is not None:
+        _write_html(html, first, others[-1], found)
     if json:
         print_json(records)
 
@@ -81,6 +88,21 @@ def diff(
         return
     rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in found]
     print_table(("task", "what", "value", one.run_id, other.run_id), rows)
+
+
+def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
+    from gage_eval.errors import InputError
+    from gage_eval.regression.shown import comparison
+    from gage_eval.report.html import report_html
+    from gage_eval.runs.report_details import run_details
+
+    record = run.stored.record
+    details = run_details(record, run.tasks(), began=record.created, comparison=comparison(baseline.run_id, found))
+    page = report_html(run.summary, details)
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--html {file} cannot be written: {error.strerror}.") from error
 
 
 def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:

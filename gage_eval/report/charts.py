@@ -1,7 +1,7 @@
 """The report's charts as inline SVG.
 
 Own code, for reasons: chart libraries write complete pictures (matplotlib 20 KiB each with fixed colours, pygal 10 KiB
-with a stylesheet of its own, others need scripts), and a report has hundreds of small ones in cells of tables. These
+with its stylesheet, others need scripts), and a report has hundreds of small ones in cells of tables. These
 charts take their colours from the page's classes, so that they follow the colour scheme, and use attributes only: the
 page's policy forbids inline styles.
 """

@@ -182,11 +182,11 @@ class ComparedTask:
 
     Attributes:
         task_id, metric: which number.
-        baseline, current, difference: the scores, and current − baseline.
+        baseline, current: the scores.
+        difference: how much better this run is; negative for a loss, also where lower scores are better.
         low, high: ends of the interval of the difference.
         p: p value.
         verdict: a word such as ``regressed``; empty without a gate.
-        higher_is_better: whether a negative difference is a loss.
         n, test: pairs of samples, and the test's name.
         better, worse: ids of the samples that moved.
         slices: those that moved most.
@@ -204,7 +204,6 @@ class ComparedTask:
     p: float | None = None
     test: str = ""
     verdict: str = ""
-    higher_is_better: bool = True
     better: tuple[str, ...] = ()
     worse: tuple[str, ...] = ()
     slices: tuple[ComparedSlice, ...] = ()

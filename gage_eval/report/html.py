@@ -280,7 +280,7 @@ def _task_facts(task: TaskSummary) -> str:
 
 
 def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, str, float]]:
-    """Answers by what became of them; each answer is in one share only."""
+    """Shares of right, wrong and failed answers; each answer is in one share only."""
     if details is None or not details.answers:
         return []
     return [(one.kind, KINDS[one.kind][0], float(one.count)) for one in reversed(details.kinds)]
@@ -344,7 +344,7 @@ def _change(one: ComparedTask) -> Svg:
 
     text = escape(f"{_signed(one.difference)} {one.verdict}".strip())
     beyond = one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
-    gained = one.difference is not None and (one.difference > 0) == one.higher_is_better
+    gained = one.difference is not None and one.difference > 0
     tone = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}.get(
         one.verdict, ("good" if gained else "bad") if beyond else "plain"
     )

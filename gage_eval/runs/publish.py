@@ -36,7 +36,7 @@ def publish(session: RunSession) -> RunOutcome:
 
 
 def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskReader]) -> None:
-    """Write report.html. A run whose report cannot be written has all its results: it goes on with a warning."""
+    """Write report.html. A run whose report cannot be written has all its results, and completes with a warning."""
     try:
         details = run_details(session.folder.record(), readers, began=datetime.fromtimestamp(session.began, UTC))
         session.folder.write(REPORT_FILE, report_html(summary, details).encode())

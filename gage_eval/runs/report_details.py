@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from gage_eval.canonical import canonical_text
 from gage_eval.errors import InputError
 from gage_eval.metrics.scale import Scale
-from gage_eval.report.details import Bin, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
+from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value
 from gage_eval.runs.explain import explain
 from gage_eval.runs.outcomes import Measure, outcome_mask
@@ -37,7 +37,11 @@ _Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def run_details(
-    record: RunRecord, tasks: Iterable[TaskReader], *, began: datetime | None = None, cost: float | None = None
+    record: RunRecord,
+    tasks: Iterable[TaskReader],
+    *,
+    began: datetime | None = None,
+    comparison: Comparison | None = None,
 ) -> RunDetails:
     """What the report shows of a run besides its summary.
 
@@ -45,7 +49,7 @@ def run_details(
         record: of the run.
         tasks: its scored tasks.
         began: when it began, in UTC.
-        cost: of the answers of this run; None where no prices are known.
+        comparison: with a baseline.
     """
     stages = record.by_stage.items()
     return RunDetails(
@@ -56,8 +60,8 @@ def run_details(
         options={name: value for name, value in record.options.items() if value not in (None, False, [], {})},
         packages=record.packages,
         digests=tuple((task_id, stage, found.key) for (task_id, stage), found in stages if found.key),
-        cost=cost,
         tasks={task.task_id: task_details(task) for task in tasks},
+        comparison=comparison,
     )
 
 

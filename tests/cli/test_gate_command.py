@@ -123,3 +123,14 @@ def test_compare_and_trend_show_both_runs(runs: Path, gage: Gage) -> None:
     gage("baseline", "set", "main", "good")
     points = gage("baseline", "trend", "main", "--json").json
     assert [(one["run_id"], one["value"]) for one in points] == [("good", 0.6), ("bad", 0.45)]
+
+
+def test_the_comparison_is_written_as_a_page(runs: Path, gage: Gage) -> None:
+    assert gage("compare", "good", "bad", "--html", "page.html").code == 0
+    page = (runs / "page.html").read_text(encoding="utf-8")
+    for shown in ("Against good", "run bad", "60 samples got worse, 0 better", "−0.150", "s180"):
+        assert shown in page
+    assert "Against" not in (runs / ".gage/runs/bad/report.html").read_text(encoding="utf-8")
+    refused = gage("compare", "good", "bad", "--html", "nowhere/page.html")
+    assert refused.code == 2
+    assert "nowhere/page.html cannot be written: No such file or directory" in refused.err
