@@ -48,6 +48,16 @@ def test_parquet_has_the_sample_columns_and_the_results_as_json(here: Path) -> N
     assert (entry["status"], entry["values"]) == ("scored", {"score": 1})
 
 
+def test_data_tags_are_exported_as_they_came(here: Path) -> None:
+    tags = {"topics": ["a", 2], "hard": True, "level": 1.5, "of": {"b": None}, "none": None, "count": 7}
+    row = {"id": "s0", "question": "1 + 1 = ?", "answer": "2", "data_tag": tags}
+    (here / "rows.jsonl").write_bytes(orjson.dumps(row) + b"\n")
+    run(here, "samples_jsonl", "samples_parquet")
+    first = orjson.loads((folder(here) / "samples.jsonl").read_bytes().splitlines()[0])
+    assert first["data_tag"] == tags
+    assert rows_of(pq.read_table(folder(here) / "samples.parquet").select(SAMPLES.arrow.names))[0]["data_tag"] == tags
+
+
 def test_json_lines_and_single_files_hold_the_same_samples(here: Path) -> None:
     run(here, "samples_jsonl", "per_sample_json")
     lines = [orjson.loads(line) for line in (folder(here) / "samples.jsonl").read_bytes().splitlines()]

@@ -57,6 +57,35 @@ def test_a_run_builds_a_backend_once(here: Path) -> None:
     assert len(sys.modules["counting"].built) == 1
 
 
+FILE = """
+with open("imports.log", "a") as log:
+    log.write("x")
+
+
+class Hooks:
+    def parse(self, response):
+        return response
+
+
+def score(prediction: str) -> float:
+    return 1.0
+
+
+def shorten(text: str) -> str:
+    return text[:3]
+"""
+
+
+def test_a_run_imports_a_file_once_however_often_a_config_names_it(here: Path) -> None:
+    (here / "mine.py").write_text(FILE)
+    metrics = ["mine.py:score", {"metric_id": "short", "implementation": "contains", "filters": ["mine.py:shorten"]}]
+    adapters = [{"adapter_id": "a", "role_type": "dut_model", "backend_id": "model", "class_path": "mine.py:Hooks"}]
+    tasks = [{"task_id": name, "dataset_id": "sums"} for name in ("one", "two")]
+    write_config(here, role_adapters=adapters, tasks=tasks, metrics=metrics)
+    run_inline(RunOptions(config="mine.yaml", store="store"))
+    assert (here / "imports.log").read_text() == "x"
+
+
 def test_a_run_binds_each_metric_of_a_task_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bound: Counter[str] = Counter()
     bind = metrics.bind

@@ -75,6 +75,17 @@ def test_an_image_is_sent_as_it_lies_on_disk_and_no_row_holds_it(folder: Path, e
             assert str(folder) not in text
 
 
+def test_an_image_beside_a_prompt_in_inputs_is_sent(folder: Path, endpoint: MockEndpoint) -> None:
+    inputs = {"prompt": "What colour?", "multi_modal_data": {"image": ["img/a.png"]}}
+    (folder / "data" / "beside.jsonl").write_text(json.dumps({"id": "s", "inputs": inputs, "answer": "red"}) + "\n")
+    run(folder, endpoint, {"path": "data/beside.jsonl"}, {})
+    (body,) = sent(endpoint)
+    shown, asked = body["messages"][0]["content"]
+    data = shown["image_url"]["url"].partition(",")[2]
+    assert base64.b64decode(data) == (folder / "data" / "img" / "a.png").read_bytes()
+    assert asked == {"type": "text", "text": "What colour?"}
+
+
 def test_a_changed_image_is_asked_about_again_and_an_unchanged_one_is_not(folder: Path, endpoint: MockEndpoint) -> None:
     run(folder, endpoint, {"path": "data/seen.jsonl"}, {})
     assert run(folder, endpoint, {"path": "data/seen.jsonl"}, {}).all_cached
