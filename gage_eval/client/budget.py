@@ -43,8 +43,8 @@ class Budget:
         self.cost = 0.0
 
     def spend(self, response: Response, price: Price) -> None:
-        """Count the answer to a request that was sent."""
-        if self._limited:
+        """Count the answer to a request that was sent. Without limits and prices, nothing is counted."""
+        if self._limited or price.input or price.output:
             prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
             self.tokens += prompt + answer
             self.cost += (prompt * price.input + answer * price.output) / 1_000_000

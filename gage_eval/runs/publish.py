@@ -38,7 +38,12 @@ def publish(session: RunSession) -> RunOutcome:
 def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskReader]) -> None:
     """Write report.html. A run whose report cannot be written has all its results, and completes with a warning."""
     try:
-        details = run_details(session.folder.record(), readers, began=datetime.fromtimestamp(session.began, UTC))
+        details = run_details(
+            session.folder.record(),
+            readers,
+            began=datetime.fromtimestamp(session.began, UTC),
+            cost=session.runtime.budget.cost or None,
+        )
         session.folder.write(REPORT_FILE, report_html(summary, details).encode())
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's results are stored
         _log.debug("report.html of run %s", session.run_id, exc_info=True)

@@ -46,9 +46,16 @@ def test_time_runs_from_the_start() -> None:
     assert [budget.spent(), budget.spent()] == [None, "limits.wall_s (60) is reached: 61 s have passed"]
 
 
-def test_a_run_without_limits_counts_nothing() -> None:
+def test_a_cost_is_counted_without_limits_too() -> None:
     budget = Budget()
-    budget.spend(Response("ok", prompt_tokens=10**12), Price(1.0, 1.0))
+    budget.spend(Response("ok", prompt_tokens=1000, completion_tokens=200), Price(input=2.0, output=10.0))
+    assert budget.cost == pytest.approx(0.004)
+    assert budget.spent() is None
+
+
+def test_a_run_without_limits_and_prices_counts_nothing() -> None:
+    budget = Budget()
+    budget.spend(Response("ok", prompt_tokens=10**12), Price())
     assert (budget.tokens, budget.spent()) == (0, None)
 
 

@@ -115,6 +115,16 @@ def test_hostile_data_stays_text_in_the_run_page(here: Path) -> None:
     assert text.count("&lt;img src=x onerror=alert(1)&gt;{{ 7*7 }}") >= 4
 
 
+def test_the_cost_of_the_answers_is_in_the_head(here: Path) -> None:
+    priced = {"answer": "2", "input_price": 1_000_000.0, "output_price": 1_000_000.0}
+    write_config(here, backends=[{"backend_id": "model", "type": "dummy", "config": priced}])
+    total = sum(
+        row[name] for row in run().response_table().to_pylist() for name in ("prompt_tokens", "completion_tokens")
+    )
+    assert total > 0
+    assert f"cost {total:.4g} ·" in page(here)
+
+
 def test_a_report_that_fails_does_not_lose_the_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> str:
         raise RuntimeError("no template")
