@@ -156,6 +156,25 @@ def test_cancel_ends_a_run_as_cancelled_and_a_resume_asks_for_the_rest(
     assert stats["requests"] - 2 * ROWS <= IN_FLIGHT, "answers of the cancelled run are kept"
 
 
+def test_ctrl_c_ends_a_run_as_cancelled_with_the_stages_that_were_under_way(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    write_config(tmp_path, endpoint.url, rows=ROWS)
+    process = started(tmp_path, prefect, endpoint, "e2e-ctrl-c")
+
+    process.send_signal(signal.SIGINT)
+    said = ended(process, CANCELLED_WITHIN_S)
+
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert prefect.flow_state("e2e-ctrl-c")[0] == "CANCELLED"
+    assert prefect.states("e2e-ctrl-c") == {
+        **{f"{stage} sums": DONE for stage in ("load", "standardize", "preprocess")},
+        "infer sums": ("CANCELLED", "Cancelled"),
+    }
+    assert prefect.results() == []
+
+
 @pytest.mark.parametrize("command", ["show", "resume", "run"])
 def test_a_killed_run_is_crashed_for_prefect_once_a_command_sees_it(
     prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint, command: str
