@@ -328,7 +328,7 @@ def _distribution(values: _Array, scale: Scale) -> tuple[Bin, ...]:
 
 
 def _lengths(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
-    """Answers in eight groups of about equal size by length, with the mean score of each."""
+    """Answers in up to eight groups by length, with the mean score of each; empty where all are of one length."""
     known = np.isfinite(lengths)
     lengths, values = lengths[known], values[known]
     if not len(lengths):
@@ -342,7 +342,7 @@ def _lengths(lengths: _Array, values: _Array) -> tuple[Bin, ...]:
         counted = values[mine][np.isfinite(values[mine])]
         mean = float(counted.mean()) if len(counted) else None
         bins.append(Bin(f"≥{edges[place]:,.0f}", int(mine.sum()), mean))
-    return tuple(bins)
+    return tuple(bins) if len(bins) > 1 else ()
 
 
 def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tuple[str, str, int], ...]:

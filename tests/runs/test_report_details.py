@@ -51,6 +51,7 @@ def test_right_and_wrong_samples_are_shown_with_the_prompt_as_sent(here: Path) -
     assert (right.sample_id, right.answer, right.expected, right.as_sent) == ("s1", "2", "2", True)
     assert [message.text for message in right.prompt] == ["Add: 1 + 1 = ?"]
     assert details.sampling["temperature"] == 0
+    assert details.lengths == (), "all answers are of one length"
     for shown in ("Add: 1 + 1 = ?", "s1", "temperature"):
         assert shown in page(here)
 
