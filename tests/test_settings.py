@@ -194,7 +194,7 @@ class TestWhereTheConfigLeavesItUnset:
     def test_the_writer_of_samples_is_an_export(self, monkeypatch: pytest.MonkeyPatch, name: str, export: str) -> None:
         variable = {f"GAGE_EVAL_{name}_BUFFERED_WRITER": "true"}
         assert loaded(variable, monkeypatch).config.export == [export]
-        assert loaded(variable, monkeypatch, export=["canonical_answers"]).config.export == ["canonical_answers"]
+        assert loaded(variable, monkeypatch, export=["samples_parquet"]).config.export == ["samples_parquet"]
 
     def test_a_value_that_does_not_fit_names_its_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigError) as caught:

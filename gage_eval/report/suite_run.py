@@ -19,7 +19,7 @@ class SuiteRun(BaseModel):
 
     @property
     def label(self) -> str:
-        """What stands beside each score: `` (modified)``, or nothing."""
+        """What stands next to each score: `` (modified)``, or nothing."""
         return " (modified)" if self.modified else ""
 
     @property

@@ -155,7 +155,7 @@ class RunRecord(_Model):
 
     @property
     def label(self) -> str:
-        """What stands beside each score of the run: `` (modified)``, or nothing."""
+        """What stands next to each score of the run: `` (modified)``, or nothing."""
         return "" if self.suite is None else self.suite.label
 
     @property
