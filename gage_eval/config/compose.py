@@ -6,16 +6,18 @@ keep the whole config with its placeholders.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.config import yaml_lines
 from gage_eval.config.include import with_includes
 from gage_eval.config.nodes import child, node_of, scalars, text_of, with_items
-from gage_eval.config.run_config import compiled
-from gage_eval.config.template_file import Template, parse_template
-from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node
 from gage_eval.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from gage_eval.config.template_file import Template
+
+# The models of templates and RunConfigs are built when a file is one: an ordinary run starts without them.
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Composed:
     warnings: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     card: dict[str, Any] | None = None
-    template: Template | None = None
+    template: "Template | None" = None
 
 
 def compose(text: str, source: str, folder: Path) -> Composed:
@@ -55,6 +57,8 @@ def compose(text: str, source: str, folder: Path) -> Composed:
     node = yaml_lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):
+        from gage_eval.config.run_config import compiled
+
         pipeline, template, warnings = compiled(node, source, folder)
         head = {"api_version": node_of("gage/v1alpha1", source), "kind": node_of("PipelineConfig", source)}
         whole = replace(pipeline, items={**head, **pipeline.items}, lines={**dict.fromkeys(head, 1), **pipeline.lines})
@@ -74,6 +78,9 @@ def compose(text: str, source: str, folder: Path) -> Composed:
 
 def _template(node: Mapping, source: str, folder: Path) -> Composed:
     """A template that is run directly, with its parameters' defaults."""
+    from gage_eval.config.template_file import parse_template
+    from gage_eval.config.template_values import Filler
+
     if not isinstance(child(node, "definition"), Mapping):
         return Composed(node, frozenset({source}))
     try:

@@ -32,7 +32,6 @@ from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.resolve import Resolved, ResolvedTask, resolve
 from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.spellings import read_spellings
-from gage_eval.config.suite_identity import suite_identity
 from gage_eval.config.validate import validate
 from gage_eval.config.yaml_text import yaml_text
 from gage_eval.foreign import forget_failures
@@ -181,7 +180,10 @@ def read_document(
     config = validate(document)
     if config is None:
         raise document.error()
-    document.suite = None if composed.template is None else suite_identity(document, composed.template)
+    if composed.template is not None:
+        from gage_eval.config.suite_identity import suite_identity
+
+        document.suite = suite_identity(document, composed.template)
     return document, config
 
 

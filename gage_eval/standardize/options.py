@@ -46,7 +46,8 @@ class BuiltInPreprocessor(BaseModel):
         InputError: its options contradict each other or cannot work.
     """
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+    # Built at once: until a model is built, its signature is that of its parent, and options are read from it.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     fields: Fields = None
 

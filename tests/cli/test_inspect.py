@@ -54,7 +54,7 @@ class TestValidate:
             origins = said.json["origins"]
             assert origins["datasets[0].params.path"].startswith("mine.yaml:")
             assert origins["datasets[0].params.limit"] == "--set datasets.sums.params.limit"
-            assert origins["datasets[0].loader"] == "rule: the default loader of this data is 'jsonl'"
+            assert origins["datasets[0].loader"] == "rule loader: the default loader of this data is 'jsonl'"
 
     def test_a_config_of_somebody_else_is_listed_and_its_mistakes_said(self, gage: Gage, workspace: Path) -> None:
         write_config(workspace, metrics=["theirs.py:score"])

@@ -120,7 +120,7 @@ def test_links_inside_the_folder_are_followed(root: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("none.png", "no such file"),
+        ("none.png", "does not exist in content_root"),
         ("images", "not a file"),
         ("pipe", "not a file"),
         ("loop", "not a path|no such file"),

@@ -136,7 +136,7 @@ def test_the_command_prints_the_table_or_json_and_saves(here: Path, capsys: pyte
     for wrong, said in (
         (["score", "first", "--store", "store", "--metric", "contain"], "Did you mean 'contains'"),
         (["score", "frist", "--store", "store", "--metric", "contains"], "Did you mean 'first'"),
-        ([*command, "--run-id", "x"], "add --save"),
+        ([*command, "--run-id", "x"], "needs --save"),
         (
             ["score", "first", "--store", "store", "--metric", ""],
             "metric: cannot read '': write a name, or name(key='value', …).\n",

@@ -1,5 +1,6 @@
 """The preprocessors of benchmarks and conversations: what they make of their records, and what they refuse."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.standardize.compose import build
+from gage_eval.standardize.simple import Simple
+from gage_eval.standardize.solutions import Bbh
 
 
 def _without_gaps(record: dict[str, Any]) -> dict[str, Any]:
@@ -427,3 +430,8 @@ def test_a_file_is_a_preprocessor_by_its_path_and_known_by_its_content(tmp_path:
     assert registry.preprocessors.get(f"{copy}:make").identity() != identity
     file.write_text("def make():\n    return lambda record: 3\n")
     assert reason(f"{file}:make", {}).endswith("gave a number, not a sample.")
+
+
+def test_the_options_of_a_preprocessor_do_not_depend_on_which_was_used_before() -> None:
+    Simple(question_field="q")
+    assert "descriptions" in inspect.signature(Bbh).parameters

@@ -162,7 +162,7 @@ def test_a_modified_suite_is_labelled_wherever_its_score_is_shown(
     folder = Path(".gage", "runs", "other")
     assert json.loads((folder / "summary.json").read_text())["suite"]["modified"]
     html = (folder / "report.html").read_text()
-    assert "<h1>sums v1, modified</h1>" in html
+    assert "<h1>sums v1, modified " in html
     assert "</strong> (modified)" in html
     assert "(modified)" in gage("show", "other").out
     assert "(modified)" in gage("list", "runs").out
