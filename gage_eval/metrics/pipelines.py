@@ -120,5 +120,4 @@ def _pipeline(item: JsonValue) -> FilterPipeline:
 
 
 def _step(item: JsonValue) -> FilterStep:
-    call = read_call(registry.filters, item)
-    return FilterStep(call.plugin, call.params)
+    return read_call(FilterStep, registry.filters, item)

@@ -1,10 +1,11 @@
 """A plug-in and its parameters as one entry of a config: ``name``, or ``{name: {parameters}}``."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError
@@ -22,7 +23,7 @@ class HasIdentity(Protocol):
 
 
 @dataclass(frozen=True)
-class PluginCall:
+class PluginCall(ABC):
     """A filter or verdict parser with its parameters, defaults included."""
 
     plugin: Plugin[Any]
@@ -34,9 +35,9 @@ class PluginCall:
         function: Callable[..., Any] = plugin.obj
         return function if plugin.is_builtin else guarded(function, f"{plugin.location}()", self.wrong)
 
+    @abstractmethod
     def wrong(self, found: Any) -> str | None:
         """What is wrong with the plug-in's result; None when nothing is."""
-        raise NotImplementedError
 
     def identity(self) -> dict[str, JsonValue]:
         """Its part of keys: the plug-in's code and its parameters."""
@@ -44,8 +45,16 @@ class PluginCall:
         return {self.plugin.singular: self.plugin.identity(), "params": params}
 
 
-def read_call(plugins: Registry[Any], entry: JsonValue) -> PluginCall:
+C = TypeVar("C", bound=PluginCall)
+
+
+def read_call(call: type[C], plugins: Registry[Any], entry: JsonValue) -> C:
     """Read the plug-in that an entry of a config names.
+
+    Args:
+        call: the kind of call to make.
+        plugins: the registry of the kind.
+        entry: a name, or ``{name: {parameters}}``.
 
     Raises:
         InputError: the entry has another form, the plug-in does not exist, or a parameter does not fit.
@@ -62,7 +71,7 @@ def read_call(plugins: Registry[Any], entry: JsonValue) -> PluginCall:
     if not isinstance(params, Mapping):
         raise InputError(f"{kind} {name}: its parameters are {params!r}, not a mapping.")
     plugin = plugins.get(str(name))
-    return PluginCall(plugin, signature_of(plugin).validate(params))
+    return call(plugin, signature_of(plugin).validate(params))
 
 
 def plain(value: Any) -> JsonValue:

@@ -93,8 +93,8 @@ def read_parser(entry: JsonValue = None) -> VerdictParser:
     Raises:
         InputError: the parser does not exist, or a parameter does not fit.
     """
-    call = read_call(registry.verdict_parsers, DEFAULT_PARSER if entry is None else entry)
-    needed = call.plugin.info.get("one_of", ())
-    if needed and all(call.params[name] is None for name in needed):
-        raise InputError(f"verdict parser {call.plugin.name} needs {' or '.join(map(repr, needed))}.")
-    return VerdictParser(call.plugin, call.params)
+    parser = read_call(VerdictParser, registry.verdict_parsers, DEFAULT_PARSER if entry is None else entry)
+    needed = parser.plugin.info.get("one_of", ())
+    if needed and all(parser.params[name] is None for name in needed):
+        raise InputError(f"verdict parser {parser.plugin.name} needs {' or '.join(map(repr, needed))}.")
+    return parser
