@@ -11,10 +11,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
     from gage_eval.regression.gating import Gated, GatedTask
-    from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
-
-MIN_REPEATS = 3  # `gage_eval.regression.evidence.MIN_REPEATS`, which numpy comes with
 
 baseline_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Runs that later runs are measured against."
@@ -88,17 +85,9 @@ def gate(
 @baseline_app.command("set")
 def set_(name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None) -> None:
     """Make a run a new baseline."""
-    from gage_eval.regression.baselines import Baselines, check_usable
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
-    from gage_eval.store import Store as Opened
-
-    locations = Locations.at(store, output_dir)
-    run = RunReader.open(locations, run_id)
-    check_usable(run)
-    baselines = Baselines(Opened.open(locations.store))
+    run, baselines = _to_add(run_id, store, output_dir)
     baselines.check_new(run.stored.record.name, name, run_id)
-    runs = [run, *_again(run, locations, (repeats or 1) - 1)]
+    runs = [run, *_again(run, (repeats or 1) - 1)]
     _tell(baselines.add(name, runs, promote=False))
 
 
@@ -107,17 +96,9 @@ def promote(
     name: Name, run_id: Run, repeats: Repeats = None, store: Store = None, output_dir: OutputDir = None
 ) -> None:
     """Move a baseline to a run: it is asked again first, because a lucky night makes a bad baseline."""
-    from gage_eval.regression.baselines import Baselines, check_usable
-    from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
-    from gage_eval.store import Store as Opened
-
-    locations = Locations.at(store, output_dir)
-    run = RunReader.open(locations, run_id)
-    check_usable(run)
-    baselines = Baselines(Opened.open(locations.store))
+    run, baselines = _to_add(run_id, store, output_dir)
     before = baselines.latest(run.stored.record.name, name)
-    _tell(baselines.add(name, _again(run, locations, repeats or len(before.runs)), promote=True))
+    _tell(baselines.add(name, _again(run, repeats or len(before.runs)), promote=True))
 
 
 @baseline_app.command("list")
@@ -215,7 +196,20 @@ def _opened(store: str | None, output_dir: str | None) -> "Baselines":
     return Baselines(Opened.open(Locations.at(store, output_dir).store, read_only=True))
 
 
-def _again(run: "RunReader", locations: "Locations", times: int) -> "list[RunReader]":
+def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[RunReader, Baselines]":
+    """A run that can be a baseline, and the baselines it may be added to."""
+    from gage_eval.regression.baselines import Baselines, check_usable
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+    from gage_eval.store import Store as Opened
+
+    locations = Locations.at(store, output_dir)
+    run = RunReader.open(locations, run_id)
+    check_usable(run)
+    return run, Baselines(Opened.open(locations.store))
+
+
+def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
     from gage_eval.launch import launch_run
     from gage_eval.runs.planned import options_before
@@ -227,7 +221,7 @@ def _again(run: "RunReader", locations: "Locations", times: int) -> "list[RunRea
             update={"run_id": None, "refresh": ("support", "infer", "judge"), "resume": False, "only_errors": False}
         )
         print(f"repeat {number} of {times} of run {run.run_id}")
-        found.append(RunReader.open(locations, launch_run(options).run_id))
+        found.append(RunReader.open(run.stored.folder.locations, launch_run(options).run_id))
     return found
 
 
@@ -237,6 +231,7 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry") -> None:
+    from gage_eval.regression.evidence import MIN_REPEATS
     from gage_eval.report.console import clean, counted
 
     runs = ", ".join(run.run_id for run in entry.runs)

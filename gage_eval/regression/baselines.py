@@ -153,18 +153,11 @@ class Baselines:
     def scores(self, entry: BaselineEntry) -> list["BaselineScore"]:
         """The first number of each task in each repeat."""
         found = []
-        for place, run in enumerate(entry.runs):
-            for task_id in run.tasks:
-                task = entry.tasks(self._store, task_id)[place].reader
-                measure = task.measure()
-                row = next(
-                    row
-                    for row in task.metrics
-                    if row["slice_field"] is None
-                    and row["metric_id"] == measure.metric_id
-                    and (row["filter"], row["value_key"]) == (measure.filter, measure.value_key)
-                )
-                found.append(BaselineScore(run.run_id, task_id, measure.name, row["value"]))
+        for repeats in zip(*(entry.tasks(self._store, task_id) for task_id in entry.runs[0].tasks), strict=True):
+            for task in repeats:
+                measure = task.reader.measure()
+                value = task.reader.number(measure)["value"]
+                found.append(BaselineScore(task.name, task.reader.task_id, measure.name, value))
         return found
 
     def latest(self, suite: str, name: str) -> BaselineEntry:

@@ -1,7 +1,7 @@
 """Two runs on the same samples: what differs between them, and what that did to each task's score."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ class ScoredTask:
     name: str
     reader: TaskReader
     stages: Mapping[str, StageRecord]
+    _scores: dict[Measure, RowScores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of_run(cls, run: RunReader, task_id: str) -> "ScoredTask":
@@ -61,16 +62,6 @@ class ScoredTask:
         """What determined its score."""
         return definition(self.reader.store, self.stages, metric_id)
 
-    def aggregation(self, measure: Measure) -> str:
-        """How values of samples became the metric's number."""
-        place = (measure.metric_id, measure.filter, measure.value_key)
-        found: str = next(
-            row["aggregation"]
-            for row in self.reader.metrics
-            if row["slice_field"] is None and (row["metric_id"], row["filter"], row["value_key"]) == place
-        )
-        return found
-
     def grouping(self, metric_id: str) -> Grouping:
         """The metric's fields of clusters, weights and slices, as they were."""
         record = self.stages["auto_eval"]
@@ -85,8 +76,11 @@ class ScoredTask:
         return grouping(metric_id)
 
     def scores(self, measure: Measure) -> RowScores:
-        """One number of every sample."""
-        return row_scores(self.reader, measure, self.aggregation(measure), self.grouping(measure.metric_id))
+        """One number of every sample; it is read once, however many tasks this one is compared with."""
+        if measure not in self._scores:
+            aggregation = self.reader.number(measure)["aggregation"]
+            self._scores[measure] = row_scores(self.reader, measure, aggregation, self.grouping(measure.metric_id))
+        return self._scores[measure]
 
 
 @dataclass(frozen=True)
@@ -146,8 +140,11 @@ class TaskComparison:
             allowed: of data, prompts and scorer, what may differ.
 
         Raises:
-            InputError: data, prompts or the scorer differ; the message names the field.
+            InputError: data, prompts or the scorer differ; the message names the field. Or a kind is unknown.
         """
+        for kind in allowed:
+            if kind not in KINDS:
+                raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
         baseline, current = self._baseline[0].name, self._current.name
         for kind in ("prompts", "scorer"):
             found = [one for one in self.differences if one.kind == kind]
@@ -159,8 +156,7 @@ class TaskComparison:
                     f"The scores do not compare; to see them side by side all the same: --allow-different {kind}"
                 )
         if "data" not in allowed:
-            ignored = WRITTEN_BY_PROMPTS if any(one.kind == "prompts" for one in self.differences) else ()
-            count, first = changed_samples(self._baseline[0].reader, self._current.reader, ignored=ignored)
+            count, first = self._changed_samples
             if count:
                 raise InputError(
                     f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
@@ -170,7 +166,18 @@ class TaskComparison:
 
     def allowed_differences(self, allowed: Collection[str]) -> tuple[str, ...]:
         """Of data, prompts and scorer, what was allowed to differ and does."""
-        return tuple(kind for kind in allowed if kind == "data" or any(one.kind == kind for one in self.differences))
+        return tuple(kind for kind in allowed if self._differs(kind))
+
+    def _differs(self, kind: str) -> bool:
+        # Of data, what counts is the samples: the same ones may be loaded in other ways.
+        if kind == "data":
+            return self._changed_samples[0] > 0
+        return any(one.kind == kind for one in self.differences)
+
+    @cached_property
+    def _changed_samples(self) -> tuple[int, str | None]:
+        ignored = WRITTEN_BY_PROMPTS if self._differs("prompts") else ()
+        return changed_samples(self._baseline[0].reader, self._current.reader, ignored=ignored)
 
     @cached_property
     def better(self) -> list[str]:
@@ -268,9 +275,6 @@ def compare(
     Raises:
         InputError: the runs share no task, or are not comparable.
     """
-    for kind in allowed:
-        if kind not in KINDS:
-            raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
     tasks = [
         TaskComparison(ScoredTask.of_run(current, name), [ScoredTask.of_run(baseline, name)], metric)
         for name in shared_tasks(baseline, current, task_id)
@@ -299,7 +303,9 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
         InputError: there is none, or one run lacks the named task.
     """
     if task_id is not None:
-        return [baseline.task(task_id).task_id and current.task(task_id).task_id]
+        for run in (baseline, current):
+            run.task(task_id)
+        return [task_id]
     shared = [name for name in current.task_ids if name in baseline.task_ids]
     if not shared:
         raise InputError(

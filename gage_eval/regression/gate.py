@@ -98,7 +98,8 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
     if rule.mode == "tolerance":
-        regressed = one.difference < -rule.tolerance
+        # Rounded before it is judged, as in `scorecards.regression`: 0.78 − 0.80 is not more than 0.02 below.
+        regressed = round(one.difference, 6) < -rule.tolerance
         return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(one)
     detectable = detectable_loss(one, rule)

@@ -208,13 +208,9 @@ def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[
         p_values[pair] = evidence.p
         better[pair] = one if (evidence.difference or 0) > 0 else other
     significant = [pair for pair, p in holm(p_values).items() if p <= _ALPHA]
-    for model, run in runs.items():
-        measure = tasks[model].reader.measure()
-        number = next(
-            x
-            for x in run.task(task_id).summary.metrics
-            if (x.metric_id, x.filter, x.value_key) == (measure.metric_id, measure.filter, measure.value_key)
-        )
+    for model, task in tasks.items():
+        measure = task.reader.measure()
+        number = task.reader.number(measure)
         mine = [pair for pair in significant if model in pair.split("\0")]
         won = sum(better[pair] == model for pair in mine)
         yield Standing(
@@ -222,10 +218,10 @@ def _of_task(row: str, task_id: str, runs: Mapping[str, RunReader]) -> Iterator[
             task_id,
             measure.name,
             model,
-            number.value,
-            number.ci_low,
-            number.ci_high,
-            number.n,
+            number["value"],
+            number["ci_low"],
+            number["ci_high"],
+            number["n"],
             best=1 + len(mine) - won,
             worst=len(runs) - won,
         )

@@ -236,6 +236,15 @@ class TaskReader:
             )
         return found[0]
 
+    def number(self, measure: Measure) -> dict[str, Any]:
+        """The row of `tables.METRICS` that holds a measure over all rows."""
+        wanted = (measure.metric_id, measure.filter, measure.value_key)
+        return next(
+            row
+            for row in self.metrics
+            if row["slice_field"] is None and (row["metric_id"], row["filter"], row["value_key"]) == wanted
+        )
+
     def response_table(self) -> pa.Table:
         """All responses so far in one table.
 

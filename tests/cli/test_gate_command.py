@@ -98,6 +98,7 @@ def test_a_collection_keeps_what_a_baseline_names(runs: Path, gage: Gage) -> Non
         (("gate", "bad", "--baseline", "mian"), "no baseline 'mian'. Baselines of 'small': main. Did you mean 'main'?"),
         (("gate", "bad", "--baseline", "main", "--tolerance", "-1"), "--tolerance: "),
         (("gate", "bad", "--baseline", "main", "--mode", "hope"), "--mode: "),
+        (("gate", "bad", "--baseline", "main", "--allow-different", "prompt"), "--allow-different 'prompt' is unknown"),
         (("baseline", "set", "main", "bad"), "baseline 'main' of 'small' exists."),
         (("baseline", "set", "../up", "bad"), "'../up' cannot be the name of a baseline"),
         (("baseline", "promote", "other", "bad"), "no baseline 'other'."),

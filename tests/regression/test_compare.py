@@ -137,6 +137,7 @@ def test_changed_samples_are_refused_and_more_samples_are_not(tmp_path: Path) ->
     with pytest.raises(InputError, match=r"4 samples of the same id differ, 's7' among them"):
         compare(a, b)
     assert only(compare(a, b, allowed=["data"])).allowed == ("data",)
+    assert only(compare(a, a, allowed=["data"])).allowed == ()
 
 
 def test_replicates_are_averaged_first(tmp_path: Path) -> None:

@@ -98,6 +98,9 @@ def test_the_tolerance_mode_asks_for_no_test() -> None:
     rule = GateRule(mode="tolerance", tolerance=0.02)
     assert verdict(right_and_wrong(100, 0, 3), rule) == "regressed"
     assert verdict(right_and_wrong(100, 0, 2), rule) == "passed"
+    # 0.78 − 0.80 is −0.020000000000000018 in floats.
+    means = evidence(PairedRows(np.full(3, 0.78), np.full((1, 3), 0.80)))
+    assert verdict(means, rule) == "passed"
 
 
 def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:
