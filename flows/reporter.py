@@ -149,7 +149,7 @@ def is_unanswered(error: Exception) -> bool:
     if isinstance(error, PrefectHTTPStatusError):
         status = error.response.status_code
         return status in _BUSY or status >= 500
-    # Everything else is no connection failure: the API refused the report, or the report is wrong.
+    # Everything else is not a connection failure: the API refused the report, or the report is wrong.
     return not isinstance(
         error, PrefectException | ValueError | TypeError | LookupError | AttributeError | AssertionError
     )

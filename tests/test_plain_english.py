@@ -25,7 +25,7 @@ IDIOMS = {
     r"what(?:ever)? (?:becomes|became) of": "what happens to",
     r"somebody|nobody|whoever": "name who it is, or use a sentence without a person",
     r"(?:a|one) (?:record|row|value|request|call|sample) a (?:line|row|sample|second|part)": "one record per line",
-    r"(?:which|that|they|records|rows) (?:is|are) no (?!longer|more)": "is not a …, has no …",
+    r"(?!there\b)\w+ (?:is|are|was|were) no (?!longer|more|less|later)\w+": "is not a …, has no …",
     r"(?:is|are|be|cannot be) told(?! to)": "is reported, receives",
     r"of (?:ours|theirs)": "name whose it is",
     r"as (?:it|they) stands?": "unchanged, like any other",

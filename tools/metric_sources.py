@@ -48,7 +48,7 @@ SOURCES: dict[str, Source] = {
     "json_schema": Source("JSON Schema 2020-12 by the package jsonschema"),
     "json_valid": Source("RFC 8259"),
     "judge_rating": Source(
-        "FastChat, MT-bench `[[rating]]`", "full-width digits are no rating; the source fails on them"
+        "FastChat, MT-bench `[[rating]]`", "full-width digits are not a rating; the source fails on them"
     ),
     "judge_threshold": Source(
         "GAGE, first version", "the default threshold of 0.5 works; a missing verdict is unscored"

@@ -105,7 +105,7 @@ class Reader:
             )
         )
         small = rf"[{letters.lower()}](?={_ENDS_AFTER}|\s+(?:{_AFTER_SMALL})\b)" if letters else "(?!)"
-        # The initials of a person are no options: J. S. Bach.
+        # The initials of a person are not options: J. S. Bach.
         initials = rf"(?!\.\s?(?![{letters}])[A-Z]\.)" if letters else ""
         self.capital = rf"(?:(?:{capital}){initials}|{others})"
         any_case = rf"(?:(?i:[{letters}])|{others})" if letters else f"(?:{others})"
@@ -115,7 +115,7 @@ class Reader:
             rf"|{_LEFT}(?:(?P<O>{self.capital})|(?P<o>{small})){_RIGHT}|(?P<M>[{MENTIONS}])"
         )
         words = "|".join(f"(?P<k{place}>{words})" for place, (_, words) in enumerate(KINDS))
-        # Most words begin no phrase and are no id: they need not be compared with either.
+        # Most words neither begin a phrase nor are an id: they need not be compared with either.
         plain_word = "" if longer else f"(?P<p>{PLAIN_WORD})|"
         self._words = re.compile(f" +|{plain_word}{options}|{words}")
         self._opening = re.compile(

@@ -155,7 +155,7 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         freedom = repeats - 1
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
-        # Equal differences are no certainty: the bound of Tango's interval without a discordant pair.
+        # Equal differences are not a certainty: the bound of Tango's interval without a discordant pair.
         z2 = NormalDist().inv_cdf(1 - alpha) ** 2
         half = max(half, z2 / (n + z2))
         row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n

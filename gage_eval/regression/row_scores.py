@@ -70,7 +70,7 @@ def row_scores(task: TaskReader, measure: Measure, aggregation: str, grouping: G
         grouping: fields of clusters and slices.
 
     Raises:
-        InputError: the number is no mean over samples, so that samples cannot be paired.
+        InputError: the number is not a mean over samples, so that samples cannot be paired.
     """
     reduce = reduction(aggregation, grouping.weight is not None)
     if reduce is None:

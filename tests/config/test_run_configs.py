@@ -285,7 +285,9 @@ class TestTheDigest:
     def test_comments_and_style_are_no_edit(self, template: Path) -> None:
         file = made(template)
         template.write_text("# A note.\n" + yaml.safe_dump(yaml.safe_load(template.read_text())))
-        load_config(file)
+        loaded = load_config(file)
+        assert loaded.suite is not None
+        assert loaded.suite.modified == ()
 
     def test_another_version_is_refused(self, template: Path) -> None:
         file = change(made(template), template_version="v2")

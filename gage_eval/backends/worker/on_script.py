@@ -90,7 +90,7 @@ async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
         try:
             result, error = call(*arguments), None
         except BaseException as raised:  # noqa: BLE001 - passed to the waiting caller
-            # A future takes no StopIteration, and what is no Exception would end its task or the loop.
+            # A future takes no StopIteration, and what is not an Exception would end its task or the loop.
             is_ordinary = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             result, error = None, raised if is_ordinary else RuntimeError(described(raised))
         loop.call_soon_threadsafe(settle, result, error)
