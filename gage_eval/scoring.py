@@ -15,6 +15,7 @@ from gage_eval.errors import InputError
 from gage_eval.field_paths import MISSING, Path, reference_texts, walk
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
+from gage_eval.metrics.compared import compared_in
 from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import alternatives, in_form
 from gage_eval.sample.rules import normalise_sample
@@ -27,9 +28,10 @@ class ScoreResult:
 
     Attributes:
         values: the numbers by value key; none when ``status`` is ``unscored``.
-        metadata: ``metric``, ``filter``, ``prediction``, ``reference`` (a list where there are several), ``extracted``
-            (what was read from the answer), ``reason`` (why it is not ``scored``, one word), ``explanation``, what the
-            metric adds (``best_reference``, ``hit_rank``, …), and ``components`` where corpus numbers are made of them.
+        metadata: ``metric``, ``filter``, ``prediction`` and ``reference`` where there are any (several references are
+            a list), ``extracted`` (what was read from the answer), ``reason`` (why it is not ``scored``, one word),
+            ``explanation``, what the metric adds (``best_reference``, ``hit_rank``, …), and ``components`` where corpus
+            numbers are made of them.
         status: ``scored``; ``unparsed``: no answer could be read, which counts as wrong; ``unscored``: no score.
     """
 
@@ -84,7 +86,7 @@ def score(
     (row,) = own.score_row(args, str(output.get("status", "ok")), given["id"])
     metadata = {"metric": ready.implementation, "filter": row["filter"], "extracted": row["extracted"]}
     metadata |= {"reason": row["reason"], "explanation": row["explanation"]}
-    metadata |= _compared(own, args)
+    metadata |= compared_in((item.name for item in own.definition.fields), args)
     for name in ("components", "metadata"):
         if row[name] is not None:
             metadata |= {name: decode(row[name])} if name == "components" else decode(row[name])
@@ -125,14 +127,6 @@ def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that are given in the Sample's own form; what every Sample must have may be missing."""
     known = {"messages": [], **({} if "label" in sample else {"references": []}), **sample}
     return normalise_sample(known, default_id="sample")
-
-
-def _compared(metric: BoundMetric, args: Sequence[Any]) -> dict[str, JsonValue]:
-    """The prediction and the reference as the metric got them."""
-    named = zip((item.name for item in metric.definition.fields), args, strict=True)
-    shown = {"reference" if name == "answers" else name: value for name, value in named}
-    found = {name: shown[name] for name in ("prediction", "reference") if name in shown}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def _arguments(

@@ -19,6 +19,7 @@ from gage_eval.canonical import JsonValue, canonical_text, decode
 from gage_eval.errors import InputError, closest
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric, bind
+from gage_eval.metrics.compared import Compared, compared
 from gage_eval.metrics.rows import Tables, keys
 from gage_eval.store import Artifact
 
@@ -80,20 +81,41 @@ def score_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str]
         tables: as in `BoundMetric.score_table`; the samples have the column ``eval_config``.
         known: names of metrics that samples may use besides this one and the registered ones.
     """
+    if not _has_overrides(tables):
+        return metric.score_table(tables)
+    scored = [_scored(metric, override, own) for override, own in _by_override(metric, tables, known)]
+    return _in_order(pa.concat_tables(scored), tables["responses"])
+
+
+def compared_by_samples(metric: BoundMetric, tables: Tables, *, known: Collection[str] = ()) -> Compared:
+    """`compared` with the field paths that samples set. The arguments are those of `score_samples`."""
+    if not _has_overrides(tables):
+        return compared(metric, tables)
+    found: Compared = {}
+    for override, own in _by_override(metric, tables, known):
+        changed = variant(metric, override)
+        if isinstance(changed, BoundMetric):
+            found |= compared(changed, own)
+    return found
+
+
+def _has_overrides(tables: Tables) -> bool:
+    configs = tables["samples"].column(COLUMN)
+    return bool(configs.null_count < len(configs))
+
+
+def _by_override(metric: BoundMetric, tables: Tables, known: Collection[str]) -> Iterator[tuple[Override, Tables]]:
+    """The rows of each override."""
     samples = tables["samples"]
     configs = samples.column(COLUMN)
-    if configs.null_count == len(configs):
-        return metric.score_table(tables)
     read = {text: override_of(metric, text, known) for text in pc.unique(configs).to_pylist()}
     unusable = _unusable(metric, tables)
     rows: dict[Override, list[int]] = {}
     for row, text in zip(samples.column("row_index").to_pylist(), configs.to_pylist(), strict=True):
         override = unusable[row] if row in unusable else read[text]
         rows.setdefault(override, []).append(row)
-    scored = []
     for override, members in rows.items():
-        scored.append(_scored(metric, override, _of_rows(tables, pa.array(members, pa.int64()))))
-    return _in_order(pa.concat_tables(scored), tables["responses"])
+        yield override, _of_rows(tables, pa.array(members, pa.int64()))
 
 
 def override_of(metric: BoundMetric, config: str | None, known: Collection[str] = ()) -> Override:

@@ -32,6 +32,7 @@ EXPORTED = pa.schema(
         *((name, pa.string()) for name in ("predict_result", "eval_result", "score_card")),
     ]
 )
+_TABLES = ("responses", "scores", "compared")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,80}")
 
 
@@ -152,7 +153,7 @@ def sample_tables(task: TaskReader) -> Iterator[pa.Table]:
     """
     _check(task)
     for index in task.parts:
-        part = task.part(index)
+        part = task.part(index, tables=_TABLES)
         table = part.samples
         rows = table["row_index"].to_pylist()
         evaluated = [part.scores.get(row, {}) for row in rows]
@@ -181,7 +182,7 @@ def sample_records(task: TaskReader) -> Iterator[dict[str, Any]]:
     """
     _check(task)
     for index in task.parts:
-        part = task.part(index)
+        part = task.part(index, tables=_TABLES)
         for row, sample in zip(part.samples["row_index"].to_pylist(), rows_of(part.samples), strict=True):
             responses, scores = part.responses[row], part.scores.get(row, {})
             record = {**sample, "predict_result": responses, "eval_result": scores}

@@ -9,6 +9,7 @@ only the columns they need, and only wanted rows are decoded. Of a running run, 
 artifacts, and answers in finished chunks and in the write-ahead logs.
 """
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,10 @@ import pyarrow.compute as pc
 
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError, closest
-from gage_eval.planning.specs import Plan, TaskPlan
+from gage_eval.inputs import INPUTS
+from gage_eval.metrics.compared import Compared
+from gage_eval.metrics.overrides import compared_by_samples
+from gage_eval.planning.specs import Plan, ScoreSpec, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.cards import Cards
@@ -32,6 +36,8 @@ from gage_eval.store import Artifact, Store
 
 _LIGHT = ("row_index", "sample_id", "replicate", "status", "error_kind", "completion_tokens")
 _EVERYTHING = RowFilter()
+
+_log = logging.getLogger(__name__)
 
 
 class RunReader:
@@ -341,7 +347,8 @@ class TaskReader:
         Args:
             index: index of the part.
             only: row indexes; by default all samples with responses.
-            tables: names of the tables to read: responses, telemetry, judgments, scores.
+            tables: names of the tables to read: responses, telemetry, judgments, scores; and compared, which adds
+                the prediction and the reference to the metadata of the scores.
         """
         responses = self._table("responses", index, only) if "responses" in tables else {}
         wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
@@ -351,7 +358,7 @@ class TaskReader:
             responses,
             self._table("telemetry", index, only) if "telemetry" in tables else {},
             self._table("judgments", index, only) if "judgments" in tables else {},
-            self._scores(index, only) if "scores" in tables else {},
+            self._scores(index, only, compared="compared" in tables) if "scores" in tables else {},
         )
 
     def rows_of_part(self, part: int, wanted: Sequence[int]) -> Iterator[SampleRow]:
@@ -417,12 +424,34 @@ class TaskReader:
             source = self._artifact("infer", "response_telemetry")
         return {} if source is None else by_row(only_rows(read_part(source, part), only))
 
-    def _scores(self, part: int, only: Sequence[int] | None) -> dict[int, Scores]:
+    def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
         out: dict[int, Scores] = {}
         for metric_id, artifact in self.scores.items():
+            texts = self._compared(metric_id, part) if compared else {}
             for row in only_rows(read_part(artifact, part), only).to_pylist():
-                out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(score_entry(row))
+                entry = score_entry(row, texts.get((row["row_index"], row["replicate"])))
+                out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(entry)
         return out
+
+    def _compared(self, metric_id: str, part: int) -> Compared:
+        """What a metric compared in the rows of a part."""
+        spec = self._scoring
+        metric = None if spec is None else next((one for one in spec.metrics if one.metric_id == metric_id), None)
+        if spec is None or metric is None:
+            return {}
+        sources = {name: self._artifact(INPUTS[name].stage, name) for name in metric.inputs}
+        tables = {name: read_part(source, part) for name, source in sources.items() if source is not None}
+        return compared_by_samples(metric, {"samples": self.samples.read(part), **tables}, known=spec.nameable)
+
+    @cached_property
+    def _scoring(self) -> ScoreSpec | None:
+        """How the task was scored; None, with a warning, where its config cannot be used any more."""
+        try:
+            plan = self._given_plan or (None if self._run is None else self._run.plan.task(self.task_id))
+        except InputError as error:
+            _log.warning("scores of task '%s' come without prediction and reference: %s", self.task_id, error)
+            return None
+        return None if plan is None else plan.auto_eval
 
     @cached_property
     def _has_responses(self) -> bool:

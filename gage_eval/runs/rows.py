@@ -64,8 +64,9 @@ class PartRows:
     scores: dict[int, Scores]
 
 
-def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of `tables.SCORES` as an entry of a metric."""
+def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A row of `tables.SCORES` as an entry of a metric; ``compared`` is added to its metadata."""
+    metadata = {**(compared or {}), **(decode(row["metadata"]) if row["metadata"] else {})}
     return {
         "replicate": row["replicate"],
         "filter": row["filter"],
@@ -74,7 +75,7 @@ def score_entry(row: Mapping[str, Any]) -> dict[str, Any]:
         "extracted": row["extracted"],
         "reason": row["reason"],
         "explanation": row["explanation"],
-        **({"metadata": decode(row["metadata"])} if row["metadata"] else {}),
+        **({"metadata": metadata} if metadata else {}),
         **({"overrides": decode(row["overrides"])} if row["overrides"] else {}),
     }
 

@@ -1,14 +1,19 @@
 """Exports hold every sample with its results, in fixed columns, and leave nothing behind when they fail."""
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow.parquet as pq
 import pytest
 
+import gage_eval
+from gage_eval.cli.main import main
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs import export as module
 from gage_eval.runs.export import EXPORTED, file_name
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
 from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
 from tests.support.workspace import ROWS, write_config, write_rows
@@ -103,3 +108,68 @@ def test_no_sample_id_leads_out_of_its_folder(hostile: str) -> None:
     assert name != hostile
     assert len(name) == 24
     assert name.isalnum()
+
+
+def exported(here: Path) -> dict[str, dict[str, Any]]:
+    """The exported samples by id."""
+    lines = [orjson.loads(line) for line in (folder(here) / "samples.jsonl").read_bytes().splitlines()]
+    return {line["id"]: line for line in lines}
+
+
+def gage_export() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", "first", "--store", "store"])
+    assert ended.value.code == 0
+
+
+def compared(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: entry.get(name) for name in ("prediction", "reference")}
+
+
+def test_scores_are_exported_with_what_was_compared_as_single_scores_have_it(here: Path) -> None:
+    rows = [
+        {"id": "one", "question": "1 + 1 = ?", "answer": "2"},
+        {"id": "several", "question": "1 + 1 = ?", "references": ["two", "2"]},
+        {
+            "id": "own",
+            "question": "1 + 1 = ?",
+            "answer": "3",
+            "metadata": {"gold": "2.0"},
+            "eval_config": {"metrics": {"exact_match": {"label_field": "metadata.gold"}}},
+        },
+    ]
+    (here / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    write_config(here, metrics=["exact_match", "docvqa_anls", "text_length"], export=["samples_jsonl"])
+    run_inline(RunOptions(config="mine.yaml", store="store", run_id="first"))
+    samples = exported(here)
+    found = {name: sample["eval_result"] for name, sample in samples.items()}
+    shown = {name: scores["exact_match"][0]["metadata"] for name, scores in found.items()}
+    assert shown["one"] == {"prediction": "2", "reference": "2"}
+    assert shown["several"] == {"prediction": "2", "reference": ["two", "2"], "best_reference": "2"}
+    assert shown["own"] == {"prediction": "2", "reference": "2.0"}
+    assert "metadata" not in found["one"]["text_length"][0]
+    for name, sample in samples.items():
+        given = {key: sample[key] for key in ("id", "references", "metadata", "eval_config") if key in sample}
+        for metric in ("exact_match", "docvqa_anls"):
+            alone = gage_eval.score(metric, sample=given, model_output="2").metadata
+            assert compared(alone) == compared(found[name][metric][0]["metadata"])
+    # The texts are in no stored score row, where they would lie twice.
+    stored = RunReader.open(Locations.at("store"), "first").task().scores["exact_match"].table()
+    assert not any("prediction" in (text or "") for text in stored["metadata"].to_pylist())
+
+
+def test_gage_export_writes_what_was_compared_and_works_when_the_config_does_not(
+    here: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (here / "mine_metric.py").write_text(
+        "from gage_eval.metrics import metric\n\n\n@metric('same')\n"
+        "def same(prediction: str, reference: str) -> float:\n    return float(prediction == reference)\n"
+    )
+    write_config(here, metrics=[{"metric_id": "same", "implementation": "mine_metric.py:same"}])
+    run_inline(RunOptions(config="mine.yaml", store="store", run_id="first"))
+    gage_export()
+    assert exported(here)["s1"]["eval_result"]["same"][0]["metadata"] == {"prediction": "2", "reference": "2"}
+    (here / "mine_metric.py").unlink()
+    gage_export()
+    assert "metadata" not in exported(here)["s1"]["eval_result"]["same"][0]
+    assert "come without prediction and reference" in caplog.text
