@@ -25,8 +25,8 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock pages bench test-vllm test-suites bench-vllm bench-piqa bench-prompts \
-  clean install-demo install-dev install-vllm install-lm-eval
+.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-suites bench-vllm bench-piqa \
+  bench-prompts clean install-demo install-dev install-vllm install-lm-eval
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -36,10 +36,13 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage suite demo $(ARGS)
 
 test: install-dev ## run all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e" $(ARGS)
+
+test-e2e: install-dev ## run suites on a Prefect server with Postgres and two workers (Debian: postgresql, chromium)
+	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
 
 lint: install-dev ## check style and types
 	$(BIN)/ruff check .

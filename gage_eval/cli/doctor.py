@@ -24,7 +24,8 @@ _OPTIONAL = {
     "transformers": ("engine transformers", "transformers"),
     "pillow": ("images in samples", "media"),
     "datasets": ("data from the HF hub", "hf"),
-    "prefect-kubernetes": ("work pools on Kubernetes", "k8s"),
+    "prefect-kubernetes": ("work pools on Kubernetes", "kubernetes"),
+    "prefect-docker": ("work pools of containers", "docker"),
 }
 _LITTLE_SPACE = 2**30
 

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.cluster import Cluster, postgres_programs
+from support.cluster import cluster as running_cluster
 from support.prefect import ROOT, Prefect
 from support.runs import gage
 
@@ -49,6 +51,16 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
             worker.wait(timeout=60)
         worker_log.close()
         gage(folder, "server", "stop")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A Prefect server on Postgres with a worker on each of two pools."""
+    if postgres_programs() is None:
+        missing = pytest.fail if pytestconfig.option.markexpr == "e2e" else pytest.skip
+        missing("needs Postgres (Debian: postgresql)")
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 def wait_until_online(prefect: Prefect, worker: "subprocess.Popen[bytes]") -> None:

@@ -1,0 +1,341 @@
+"""Prefect as a team runs it: a server on Postgres and process workers of two pools, for the end-to-end tests."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import ProxyHandler, Request, build_opener
+
+from support.prefect import ROOT, Prefect
+
+POOLS = ("local", "h100")
+FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+_START_S = 240.0
+_STOP_S = 30.0
+_VERSIONED = Path("/usr/lib/postgresql")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(true: Callable[[], Any], what: str, within_s: float = 120.0, every_s: float = 0.2) -> Any:
+    """Wait until a condition holds and return its value."""
+    deadline = time.monotonic() + within_s
+    while not (value := true()):
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
+        time.sleep(every_s)
+    return value
+
+
+@dataclass
+class Service:
+    """A program in the background with a process group of its own. It ends when the tests are killed.
+
+    Attributes:
+        name: for messages, and the name of its log.
+        command: program and arguments.
+        folder: its working folder, which has its log.
+        env: its whole environment.
+        user: the user it runs as; ours by default.
+        stop_signal: what asks it to stop, also when its parent dies.
+    """
+
+    name: str
+    command: list[str]
+    folder: Path
+    env: Mapping[str, str]
+    user: str | None = None
+    stop_signal: str = "TERM"
+    process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+
+    @property
+    def log(self) -> Path:
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, f"{self.name} is not running"
+        return self.process.pid
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [*_as_user(self.user), "setpriv", "--pdeathsig", self.stop_signal, *self.command],
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Fail with the end of its log if it has ended."""
+        assert self.process is not None
+        code = self.process.poll()
+        assert code is None, f"{self.name} ended with {code}:\n{self.log.read_text(errors='replace')[-3000:]}"
+
+    def kill(self) -> None:
+        """SIGKILL to the program alone. What it started goes on."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(_STOP_S)
+
+    def kill_all(self) -> None:
+        """SIGKILL to the program and everything it started, as when a node is lost."""
+        self._signal_all(signal.SIGKILL)
+        assert self.process is not None
+        self.process.wait(_STOP_S)
+
+    def stop(self) -> None:
+        """Ask it to stop, then kill what is left of its group."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(getattr(signal, f"SIG{self.stop_signal}"))
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(_STOP_S)
+        self._signal_all(signal.SIGKILL)
+        self.process.wait(_STOP_S)
+
+    def _signal_all(self, kind: signal.Signals) -> None:
+        assert self.process is not None
+        try:
+            os.killpg(self.process.pid, kind)
+        except ProcessLookupError:
+            return
+
+
+def postgres_programs() -> Path | None:
+    """Folder of the newest installed Postgres programs; None where there are none."""
+    versions = [folder for folder in _VERSIONED.glob("*/bin") if (folder / "initdb").is_file()]
+    if versions:
+        return max(versions, key=lambda folder: int(folder.parent.name))
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+@contextmanager
+def postgres(programs: Path) -> Iterator[tuple[Service, str]]:
+    """A database server with an empty database for Prefect, and its URL.
+
+    Postgres refuses to run as root: there it runs as the user of its package.
+    """
+    user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="gage-postgres-"))
+    port = free_port()
+    env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(folder)}
+    options = {"port": port, "unix_socket_directories": folder, "listen_addresses": "127.0.0.1", "fsync": "off"}
+    command = [str(programs / "postgres"), "-D", str(folder / "data")]
+    command += [f"--{name}={value}" for name, value in options.items()]
+    service = Service("postgres", command, folder, env, user, stop_signal="INT")
+
+    def client(*arguments: object) -> "subprocess.CompletedProcess[bytes]":
+        command = [str(programs / "psql"), "-h", str(folder), "-p", str(port), "-U", "prefect", *map(str, arguments)]
+        return subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+
+    try:
+        if user is not None:
+            shutil.chown(folder, user)
+        make = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "prefect", "--auth=trust", "--no-sync"]
+        done = subprocess.run([*_as_user(user), *make], env=env, capture_output=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        service.start()
+        ready = [str(programs / "pg_isready"), "-h", str(folder), "-p", str(port)]
+
+        def answers() -> bool:
+            service.check()
+            return subprocess.run(ready, env=env, capture_output=True, check=False).returncode == 0
+
+        wait_for(answers, "Postgres answers")
+        for statement in ("create database prefect", "create extension pg_trgm"):
+            database = "postgres" if "database" in statement else "prefect"
+            created = client("-d", database, "-c", statement)
+            assert created.returncode == 0, created.stderr.decode()
+        yield service, f"postgresql+asyncpg://prefect@127.0.0.1:{port}/prefect"
+    finally:
+        service.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Cluster(Prefect):
+    """A Prefect server on Postgres with a worker for each pool.
+
+    Attributes:
+        database: the Postgres server.
+        server: the Prefect server.
+        workers: a worker by pool.
+        store: the artifact store of the workers.
+    """
+
+    database: Service
+    server: Service
+    workers: dict[str, Service]
+    store: Path
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        """A request to the API; its answer from JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.api_url + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+                text = reply.read()
+        except HTTPError as error:
+            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from error
+        return json.loads(text) if text else None
+
+    def trigger(self, deployment: str, parameters: Mapping[str, Any], **run: Any) -> str:
+        """Create a flow run of a deployment (``flow/name``), as the form of the UI does. Returns its id."""
+        found = self.api("GET", f"/deployments/name/{deployment}")
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED", "message": "Run from the test"}, **run}
+        return str(self.api("POST", f"/deployments/{found['id']}/create_flow_run", body)["id"])
+
+    def flow_run(self, run_id: str) -> dict[str, Any]:
+        """A flow run as the API shows it."""
+        run: dict[str, Any] = self.api("GET", f"/flow_runs/{run_id}")
+        return run
+
+    def finished(self, run_id: str, within_s: float = 240.0) -> dict[str, Any]:
+        """A flow run after it has ended."""
+
+        def ended() -> dict[str, Any] | None:
+            for service in (self.database, self.server):
+                service.check()
+            run = self.flow_run(run_id)
+            return run if run["state_type"] in FINAL else None
+
+        found: dict[str, Any] = wait_for(ended, f"flow run {run_id} ends", within_s, every_s=0.5)
+        return found
+
+    def task_states(self, run_id: str) -> dict[str, tuple[str, str]]:
+        """(state type, state name) of the task runs of a flow run, by name."""
+        found = self.api("POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}, "limit": 200})
+        return {run["name"]: (run["state_type"], run["state_name"]) for run in found}
+
+    def online_workers(self, pool: str) -> list[str]:
+        """Names of the workers of a pool that send heartbeats."""
+        found = self.api("POST", f"/work_pools/{pool}/workers/filter", {})
+        return [worker["name"] for worker in found if worker["status"] == "ONLINE"]
+
+    def errors(self) -> list[str]:
+        """Lines of the server's log that report an error."""
+        marks = (" ERROR ", " CRITICAL ", "Traceback (most recent call last)")
+        lines = self.server.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if any(mark in line for mark in marks)]
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """A running cluster below a folder. Everything it started ends with it.
+
+    Args:
+        folder: gets each part's home, logs and the store.
+    """
+    programs = postgres_programs()
+    assert programs is not None, "Postgres is not installed"
+    with ExitStack() as stack:
+        database, database_url = stack.enter_context(postgres(programs))
+        server, api_url = _server(folder, database_url)
+        stack.callback(server.stop)
+        running = Cluster(folder, api_url, folder / "home", database, server, {}, folder / "store")
+        for pool in POOLS:
+            running.api("POST", "/work_pools/", {"name": pool, "type": "process"})
+            running.workers[pool] = worker = _worker(running, pool)
+            stack.callback(worker.stop)
+            worker.start()
+        for pool, worker in running.workers.items():
+            wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers")
+            worker.check()
+        yield running
+
+
+def _server(folder: Path, database_url: str) -> tuple[Service, str]:
+    port = free_port()
+    api_url = f"http://127.0.0.1:{port}/api"
+    env = {
+        **_clean_environment(),
+        "PREFECT_HOME": str(_made(folder / "home")),
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": database_url,
+        "PREFECT_UI_API_URL": api_url,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    server = Service("server", command, folder, env)
+    server.start()
+
+    def answers() -> bool:
+        server.check()
+        try:
+            with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=2) as reply:
+                return bool(reply.status == 200)
+        except OSError:
+            return False
+
+    try:
+        wait_for(answers, "the Prefect server answers", _START_S)
+    except BaseException:
+        server.stop()
+        raise
+    return server, api_url
+
+
+def _worker(cluster: Cluster, pool: str) -> Service:
+    home = _made(cluster.folder / pool)
+    env = {
+        **_clean_environment(),
+        "PREFECT_HOME": str(_made(home / "home")),
+        "PREFECT_API_URL": cluster.api_url,
+        "PREFECT_WORKER_QUERY_SECONDS": "2",
+        "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
+        "PREFECT_LOGGING_EXTRA_LOGGERS": "gage_eval",
+        "GAGE_EVAL_STORE": str(cluster.store),
+    }
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1"]
+    return Service("worker", command, home, env)
+
+
+def _clean_environment() -> dict[str, str]:
+    """Our environment without settings of Prefect and of gage-eval."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "GAGE_EVAL_"))}
+    return {**kept, "DO_NOT_TRACK": "1", "PREFECT_SERVER_EPHEMERAL_ENABLED": "false"}
+
+
+def _as_user(user: str | None) -> list[str]:
+    return [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+# A deployment of the flow `suite` by the client's own means.
+DEPLOY_SUITE = """
+import json, sys
+from prefect import flow
+suite = flow.from_source(source=sys.argv[1], entrypoint="flows/suite.py:suite")
+suite.deploy(name=sys.argv[2], work_pool_name=sys.argv[3], ignore_warnings=True, print_next_steps=False)
+print(json.dumps("deployed"))
+"""
+
+
+def deploy_suite(cluster: Cluster, name: str, pool: str) -> str:
+    """Deploy the flow of any config on a pool. Returns the deployment's full name."""
+    cluster.script(DEPLOY_SUITE, str(ROOT), name, pool)
+    return f"suite/{name}"
