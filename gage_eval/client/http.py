@@ -17,6 +17,7 @@ from gage_eval.client.pace import Breaker, Rates
 from gage_eval.client.retry import Action, Failure, RetryPolicy, classify
 from gage_eval.client.streams import StreamError, read_stream
 from gage_eval.client.types import RequestRefused, Response, without_surrogates
+from gage_eval.client.watch import tell_retry
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.store.media_types import media_type
 
@@ -174,6 +175,7 @@ class HTTPEndpoint:
             wait = self._after(result, len(errors), time.monotonic() - started)
             if wait is None:
                 return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
+            tell_retry(len(errors), result.kind, result.message, wait)
             await self._limiter.pause(wait)
 
     def _went_through(self) -> None:

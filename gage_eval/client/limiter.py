@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from gage_eval.client.adaptive import Adaptive
 from gage_eval.errors import BudgetSpent
@@ -16,14 +17,22 @@ class Limiter:
     Args:
         limit: slots; an adaptive limit never exceeds it.
         adaptive: whether `overloaded` changes the limit.
+
+    Attributes:
+        on_change: called with the old and the new limit when an adaptive limit changes.
     """
 
-    __slots__ = ("_adaptive", "_cap", "_lent", "_stopped", "_timers", "_waiting", "active", "adaptive", "limit")
+    __slots__ = (
+        *("_adaptive", "_cap", "_lent", "_stopped", "_timers", "_waiting"),
+        *("active", "adaptive", "limit", "on_change"),
+    )
 
     _adaptive: Adaptive
+    limit: int
 
     def __init__(self, limit: int, *, adaptive: bool = False) -> None:
         self.adaptive = adaptive
+        self.on_change: Callable[[int, int], None] | None = None
         self.active = 0
         # Slots of calls that wait for a retry.
         self._lent = 0
@@ -59,7 +68,9 @@ class Limiter:
         return self.active + len(self._waiting) + self._lent
 
     def _follow(self) -> None:
-        self.limit = self._adaptive.limit
+        before, self.limit = self.limit, self._adaptive.limit
+        if self.limit != before and self.on_change is not None:
+            self.on_change(before, self.limit)
         self._grant()
 
     async def wait(self, seconds: float) -> None:

@@ -8,6 +8,11 @@ import pytest
 from support.calls import ask, chat, connect
 from support.endpoint import mock_endpoint
 
+from gage_eval.canonical import encode
+from gage_eval.client.http import HTTPEndpoint, Malformed
+from gage_eval.client.retry import RetryPolicy
+from gage_eval.client.types import Response
+from gage_eval.client.watch import Retry, watch_retries
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import EndpointFailed, InputError
 
@@ -33,6 +38,26 @@ def test_a_row_that_never_succeeds_is_an_error_row_with_what_each_attempt_came_t
     assert (response.status, response.error_kind, response.attempts) == ("error", "malformed", 2)
     assert len(response.errors) == 2
     assert "not JSON" in response.errors[0]
+
+
+def unreadable(text: bytes) -> Response:
+    raise Malformed("not JSON")
+
+
+async def test_a_retry_is_told_to_the_caller_before_the_next_attempt() -> None:
+    with mock_endpoint(fault={"malformed": 1.0}) as endpoint:
+        http = HTTPEndpoint(endpoint.url, api_key=None, policy=RetryPolicy(max_attempts=3), env={})
+        await http.open()
+        told: list[tuple[Retry, int]] = []
+        watch_retries(lambda retry: told.append((retry, endpoint.stats()["requests"])))
+        response = await http.call(
+            "chat/completions", encode({"model": "mock", "messages": chat(1).messages}), unreadable
+        )
+        await http.close()
+    assert response.attempts == 3
+    assert [(retry.attempt, retry.kind, sent) for retry, sent in told] == [(1, "malformed", 1), (2, "malformed", 2)]
+    assert [retry.message for retry, _ in told] == response.errors[:2]
+    assert all(retry.wait_s > 0 for retry, _ in told)
 
 
 def test_a_request_that_takes_too_long_is_given_up() -> None:

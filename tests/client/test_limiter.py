@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 
 import pytest
 from engine.simulated import Endpoint
@@ -139,6 +140,19 @@ async def test_a_fixed_limit_never_changes() -> None:
     for _ in range(100):
         limiter.overloaded()
     assert limiter.limit == 8
+
+
+async def test_each_change_of_an_adaptive_limit_is_told_once() -> None:
+    limiter, told = Limiter(64, adaptive=True), list[tuple[int, int]]()
+    limiter.on_change = lambda before, after: told.append((before, after))
+    await fill(limiter)
+    limits = [limiter.limit]
+    for _ in range(200):
+        limiter.overloaded()
+        if limiter.limit != limits[-1]:
+            limits.append(limiter.limit)
+    assert len(limits) > 1
+    assert told == list(itertools.pairwise(limits))
 
 
 async def test_a_call_that_waits_lends_its_slot_and_comes_back_in_turn() -> None:
