@@ -56,9 +56,10 @@ format: install-dev ## put the code into the one style
 lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
 	$(BIN)/python -m tools.codelock $(ARGS)
 
-pages: install-dev ## write the generated pages of docs/ again
+pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment; do \
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
+	$(BIN)/python -m tools.deployment_files
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)

@@ -1,4 +1,4 @@
-"""Start a flow run in this process, for the command line and the Python API.
+"""Start a flow run in this process, and deploy flows, for the command line and the Python API.
 
 The run is carried out here, and `flows.shown` reports it. Prefect's engine is not used, so a server that dies or
 hangs during the run neither stops the run nor blocks the process.
@@ -6,9 +6,10 @@ hangs during the run neither stops the run nor blocks the process.
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import InputError
+from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
 from gage_eval.runs import RunOptions, RunOutcome
@@ -17,6 +18,9 @@ from gage_eval.runs.names import new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.stored import StoredRun
+
+if TYPE_CHECKING:
+    from gage_eval.deployments import Deployed
 
 # Timeout for the API at the start, and number of retries while its database is locked.
 _START_S = 15.0
@@ -66,6 +70,45 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
     settle_at(api_url, runs)
 
 
+def deploy(
+    api_url: str, *, pool: str, gpu_pool: str | None, store: str, working_dir: str | None, dry_run: bool
+) -> "list[Deployed]":
+    """Bring all deployments to the server of an API. What is there already stays untouched.
+
+    Args:
+        api_url: the API.
+        pool: the work pool of the runs.
+        gpu_pool: the work pool of deployments that need a GPU; ``pool`` by default.
+        store: the store of the runs, unless a form names another one.
+        working_dir: the folder of runs in the pool `local`, if that is created now.
+        dry_run: change nothing.
+
+    Raises:
+        InputError: the API does not answer or refuses, or has no such work pool.
+    """
+    _configure()
+    with packages_beside():
+        from flows.deploy import deploy_all
+        from flows.reporter import api_client
+    from gage_eval.deployments import all_deployments
+
+    try:
+        with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
+            return deploy_all(
+                client,
+                all_deployments(),
+                pool=pool,
+                gpu_pool=gpu_pool,
+                parameters={"output": {"store": store}},
+                working_dir=working_dir,
+                dry_run=dry_run,
+            )
+    except GageError:
+        raise
+    except Exception as problem:
+        raise _refusal(problem, api_url, "the deployments", "") from problem
+
+
 def _configure() -> None:
     """Settings of the Prefect client, before it is imported."""
     for name, value in {"PREFECT_SERVER_EPHEMERAL_ENABLED": "false", "DO_NOT_TRACK": "1"}.items():
@@ -76,7 +119,7 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
     """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
         from flows.parameters import parameters_of
-        from flows.reporter import api_client, is_unanswered
+        from flows.reporter import api_client
         from flows.suite import suite
     from prefect.utilities.urls import url_for
 
@@ -88,18 +131,26 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
         with api_client(timeout_s=_START_S, retries=_START_RETRIES) as client:
             run = client.create_flow_run(suite, name=options.run_id, parameters=parameters_of(options))
     except Exception as problem:
-        reason = type(problem).__name__
-        if is_unanswered(problem):
-            problem_text = f"does not answer ({reason}). Start it, unset PREFECT_API_URL,"
-        else:
-            problem_text = f"refused the run ({reason}: {str(problem).partition(chr(10))[0]}). Read its log,"
-        raise InputError(f"the Prefect API at {scrub(api_url)} {problem_text} or run with --inline.") from problem
+        raise _refusal(problem, api_url, "the run", ", or run with --inline") from problem
     return FlowRunRecord(
         flow_run_id=str(run.id),
         flow_run_name=run.name,
         url=url_for("flow-run", obj_id=run.id),
         unreported_at=scrub(api_url),
     )
+
+
+def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:
+    """The error for an API that does not answer, or that refuses something."""
+    with packages_beside():
+        from flows.reporter import is_unanswered
+
+    reason = type(problem).__name__
+    if is_unanswered(problem):
+        text = f"does not answer ({reason}). Start it or unset PREFECT_API_URL"
+    else:
+        text = f"refused {what} ({reason}: {str(problem).partition(chr(10))[0]}). Read its log"
+    return InputError(f"the Prefect API at {scrub(api_url)} {text}{otherwise}.")
 
 
 def _free_name(options: RunOptions) -> str:

@@ -17,6 +17,7 @@ from gage_eval.errors import GageError, InputError
 from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
+    from gage_eval.deployments import Deployed
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
@@ -95,6 +96,58 @@ def settle_newest(locations: "Locations") -> None:
 
     if local_folder(locations.runs) is not None:
         settle(islice(stored_runs(locations), _NEWEST))
+
+
+def deploy(
+    *, pool: str | None = None, gpu_pool: str | None = None, store: str | None = None, dry_run: bool = False
+) -> "list[Deployed]":
+    """Bring the deployments of all flows to the configured API. What is there already stays untouched.
+
+    Args:
+        pool: the work pool of the runs; `local` by default, which is created if it is not there.
+        gpu_pool: the work pool of deployments that need a GPU.
+        store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
+            of this folder, the folder's store.
+        dry_run: change nothing.
+
+    Raises:
+        InputError: no API is configured, it does not answer, it has no such pool, or no store is named.
+    """
+    from gage_eval.deployments import POOL
+
+    api_url = choose_api()
+    if api_url is None:
+        raise InputError(
+            "no Prefect API is configured: set PREFECT_API_URL, or start a local server: gage server start."
+        )
+    is_local = api_url == server.running_url()
+    with packages_beside():
+        from flows.launch import deploy as deploy_at
+
+    return deploy_at(
+        api_url,
+        pool=pool or POOL,
+        gpu_pool=gpu_pool,
+        store=_shared_store(store, is_local=is_local),
+        working_dir=str(Path.cwd()) if is_local else None,
+        dry_run=dry_run,
+    )
+
+
+def _shared_store(store: str | None, *, is_local: bool) -> str:
+    """The store that all workers use, absolute."""
+    from gage_eval.files import local_path
+    from gage_eval.runs.options import Locations
+    from gage_eval.settings import load_settings
+
+    settings = load_settings()
+    if not (store or is_local or "store" in settings.given()):
+        raise InputError(
+            "the workers of the server need one store: give --store with a folder that all of them see, or "
+            "s3://bucket/prefix, or set GAGE_EVAL_STORE."
+        )
+    url = Locations.at(store).store
+    return url if "://" in url else str(local_path(url, Path()).absolute())
 
 
 def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:

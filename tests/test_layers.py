@@ -23,11 +23,12 @@ ORDER = (
     *("client", "extract", "prompts"),
     *("datasets", "prepare", "standardize", "metrics", "scorecards", "backends", "engine"),
     *("observability", "report", "config", "settings", "planning", "stages", "scoring", "runs"),
-    *("regression", "server", "launch", "api", "cli", "__main__"),
+    *("entrypoints", "regression", "deployments", "server", "launch", "api", "cli", "__main__"),
 )
 PLACE_OF = {name: place for place, name in enumerate(ORDER)}
 
-# What each top-level package may import of the others. `gage_eval.launch` alone starts flows, lazily.
+# What each top-level package may import of the others. `gage_eval.launch` alone starts flows, lazily. Prefect
+# imports them through `gage_eval.entrypoints`.
 OUTER: dict[str, frozenset[str]] = {
     "gage_eval": frozenset(),
     "tools": frozenset({"gage_eval"}),

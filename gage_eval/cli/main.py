@@ -58,6 +58,7 @@ COMMANDS = {
     "cache": ("cache",),
     "doctor": ("doctor",),
     "servers": ("server",),
+    "deploy": ("deploy",),
 }
 
 

@@ -1,0 +1,143 @@
+"""Brings the deployments of `gage_eval.deployments` to a Prefect server. What is there already stays untouched."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prefect import Flow
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.exceptions import ObjectNotFound
+from prefect.utilities.importtools import import_object
+from prefect.workers.process import ProcessWorker
+
+from gage_eval import __version__
+from gage_eval.canonical import canonical_json
+from gage_eval.deployments import POOL, Deployed, Deployment
+from gage_eval.errors import InputError
+
+
+def deploy_all(
+    client: SyncPrefectClient,
+    deployments: Iterable[Deployment],
+    *,
+    pool: str,
+    gpu_pool: str | None = None,
+    parameters: Mapping[str, Any],
+    working_dir: str | None = None,
+    dry_run: bool = False,
+) -> list[Deployed]:
+    """Create or update the deployments at a server.
+
+    Args:
+        client: of the server.
+        deployments: what it shall have.
+        pool: the work pool of the runs. The pool `local` is created if it is not there.
+        gpu_pool: the work pool of the deployments that need a GPU; ``pool`` by default.
+        parameters: values that every form has at first, by the group's name.
+        working_dir: the folder of runs in the pool `local`, if that is created.
+        dry_run: change nothing.
+
+    Raises:
+        InputError: there is no such work pool.
+    """
+    for name in dict.fromkeys(filter(None, (pool, gpu_pool))):
+        _ensure_pool(client, name, working_dir, dry_run=dry_run)
+    done = []
+    for deployment in deployments:
+        in_pool = (gpu_pool if deployment.on_gpus else None) or pool
+        done.append(_deploy(client, deployment, in_pool, parameters, dry_run=dry_run))
+    return done
+
+
+def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, *, dry_run: bool) -> None:
+    try:
+        client.read_work_pool(name)
+    except ObjectNotFound as error:
+        if name != POOL:
+            raise InputError(
+                f"the Prefect server has no work pool '{name}'. Create it: prefect work-pool create {name} --type TYPE"
+            ) from error
+        if not dry_run:
+            template = ProcessWorker.get_default_base_job_template()
+            template["variables"]["properties"]["working_dir"]["default"] = working_dir
+            client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
+
+
+def _deploy(
+    client: SyncPrefectClient, deployment: Deployment, pool: str, parameters: Mapping[str, Any], *, dry_run: bool
+) -> Deployed:
+    flow: Flow[..., Any] = import_object(deployment.entrypoint)
+    name = f"{flow.name}/{deployment.name}"
+    wanted = _fields(flow, deployment, pool, parameters)
+    there = _read(client, name)
+    if there is not None and _same(there, deployment, wanted):
+        return Deployed(name, pool, "unchanged")
+    if not dry_run:
+        # A deployment of that name is replaced.
+        client.create_deployment(
+            client.create_flow(flow),
+            deployment.name,
+            concurrency_limit=deployment.concurrency,
+            concurrency_options=_concurrency(deployment),
+            schedules=_schedules(deployment, there),
+            **wanted,
+        )
+    return Deployed(name, pool, "created" if there is None else "updated")
+
+
+def _read(client: SyncPrefectClient, name: str) -> DeploymentResponse | None:
+    try:
+        return client.read_deployment_by_name(name)
+    except ObjectNotFound:
+        return None
+
+
+def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the deployment, by their names in both requests and answers of the API."""
+    schema = flow.parameters.model_dump_for_openapi()
+    own = {name: value for name, value in parameters.items() if name in schema["properties"]}
+    return {
+        "version": __version__,
+        "description": deployment.description,
+        "tags": deployment.all_tags,
+        "entrypoint": deployment.entrypoint,
+        "work_pool_name": pool,
+        "parameters": {**own, **deployment.parameters},
+        "parameter_openapi_schema": schema,
+        "enforce_parameter_schema": True,
+    }
+
+
+def _same(there: DeploymentResponse, deployment: Deployment, fields: dict[str, Any]) -> bool:
+    """Whether a deployment of the server is as it shall be."""
+    current = {name: getattr(there, name) for name in fields}
+    current["tags"] = sorted(there.tags)
+    limit = there.global_concurrency_limit.limit if there.global_concurrency_limit is not None else None
+    schedules = [
+        (schedule.schedule.cron, schedule.schedule.timezone)
+        for schedule in there.schedules
+        if isinstance(schedule.schedule, CronSchedule)
+    ]
+    return (
+        canonical_json(current) == canonical_json(fields)
+        and limit == deployment.concurrency
+        and schedules == ([] if deployment.cron is None else [(deployment.cron, deployment.timezone)])
+    )
+
+
+def _schedules(deployment: Deployment, there: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
+    if deployment.cron is None:
+        return []
+    schedule = CronSchedule(cron=deployment.cron, timezone=deployment.timezone)
+    # A schedule that was paused in the UI stays paused.
+    active = there is None or all(one.active for one in there.schedules)
+    return [DeploymentScheduleCreate(schedule=schedule, active=active)]
+
+
+def _concurrency(deployment: Deployment) -> ConcurrencyOptions | None:
+    if deployment.concurrency is None:
+        return None
+    return ConcurrencyOptions(collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)

@@ -1,0 +1,109 @@
+"""The deployments of the flows: one per suite, one for any config, and those for maintenance.
+
+`all_deployments` is the one list. `gage deploy` brings it to a Prefect server (`flows.deploy`), and
+``deployments/prefect.yaml`` is generated from it (`tools.deployment_files`). A new deployment is one entry here, and
+its flow one entry of `gage_eval.entrypoints`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from gage_eval.config.templates import SuiteInfo, list_suites
+from gage_eval.entrypoints import entrypoint
+from gage_eval.runs.options import SUITE_PREFIX
+
+# Every deployment has this tag, so that the UI can show ours alone.
+TAG = "gage-eval"
+MAINTENANCE_TAG = "maintenance"
+POOL = "local"
+
+Change: TypeAlias = Literal["created", "updated", "unchanged"]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A flow that can be started from the Prefect UI.
+
+    Attributes:
+        flow: its flow, by its name in `gage_eval.entrypoints`.
+        name: its name in the UI.
+        description: Markdown that the UI shows beside the form.
+        tags: of the deployment and of its runs, beside `TAG`.
+        parameters: the values that the form has at first, where they differ from the flow's own.
+        on_gpus: whether it runs in the pool of ``--gpu-pool``, if there is one.
+        concurrency: how many of its runs run at once, None for any number. Further ones wait.
+        cron: when it is started, None for only on demand.
+        timezone: of ``cron``.
+    """
+
+    flow: str
+    name: str
+    description: str
+    tags: tuple[str, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    on_gpus: bool = False
+    concurrency: int | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+
+    @property
+    def entrypoint(self) -> str:
+        """What Prefect imports to run it."""
+        return entrypoint(self.flow)
+
+    @property
+    def all_tags(self) -> list[str]:
+        """Its tags with `TAG`, sorted."""
+        return sorted({TAG, *self.tags})
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What became of a deployment.
+
+    Attributes:
+        name: ``flow/name``, as Prefect names it.
+        pool: its work pool.
+        change: what was done; with a dry run, what would be done.
+    """
+
+    name: str
+    pool: str
+    change: Change
+
+
+EVALUATE = Deployment(
+    flow="evaluate",
+    name="evaluate",
+    description="Evaluate a config of your own: the path of a file that the worker can read, or its text.",
+)
+
+
+def all_deployments() -> list[Deployment]:
+    """All deployments: those of the suites in the order of ``gage list suites``, and then the others."""
+    return [*map(_of_suite, list_suites()), EVALUATE]
+
+
+def _of_suite(suite: SuiteInfo) -> Deployment:
+    return Deployment(
+        flow="suite",
+        name=suite.name,
+        description=_description(suite),
+        tags=("suite", suite.name),
+        parameters={"config": f"{SUITE_PREFIX}{suite.name}"},
+    )
+
+
+def _description(suite: SuiteInfo) -> str:
+    card = suite.card
+    lines = [f"{suite.description}."]
+    if card is not None:
+        facts = {
+            "Rows": f"{card.rows:,}",
+            "Metric": f"`{card.metric}`",
+            "Needs": ", ".join(card.needs),
+            "Licence": card.licence,
+        }
+        lines += ["", *(f"- {name}: {text}" for name, text in facts.items() if text)]
+    return "\n".join(lines)

@@ -1,0 +1,44 @@
+"""The list of deployments: one per suite, those for maintenance, and the file that is made from them."""
+
+from pathlib import Path
+
+import yaml
+from prefect import Flow
+from prefect.utilities.importtools import import_object
+
+from gage_eval.config.templates import list_suites
+from gage_eval.deployments import TAG, all_deployments
+from gage_eval.entrypoints import FLOWS
+from tools.deployment_files import FILE, text
+
+OTHERS = {"evaluate"}
+
+
+def test_every_suite_has_one_deployment() -> None:
+    names = [deployment.name for deployment in all_deployments()]
+    suites = {suite.name for suite in list_suites()}
+    assert set(names) == suites | OTHERS
+    assert len(names) == len(set(names))
+
+
+def test_every_entrypoint_is_a_flow() -> None:
+    for name in FLOWS:
+        assert isinstance(import_object(f"gage_eval.entrypoints.{name}"), Flow)
+
+
+def test_every_deployment_has_a_description_and_the_tag() -> None:
+    for deployment in all_deployments():
+        assert deployment.description.endswith(".") or "\n- " in deployment.description
+        assert TAG in deployment.all_tags
+
+
+def test_the_parameters_of_every_deployment_fit_its_flow() -> None:
+    for deployment in all_deployments():
+        flow = import_object(deployment.entrypoint)
+        assert flow.parameters.properties.keys() >= deployment.parameters.keys()
+
+
+def test_the_file_for_prefect_deploy_is_fresh(repo_root: Path) -> None:
+    assert repo_root / "deployments" / "prefect.yaml" == FILE
+    assert FILE.read_text(encoding="utf-8") == text(), "write it by python -m tools.deployment_files"
+    assert [entry["name"] for entry in yaml.safe_load(text())["deployments"]] == [one.name for one in all_deployments()]

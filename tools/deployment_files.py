@@ -1,0 +1,70 @@
+"""deployments/prefect.yaml, made from the list of deployments, for teams that use ``prefect deploy``.
+
+python -m tools.deployment_files    write the file
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gage_eval.deployments import POOL, Deployment, all_deployments
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "deployments" / "prefect.yaml"
+
+_HEAD = """\
+# Made from gage_eval/deployments.py by `python -m tools.deployment_files`; change a deployment there, not here.
+#
+#   prefect --no-prompt deploy --prefect-file deployments/prefect.yaml --all
+#
+# `gage deploy` does the same with pools of any name, puts the store into the forms, and changes only what differs.
+# Workers need gage-eval installed, and GAGE_EVAL_STORE set.
+"""
+_GPU_POOL = "h100"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def text() -> str:
+    """The file as it should be."""
+    content = {
+        "name": "gage-eval",
+        # Workers have the package installed: there is no code to pull.
+        "pull": [],
+        "deployments": [_entry(deployment) for deployment in all_deployments()],
+    }
+    return _HEAD + "\n" + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _entry(deployment: Deployment) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": deployment.name,
+        "entrypoint": deployment.entrypoint,
+        "description": deployment.description,
+        "tags": deployment.all_tags,
+        "parameters": dict(deployment.parameters),
+        "work_pool": {"name": _GPU_POOL if deployment.on_gpus else POOL},
+    }
+    if deployment.concurrency is not None:
+        entry["concurrency_limit"] = {"limit": deployment.concurrency, "collision_strategy": "ENQUEUE"}
+    if deployment.cron is not None:
+        entry["schedules"] = [{"cron": deployment.cron, "timezone": deployment.timezone}]
+    return entry
+
+
+def main() -> None:
+    FILE.write_text(text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
