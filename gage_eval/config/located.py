@@ -38,14 +38,17 @@ class NamedCode:
 def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
     """The config with absolute paths of its plug-in files, which are relative to ``base_dir``.
 
-    If the config names user code, its folder is appended to Python's path, so that modules next to the config can be
-    imported, after all others.
+    If the config names user code, its folder and those of the named files are appended to Python's path, so that
+    modules next to them can be imported, after all others.
     """
     here, named = code_of(config, base_dir)
-    folder = str(base_dir.resolve())
+    folders = [Path(one.name.rpartition(":")[0]).parent for one in named if ".py:" in one.name]
     scripts = any(one.kind == "backends" and one.name == "custom_script" for one in named)
-    if (scripts or any(is_path(one.name) for one in named)) and folder not in sys.path:
-        sys.path.append(folder)
+    if scripts or any(is_path(one.name) for one in named):
+        folders.insert(0, base_dir.resolve())
+    for folder in map(str, folders):
+        if folder not in sys.path:
+            sys.path.append(folder)
     return here
 
 

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from gage_eval.config.nodes import child, text_of, with_scalars
@@ -11,6 +12,9 @@ from gage_eval.packaged import configs_dir
 
 # Fields of backends that name a file or a folder, or else something on the hub.
 _MODELS = frozenset({"model", "model_path", "model_name_or_path", "lora_path", "path", "file_path", "python"})
+
+# Where a class path may be written with a dot in place of the colon.
+_CLASS_PATHS = (("class_path",), ("implementation",))
 
 
 def rebased(definition: Node, source: str, old: Path, new: Path) -> Node:
@@ -26,13 +30,12 @@ def rebased(definition: Node, source: str, old: Path, new: Path) -> Node:
         return definition
 
     def change(loc: Loc, scalar: Scalar) -> Node:
-        if (
-            scalar.source != source
-            or not isinstance(as_written(scalar), str)
-            or not _is_path(definition, loc, scalar.text, old)
-        ):
+        if scalar.source != source or not isinstance(as_written(scalar), str):
             return scalar
-        name, colon, attribute = scalar.text.rpartition(":") if _is_code(scalar.text) else (scalar.text, "", "")
+        text = _module_as_file(scalar.text, loc, old) or scalar.text
+        if not _is_path(definition, loc, text, old):
+            return scalar
+        name, colon, attribute = text.rpartition(":") if _is_code(text) else (text, "", "")
         return replace(scalar, text=seen_from(old / name, new) + colon + attribute, plain=False)
 
     return with_scalars(definition, change)
@@ -72,3 +75,29 @@ def _is_path(definition: Node, loc: Loc, text: str, folder: Path) -> bool:
 def _is_code(text: str) -> bool:
     file, colon, attribute = text.rpartition(":")
     return bool(colon) and file.endswith(".py") and attribute.isidentifier() and " " not in file
+
+
+def _module_as_file(text: str, loc: Loc, folder: Path) -> str | None:
+    """A class path whose module is a file of the folder, as that file; None for other texts.
+
+    ``mine:score`` is looked for beside the config that names it. A module of a package keeps its name, because it may
+    import its neighbours, and so does one that Python finds elsewhere: the folder comes after all others.
+    """
+    module, colon, attribute = text.rpartition(":")
+    if not colon and loc[-1:] in _CLASS_PATHS:
+        module, _, attribute = text.rpartition(".")
+    if not all(part.isidentifier() for part in (*module.split("."), attribute)):
+        return None
+    file = Path(*module.split(".")).with_suffix(".py")
+    if not (folder / file).is_file() or (folder / file).with_name("__init__.py").exists():
+        return None
+    return None if _is_elsewhere(module.partition(".")[0], folder) else f"{file.as_posix()}:{attribute}"
+
+
+def _is_elsewhere(name: str, folder: Path) -> bool:
+    """Whether Python finds a module of this name outside the folder. A module of Python's own has no file."""
+    spec = find_spec(name)
+    if spec is None:
+        return False
+    places = [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.has_location and spec.origin else ())]
+    return not any(Path(place).resolve().is_relative_to(folder.resolve()) for place in places)

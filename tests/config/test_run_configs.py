@@ -1,5 +1,6 @@
 """A RunConfig runs its template: same keys as the pipeline it comes to, values of its own, and nothing else."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from gage_eval.config.model_choice import ModelChoice
 from gage_eval.errors import ConfigError, InputError
 from gage_eval.files import write_new
 from gage_eval.planning import forecast
-from gage_eval.runs import RunOptions
-from gage_eval.runs.planned import planned
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.planned import planned, planned_before
+from gage_eval.runs.resume import resumed
+from gage_eval.runs.stored import StoredRun
 from tests.support.workspace import write_config, write_rows
 
 SINKS = {"sinks": [{"type": "file", "output_path": "events.jsonl"}]}
@@ -399,3 +403,36 @@ class TestDistill:
     def test_a_wrong_config_is_refused(self, here: Path) -> None:
         with pytest.raises(ConfigError, match="tusk_id"):
             distilled(write_config(here, tasks=[{"tusk_id": "t", "dataset_id": "sums"}]), "small")
+
+
+@pytest.mark.parametrize(
+    "implementation", ["own_score:same", "own_score.same", "own_score.py:same"], ids=["colon", "dot", "file"]
+)
+def test_code_beside_a_template_is_found_from_a_run_config_in_another_folder(
+    here: Path, implementation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    folder, elsewhere = here / "suites" / "own", here / "mine"
+    folder.mkdir(parents=True)
+    elsewhere.mkdir()
+    (folder / "own_score.py").write_text(
+        "import own_score_helper\n\n\ndef same(prediction: str, reference: str) -> float:\n"
+        "    return own_score_helper.equal(prediction, reference)\n"
+    )
+    (folder / "own_score_helper.py").write_text("def equal(one, other):\n    return float(one == other)\n")
+    source = write_config(folder, metrics=[{"metric_id": "same", "implementation": implementation}])
+    write_rows(folder)
+    template = distilled(source, "own")
+    write_new(folder / "v1.yaml", template.text)
+    run_config = made(folder / "v1.yaml", out=str(elsewhere / "run.yaml"))
+    loaded = load_config(run_config, env={})
+    assert loaded.suite is not None
+    assert loaded.suite.modified == ()
+    monkeypatch.chdir(elsewhere)
+    found = run_inline(RunOptions(config="run.yaml", store="store", run_id="first"))
+    (number,) = [one for one in found.summary.metrics if one.metric_id == "same"]
+    assert number.value == pytest.approx(1 / 6)
+    sys.modules.pop("own_score", None)
+    assert run_inline(resumed("first", store="store")).all_cached
+    # The record of the run has no template, and its code is still found.
+    assert planned_before(StoredRun.open(Locations.at("store"), "first")).plan.tasks[0].auto_eval.metrics
