@@ -218,7 +218,7 @@ def run(
         endpoint: URL of an OpenAI-compatible server, up to and with /v1.
         engine: Backend type, as vllm, transformers or llama_cpp; the one that fits by default.
         api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
-        judges: Model of the judge, for suites that need one.
+        judges: Model of the judge, for suites that need one; once for each judge where there are several.
         judge_endpoint: URL of the judge's server; the model's by default.
         judge_api_key_env: Variable that holds the API key of the judge's server.
         model_path: Path of the checkpoint, for engines that load one.

@@ -111,25 +111,28 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def closest(word: str, known: Iterable[str]) -> str:
+def closest(word: str, known: Iterable[str], *, digits_count: bool = True) -> str:
     """`` Did you mean 'x'?`` for the name that a word was most likely meant as, or an empty string.
 
     >>> closest("treshold", ["threshold", "lengths"])
     " Did you mean 'threshold'?"
     """
-    found = nearest(word, known)
+    found = nearest(word, known, digits_count=digits_count)
     return f" Did you mean '{found}'?" if found is not None else ""
 
 
-def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, digits_count: bool = True) -> str | None:
     """The known name that a word was most likely meant as; None when none is near enough.
 
     A name is near with one slip in every three letters, or when it begins with the word or has its words. Names that
-    differ in their numbers are different things, not slips.
+    differ in their numbers are different things, not slips; without ``digits_count`` a digit is a letter like others,
+    as in names of benchmarks.
 
     >>> nearest("MMLU", ["mmlu", "mmmu"])
     'mmlu'
     >>> nearest("v3", ["v1", "v2"])
+    >>> nearest("gsm9k", ["gsm8k"], digits_count=False)
+    'gsm8k'
     """
     # Bounded: a folder or a dataset may hold millions of names, and each is compared letter by letter.
     plain = word[:_LONGEST_WORD].casefold()
@@ -139,11 +142,11 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     if word in names.values():
         return word
     found = get_close_matches(plain, names, n=_CANDIDATES, cutoff=cutoff)
-    return next((names[name] for name in found if _may_mean(plain, name)), None)
+    return next((names[name] for name in found if _may_mean(plain, name, digits_count=digits_count)), None)
 
 
-def _may_mean(word: str, name: str) -> bool:
-    if _NUMBERS.findall(word) != _NUMBERS.findall(name):
+def _may_mean(word: str, name: str, *, digits_count: bool) -> bool:
+    if digits_count and _NUMBERS.findall(word) != _NUMBERS.findall(name):
         return False
     letters, others = _NO_LETTER.sub("", word), _NO_LETTER.sub("", name)
     if not letters or not others:

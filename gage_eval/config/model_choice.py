@@ -6,7 +6,7 @@ engine that fits the model is started here.
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,13 +122,8 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
             message = "a judge scores the suite: name its model with --judge, and its server with --judge-endpoint."
             document.refuse(message)
         return
-    if not waiting:
-        message = "--judge names a model for a judge, and the config has no judge without one."
-        document.refuse(message)
-        return
-    if len(judges) not in (1, len(waiting)):
-        message = f"--judge is given {len(judges)} times, and the config has {len(waiting)} judge(s)."
-        document.refuse(message)
+    if not waiting or len(judges) not in (1, len(waiting)):
+        document.refuse(_judges_do_not_fit(document, judges, waiting))
         return
     endpoint = choice.judge_endpoint or choice.endpoint
     key = choice.judge_api_key_env or (choice.api_key_env if choice.judge_endpoint is None else None)
@@ -143,6 +138,24 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
         _append(document, "backends", {"backend_id": name, **made}, origin)
         for index in waiting if len(judges) == 1 else waiting[place : place + 1]:
             document.put(("role_adapters", index, "backend_id"), name, origin)
+
+
+def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Collection[int]) -> str:
+    """Why the config cannot take these judges; names those that it has."""
+    adapters = _adapters(document, "judge_model")
+    if not adapters:
+        return "nothing here is judged: leave out --judge."
+    if not waiting:
+        names = ", ".join(f"'{adapter.get('adapter_id')}'" for _, adapter in adapters)
+        return f"the config sets the model of its judge {names}: leave out --judge, or change it with --set."
+    names = ", ".join(f"'{adapter.get('adapter_id')}'" for index, adapter in adapters if index in waiting)
+    there = "there is" if len(waiting) == 1 else "there are"
+    one = "one judge" if len(waiting) == 1 else f"{len(waiting)} judges"
+    each = "" if len(waiting) == 1 else f" or {len(waiting)} times, in their order"
+    return (
+        f"--judge is given {len(judges)} times, and {there} {one} ({names}): give it once{each}. To compare judges, "
+        "run once with each; the answers are kept, so only the judge is asked again."
+    )
 
 
 def backend_for(

@@ -70,7 +70,7 @@ def suite_file(name: str, version: str | None = None, *, root: Path | None = Non
         folders = {key: folder for key, folder in folders.items() if folder.parent == own}
     if plain not in folders:
         known = ", ".join(sorted(folders)) or "none"
-        raise InputError(f"no suite '{name}'. Suites: {known}.{closest(plain, folders)}")
+        raise InputError(f"no suite '{name}'. Suites: {known}.{closest(plain, folders, digits_count=False)}")
     versions = versions_in(folders[plain])
     wanted = versions[-1] if version is None else "v" + version.removeprefix("v")
     if wanted not in versions:

@@ -44,7 +44,9 @@ OPTIONS: Mapping[str, Option] = {
     "endpoint": Option("Endpoint", "URL of an OpenAI-compatible server, up to and with /v1."),
     "engine": Option("Engine", "Backend type, as vllm, transformers or llama_cpp; the one that fits by default."),
     "api_key_env": Option("Key variable", "Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint."),
-    "judges": Option("Judge", "Model of the judge, for suites that need one.", many=True),
+    "judges": Option(
+        "Judge", "Model of the judge, for suites that need one; once for each judge where there are several.", many=True
+    ),
     "judge_endpoint": Option("Judge endpoint", "URL of the judge's server; the model's by default."),
     "judge_api_key_env": Option("Judge key variable", "Variable that holds the API key of the judge's server."),
     "overrides": Option("Overrides", "Change the config, each as path=value.", many=True),

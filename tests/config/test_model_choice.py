@@ -1,5 +1,6 @@
 """The model of the command line: which backend it becomes, and what is told before anything is fetched."""
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +146,57 @@ class TestToldBeforeAnythingIsFetched:
             (ModelChoice(endpoint=ENDPOINT), "--endpoint needs --model"),
             (ModelChoice("m", engine="vlllm"), "--engine vlllm: no such engine. Did you mean 'vllm'?"),
             (ModelChoice("m", engine="dummy"), "--engine dummy takes no model"),
-            (ModelChoice("m", endpoint=ENDPOINT, judges=("j",)), "--judge names a model for a judge"),
+            (ModelChoice("m", endpoint=ENDPOINT, judges=("j",)), "nothing here is judged: leave out --judge"),
         ],
     )
     def test_options_that_name_no_model(self, choice: ModelChoice, said: str) -> None:
         (found,) = problems("gsm8k", choice)
         assert found.startswith(said)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("gsm9k", "gsm8k"), ("GSM8K ", "gsm8k"), ("math50", "math500")])
+def test_a_slip_in_a_digit_of_a_suites_name_finds_the_suite(typed: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"Did you mean '{meant}'"):
+        load_suite(typed)
+
+
+class TestSeveralJudges:
+    TWO = textwrap.dedent(
+        """\
+        datasets: [{dataset_id: rows, params: {records: [{id: a, question: "?", answer: "!"}]}}]
+        backends: [{backend_id: model, type: dummy}]
+        prompts: [{prompt_id: verdict, template: "{{ model_answer }}"}]
+        role_adapters:
+          - {adapter_id: dut, role_type: dut_model, backend_id: model}
+          - {adapter_id: strict, role_type: judge_model, prompt_id: verdict}
+          - {adapter_id: mild, role_type: judge_model, prompt_id: verdict}
+        tasks:
+          - {task_id: one, dataset_id: rows, steps: [inference, judge, auto_eval], judge_adapter_id: strict}
+          - {task_id: two, dataset_id: rows, steps: [inference, judge, auto_eval], judge_adapter_id: mild}
+        metrics: [judge_threshold]
+        """
+    )
+
+    def models(self, *judges: str) -> dict[str, Any]:
+        loaded = parse_config(self.TWO, models=ModelChoice(judges=judges, judge_endpoint=ENDPOINT), env={})
+        backends = {one.backend_id: one.config.get("model") for one in loaded.config.backends}
+        return {one.adapter_id: backends[one.backend_id or ""] for one in loaded.config.role_adapters}
+
+    def test_each_judge_of_the_config_gets_its_model_in_their_order(self) -> None:
+        assert self.models("a", "b") == {"dut": None, "strict": "a", "mild": "b"}
+        assert self.models("a") == {"dut": None, "strict": "a", "mild": "a"}
+
+    def test_another_number_of_judges_is_refused_with_the_names_of_those_there_are(self) -> None:
+        with pytest.raises(InputError, match=r"3 times, and there are 2 judges \('strict', 'mild'\): give"):
+            self.models("a", "b", "c")
+        (said,) = problems("local_judge", ModelChoice("m", endpoint=ENDPOINT, judges=("j", "k")))
+        assert said.startswith("--judge is given 2 times, and there is one judge ('judge'): give it once.")
+        assert "run once with each" in said
+
+    def test_a_judge_with_a_model_of_its_own_is_named(self) -> None:
+        text = self.TWO.replace("prompt_id: verdict}", "prompt_id: verdict, backend_id: model}")
+        with pytest.raises(InputError, match="the config sets the model of its judge 'strict', 'mild': leave out"):
+            parse_config(text, models=ModelChoice(judges=("a",), judge_endpoint=ENDPOINT), env={})
 
 
 def test_an_unknown_suite_or_version_is_told_with_what_there_is() -> None:
