@@ -22,11 +22,17 @@ def plan(
         bool,
         typer.Option("--expanded", help="Print the whole config instead, and what gave each of its values."),
     ] = False,
+    fetch: Annotated[
+        bool,
+        typer.Option("--fetch", help="Fetch missing data, so that their requests are counted too."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show what is cached, and what would be computed and sent."""
+    """Show what is cached, and what would be fetched, computed and sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.planning import forecast
+    from gage_eval.report.console import clean
+    from gage_eval.runs.fetching import fetch_line, would_fetch
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.progress import ConsoleObserver
@@ -38,19 +44,29 @@ def plan(
         _print_expanded(options, json=json)
         return
     asked = planned(options)
-    # What is cached depends on what the data are.
-    with ConsoleObserver(quiet=json) as console:
-        asked.fetch_data(console)
+    # A folder of the user is not a download.
+    if fetch or asked.data.given is not None:
+        with ConsoleObserver(quiet=json) as console:
+            asked.fetch_data(console)
+    missing = asked.data.missing(asked.plan.origin_files)
     found = forecast(
         asked.store,
         asked.plan,
         uses=lambda: uses_of(asked.locations),
         concurrency=options.concurrency or load_settings().concurrency,
+        missing=missing,
     )
+    fetched = would_fetch(missing)
     if json:
-        print_json({"name": asked.plan.name, "store": asked.store.url, "stages": [_record(one) for one in found]})
-    else:
-        _print(found, [task.task_id for task in asked.plan.tasks])
+        stages = [_record(one) for one in found]
+        to_fetch = [one.payload() for one in fetched]
+        print_json({"name": asked.plan.name, "store": asked.store.url, "fetch": to_fetch, "stages": stages})
+        return
+    for one in fetched:
+        print(clean(f"would start by {fetch_line(one)}"))
+    _print(found, [task.task_id for task in asked.plan.tasks])
+    if fetched:
+        print("Requests are counted once the data are here: --fetch fetches them now.")
 
 
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:

@@ -4,7 +4,7 @@ Uses the same keys (`action_document`) and DAG (`run_dag`) as the stages. A requ
 if `Generate` would take its answer from a chunk, a log or another run.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 from gage_eval.backends.base import is_empty
 from gage_eval.canonical import JsonValue, digest, encode, normalise
 from gage_eval.client.types import Request
+from gage_eval.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
 from gage_eval.marks import Stage
@@ -85,6 +86,7 @@ def forecast(
     *,
     uses: Callable[[], Mapping[str, Sequence[Use]]] = dict,
     concurrency: int | None = None,
+    missing: Collection[OriginPath] = (),
 ) -> list[Forecast]:
     """What a run of the plan would do, stage by stage. A judge stage without a judge is left out.
 
@@ -93,11 +95,12 @@ def forecast(
         plan: all tasks.
         uses: returns the runs that used an action, newest first, by key. Called only if something is missing.
         concurrency: requests in flight; the backends' own limit by default.
+        missing: data files that a run would fetch first. Tasks that read them are forecast as far as that goes.
 
     Raises:
         InputError: a source of data or a local model does not exist.
     """
-    planner = _Planner(store, uses, concurrency)
+    planner = _Planner(store, uses, concurrency, frozenset(missing))
     for task in plan.tasks:
         run_dag(task, planner.call)
     return planner.forecasts
@@ -177,12 +180,19 @@ def _document(store: Store, stage: Stage, task: TaskPlan, inputs: Mapping[str, s
 
 
 class _Planner:
-    def __init__(self, store: Store, uses: Callable[[], Mapping[str, Sequence[Use]]], concurrency: int | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        uses: Callable[[], Mapping[str, Sequence[Use]]],
+        concurrency: int | None,
+        missing: Collection[OriginPath],
+    ) -> None:
         self.forecasts: list[Forecast] = []
         self._store = store
         self._uses = uses
         self._used: Mapping[str, Sequence[Use]] | None = None
         self._concurrency = concurrency
+        self._missing = missing
         self._actions: dict[str, list[Action]] = {}
         self._under_way = {wip.key for wip in store.wips()}
 
@@ -198,6 +208,8 @@ class _Planner:
         if waiting is not None:
             first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
             return Forecast(task.task_id, stage, "after", why=f"after {first}")
+        if stage == "load" and any(file in self._missing for file in task.load.origin_files):
+            return Forecast(task.task_id, stage, "miss", why="its data are fetched first")
         inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
         document = _document(self._store, stage, task, inputs)
         key = digest(document)

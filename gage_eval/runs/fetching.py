@@ -50,7 +50,7 @@ def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer)
         data.take(missing)
         observer.tell(FetchFinished(len(missing), size, time.monotonic() - began, str(data.given)))
         return
-    for event in _started(missing):
+    for event in would_fetch(missing):
         observer.tell(event)
     counter = _Counter(observer, size)
     data.fetch(missing, counter.add)
@@ -70,17 +70,8 @@ def check_keys(plan: "Plan") -> None:
                 spec.context.secret(reference)
 
 
-def fetch_line(event: FetchStarted) -> str:
-    """What is fetched, from where and under which licence; a licence that forbids commercial use says so."""
-    licence = f"licence {event.licence}"
-    if event.non_commercial:
-        licence = f"{licence}: not for commercial use"
-    what = f"{counted(event.files, 'file')}, {size_text(event.size)}"
-    return f"fetching {what} of {event.origin} from {event.repository} ({licence})"
-
-
-def _started(missing: Sequence[OriginPath]) -> list[FetchStarted]:
-    """What is to be fetched, by origin."""
+def would_fetch(missing: Sequence[OriginPath]) -> list[FetchStarted]:
+    """What is to be fetched, one entry for each origin."""
     by_origin: dict[str, list[OriginPath]] = {}
     for one in missing:
         by_origin.setdefault(one.origin.name, []).append(one)
@@ -97,6 +88,15 @@ def _started(missing: Sequence[OriginPath]) -> list[FetchStarted]:
         for name, files in by_origin.items()
         for origin in [files[0].origin]
     ]
+
+
+def fetch_line(event: FetchStarted) -> str:
+    """What is fetched, from where and under which licence; a licence that forbids commercial use says so."""
+    licence = f"licence {event.licence}"
+    if event.non_commercial:
+        licence = f"{licence}: not for commercial use"
+    what = f"{counted(event.files, 'file')}, {size_text(event.size)}"
+    return f"fetching {what} of {event.origin} from {event.repository} ({licence})"
 
 
 class _Counter:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,58 @@ def test_missing_data_are_fetched_with_their_licence_shown(
     assert "from github.com/owner/sums (licence CC BY-NC 4.0: not for commercial use)" in said.out
     assert said.out.index("not for commercial use") < said.out.index("load")
     assert "fetching" not in again.out
+
+
+class TestPlan:
+    """`gage plan` of a suite whose data are not here."""
+
+    ASKED = ("plan", "suite:sums", "--model", "mock", "--endpoint", "http://127.0.0.1:9/v1", "--max-samples", "2")
+
+    def test_it_says_what_would_be_fetched_and_fetches_nothing(
+        self, gage: Gage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with serving({f"owner/sums/{COMMIT}/data/test.jsonl": DATA}) as server:
+            monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
+            said, found = gage(*self.ASKED), gage(*self.ASKED, "--json").json
+            assert server.asked == []
+        assert said.code == 0
+        first, *rest = said.out.splitlines()
+        assert first == (
+            f"would start by fetching 1 file, {len(DATA) / 1024:.1f} KiB of sums from github.com/owner/sums "
+            "(licence CC BY-NC 4.0: not for commercial use)"
+        )
+        assert any(line.split()[:3] == ["load", "–", "miss"] and "its data are fetched first" in line for line in rest)
+        assert "--fetch fetches them now" in rest[-1]
+        assert [(one["origin"], one["files"], one["size"]) for one in found["fetch"]] == [("sums", 1, len(DATA))]
+        assert [(one["stage"], one["state"]) for one in found["stages"]][:3] == [
+            ("load", "miss"), ("standardize", "after"), ("preprocess", "after"),
+        ]  # fmt: skip
+
+    def test_with_fetch_it_fetches_and_counts(self, gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
+        with serving({f"owner/sums/{COMMIT}/data/test.jsonl": DATA}) as server:
+            monkeypatch.setenv("GAGE_EVAL_DATA_URL", server.url)
+            said = gage(*self.ASKED, "--fetch")
+            assert len(server.asked) == 1
+        assert "not for commercial use" in said.out
+        assert gage(*self.ASKED, "--json").json["fetch"] == []
+
+    def test_a_folder_of_the_user_is_used_without_asking(self, gage: Gage, given: Path) -> None:
+        said = gage(*self.ASKED, "--data", str(given))
+        assert "would start by" not in said.out
+        assert "no earlier run" in said.out
+
+    def test_other_tasks_are_forecast_as_ever(self, gage: Gage, workspace: Path, given: Path) -> None:
+        text = TEMPLATE.replace("kind: BuiltinTemplate", "").partition("definition:\n")[2]
+        two = textwrap.dedent(text).replace(
+            "tasks:\n", "  - {dataset_id: here, params: {path: downloads/test.jsonl, preprocess: gsm8k}}\n"
+            "tasks:\n  - {task_id: here, dataset_id: here, sampling_params: {max_new_tokens: 4}}\n"
+        ) + "backends: [{backend_id: model, type: dummy}]\n"  # fmt: skip
+        (workspace / "two.yaml").write_text(two)
+        (workspace / "origins").mkdir()
+        (workspace / "origins" / "sums.yaml").write_text(ORIGIN)
+        stages = gage("plan", "two.yaml", "--json").json["stages"]
+        loads = {one["task_id"]: (one["key"] is None, one["why"]) for one in stages if one["stage"] == "load"}
+        assert loads == {"sums": (True, "its data are fetched first"), "here": (False, "no earlier run")}
 
 
 def test_nothing_is_sent_when_the_data_cannot_be_had(
