@@ -60,6 +60,7 @@ pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment; do \
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
 	$(BIN)/python -m tools.deployment_files
+	$(BIN)/python -m tools.work_pools
 
 bench: install-dev ## measure speed and memory against the targets; BENCH=quick or BENCH=full
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)

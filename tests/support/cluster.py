@@ -254,8 +254,9 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         server, api_url = _server(folder, database_url)
         stack.callback(server.stop)
         running = Cluster(folder, api_url, folder / "home", database, server, {}, folder / "store")
+        template = json.loads((ROOT / "deployments" / "work_pools" / "process.json").read_text())
         for pool in POOLS:
-            running.api("POST", "/work_pools/", {"name": pool, "type": "process"})
+            running.api("POST", "/work_pools/", {"name": pool, "type": "process", "base_job_template": template})
             running.workers[pool] = worker = _worker(running, pool)
             stack.callback(worker.stop)
             worker.start()
