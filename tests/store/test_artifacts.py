@@ -49,6 +49,30 @@ print(len(os.listdir("/proc/self/task")) - before)
     assert found.stdout == "0\n"
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident memory is read from Linux's /proc")
+def test_writing_parts_returns_unused_memory_to_the_system(tmp_path: Path) -> None:
+    program = """
+import os, sys
+import pyarrow as pa
+from gage_eval.store import Store
+from gage_eval.tables import RAW
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+with Store.open(sys.argv[1]).writer(RAW) as writer:  # 8 parts of 4 MiB
+    for index in range(8):
+        rows = range(index * 4096, (index + 1) * 4096)
+        writer.write(index, pa.table([rows, rows, [f"{row:01004}" for row in rows]], schema=RAW.arrow))
+before = resident()
+pa.default_memory_pool().release_unused()
+print(before - resident())
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 10  # the last part and a little more; 36 if nothing is returned
+
+
 def test_equal_content_has_one_id_whatever_the_order_and_chunking(store: Store) -> None:
     first = commit(store, rows(0, 5), rows(5, 9))
     with store.writer(ROWS) as writer:
