@@ -44,10 +44,11 @@ test-fast: install-dev ## run the tests that start neither a Prefect server nor 
 test-e2e: install-dev ## run suites on a Prefect server with Postgres and two workers (Debian: postgresql, chromium)
 	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
 
-lint: install-dev ## check style and types
+lint: install-dev ## check style, types and Dockerfiles
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/hadolint deployments/docker/*.Dockerfile
 
 format: install-dev ## put the code into the one style
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,42 @@
+# The Prefect server, workers without GPUs, and the command `gage`.
+#
+#   docker build -f deployments/docker/orchestrator.Dockerfile -t gage-eval:0.1.0 .
+#   docker run --rm gage-eval:0.1.0 gage doctor
+
+FROM python:3.11-slim-bookworm AS wheel
+WORKDIR /source
+COPY . .
+RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.11-slim-bookworm
+# Extras of the wheel; metrics and media are what the built-in suites use.
+ARG EXTRAS=metrics,media,hf,kubernetes,docker
+
+# tini passes signals on and reaps the engines and runs that a worker starts.
+# hadolint ignore=DL3008
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends tini \
+  && rm -rf /var/lib/apt/lists/* \
+  && useradd --uid 10001 --user-group --create-home gage \
+  && mkdir --mode=750 /store /scratch \
+  && chown gage:gage /store /scratch
+
+COPY constraints/base.txt /opt/constraints.txt
+RUN --mount=type=bind,from=wheel,source=/wheels,target=/wheels \
+  wheel="$(echo /wheels/gage_eval-*.whl)" \
+  && python -m pip install --no-cache-dir --constraint /opt/constraints.txt "gage-eval[${EXTRAS}] @ file://${wheel}"
+
+ENV GAGE_EVAL_STORE=/store \
+  HF_HOME=/scratch/huggingface \
+  XDG_CACHE_HOME=/scratch/cache \
+  PREFECT_SERVER_EPHEMERAL_ENABLED=false \
+  PREFECT_SERVER_ANALYTICS_ENABLED=false \
+  PREFECT_LOGGING_EXTRA_LOGGERS=gage_eval \
+  DO_NOT_TRACK=1 \
+  PYTHONUNBUFFERED=1
+
+# A number, so that Kubernetes can tell that it is not root.
+USER 10001:10001
+WORKDIR /home/gage
+ENTRYPOINT ["tini", "--"]
+CMD ["prefect", "server", "start", "--host", "0.0.0.0"]
