@@ -80,7 +80,7 @@ def _is_code(text: str) -> bool:
 def _module_as_file(text: str, loc: Loc, folder: Path) -> str | None:
     """A class path whose module is a file of the folder, as that file; None for other texts.
 
-    ``mine:score`` is looked for beside the config that names it. A module of a package keeps its name, because it may
+    ``mine:score`` is looked for next to the config that names it. A module of a package keeps its name, because it may
     import its neighbours, and so does one that Python finds elsewhere: the folder comes after all others.
     """
     module, colon, attribute = text.rpartition(":")

@@ -2,7 +2,8 @@
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
 from gage_eval.datasets.cells import plain
+from gage_eval.datasets.hub_files import HubFiles, missing_files
 from gage_eval.errors import InputError
 from gage_eval.extras import missing
 from gage_eval.files import local_path
@@ -92,6 +94,41 @@ class HubLoader:
             raise InputError(f"'{self._name}' cannot be read after row {position}: {why(error)}.") from error
         if position == 0:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
+
+    def missing(self) -> HubFiles | None:
+        """What reading would download first; None where nothing is missing, or nobody can tell.
+
+        A folder needs nothing, and rows that are streamed are read as they are needed. Whatever goes wrong here goes
+        wrong again when the dataset is read, and is reported there.
+        """
+        if self._folder is not None or self._streaming:
+            return None
+        with suppress(Exception):
+            builder = _import("datasets").load_dataset_builder(self._name, self._subset, revision=self._commit)
+            urls = [url for files in (builder.config.data_files or {}).values() for url in files]
+            return missing_files(_import("huggingface_hub"), self._name, self._commit, urls)
+        return None
+
+    def fetch(self, files: HubFiles, advance: Callable[[int], None]) -> None:
+        """Download files into the library's cache.
+
+        Args:
+            files: of `missing`.
+            advance: called with the number of bytes as they arrive.
+
+        Raises:
+            InputError: a file cannot be fetched.
+        """
+        try:
+            files.fetch(_import("huggingface_hub"), advance)
+        except InputError:
+            raise
+        except Exception as error:
+            # The hub's client and what it builds on raise their own error classes.
+            raise InputError(
+                f"the files of '{self._name}' cannot be fetched ({_first_line(error)}) Try again, or give --data DIR "
+                f"with a copy in DIR/{self._name}."
+            ) from error
 
     def _text(self, row: dict[str, Any], keep: Keep) -> str:
         try:

@@ -296,12 +296,15 @@ class Plan:
     tasks: tuple[TaskPlan, ...]
 
     @property
+    def every_task(self) -> list[TaskPlan]:
+        """The tasks, and the pools of their examples."""
+        return [*self.tasks, *(task.pool for task in self.tasks if task.pool)]
+
+    @property
     def origin_files(self) -> list[OriginPath]:
         """The files of pinned origins that its tasks read."""
-        every = [*self.tasks, *(task.pool for task in self.tasks if task.pool)]
-        return list(dict.fromkeys(file for task in every for file in task.load.origin_files))
+        return list(dict.fromkeys(file for task in self.every_task for file in task.load.origin_files))
 
     def task(self, task_id: str) -> TaskPlan:
         """A task by its name, or the pool of one by its own."""
-        every = [*self.tasks, *(task.pool for task in self.tasks if task.pool)]
-        return next(task for task in every if task.task_id == task_id)
+        return next(task for task in self.every_task if task.task_id == task_id)

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.datasets.fetch import DataCache
+from gage_eval.datasets.hub_files import HubFiles
 from gage_eval.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
+from gage_eval.planning import stored_outputs
 from gage_eval.report.console import counted, size_text
+from gage_eval.store import Store
 
 if TYPE_CHECKING:
     from gage_eval.planning.specs import Plan
@@ -55,6 +58,41 @@ def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer)
     counter = _Counter(observer, size)
     data.fetch(missing, counter.add)
     observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
+
+
+def fetch_hub_data(plan: "Plan", store: Store, observer: Observer) -> None:
+    """Download the data of the Hugging Face hub that tasks read whose records are not stored yet.
+
+    Raises:
+        InputError: a commit cannot be found, or a file cannot be fetched.
+    """
+    seen: list[HubFiles] = []
+    for task in plan.every_task:
+        if task.load.loader != "hf_hub":
+            continue
+        # The material holds the commit, which the hub is asked for.
+        if stored_outputs(store, "load", task, {}) is not None:
+            continue
+        source = task.load.source
+        files = source.missing()
+        if files is None or files in seen:
+            continue
+        seen.append(files)
+        began, size = time.monotonic(), sum(files.sizes.values())
+        observer.tell(
+            FetchStarted(
+                files.name,
+                files.repository,
+                files.commit,
+                files.licence,
+                files.non_commercial,
+                len(files.sizes),
+                size,
+            )
+        )
+        with task.load.naming():
+            source.fetch(files, _Counter(observer, size).add)
+        observer.tell(FetchFinished(len(files.sizes), size, time.monotonic() - began))
 
 
 def check_keys(plan: "Plan") -> None:

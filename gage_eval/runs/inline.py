@@ -8,7 +8,7 @@ from contextvars import copy_context
 from gage_eval import stages
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
-from gage_eval.runs.fetching import check_keys, fetch_data
+from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -38,9 +38,7 @@ def carry_out(session: RunSession) -> RunOutcome:
     if session.data.missing(session.plan.origin_files):
         check_keys(session.plan)
     fetch_data(session.plan.origin_files, session.data, session.observer)
-    for task in session.plan.tasks:
-        if task.load.loader == "hf_hub":
-            task.load.material()  # asks the hub for the commit
+    fetch_hub_data(session.plan, session.store, session.observer)
     call = stage_call(session)
     tasks = session.plan.tasks
     if len(tasks) == 1 or session.tasks_at_once == 1:

@@ -177,8 +177,7 @@ class RunSession:
 
     def _refresh(self) -> frozenset[tuple[str, str]]:
         """The stages to compute again. A resumed run does not repeat what it has refreshed already."""
-        tasks = [*self.plan.tasks, *(task.pool for task in self.plan.tasks if task.pool)]
-        wanted = {(task.task_id, stage) for stage in self.options.refresh for task in tasks}
+        wanted = {(task.task_id, stage) for stage in self.options.refresh for task in self.plan.every_task}
         if self.options.resume and wanted:
             wanted.difference_update(map(stage_id_of, self.folder.record().refreshed))
         return frozenset(wanted)

@@ -1,6 +1,7 @@
 """Datasets of the hub: what is read, and what its identity is. Local folders stand for the hub."""
 
 import importlib
+import inspect
 import json
 import sys
 import types
@@ -12,9 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.datasets.hf_hub import HubLoader
+from gage_eval.datasets.hub_files import _bar
 from gage_eval.errors import InputError
 from gage_eval.extras import install_extra
+from gage_eval.observability.events import Event, FetchProgress, FetchStarted
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.fetching import fetch_line
 from gage_eval.sample.record import parse_record
+from tests.support.workspace import write_config
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -111,14 +117,37 @@ class _Rows:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """A hub of one dataset, in place of the libraries that ask the real one."""
-    asked: dict[str, Any] = {"commit": COMMIT, "loaded": []}
+    """A hub of one dataset of two files, in place of the libraries that ask the real one."""
+    asked: dict[str, Any] = {"commit": COMMIT, "loaded": [], "cached": {"data/dev.jsonl"}, "fetched": []}
+    sizes = {"data/test.jsonl": 700, "data/dev.jsonl": 20, "README.md": 5}
 
     class Api:
-        def dataset_info(self, name: str, revision: str) -> Any:
+        def dataset_info(self, name: str, revision: str, *, files_metadata: bool = False) -> Any:
             if asked["commit"] is None:
                 raise OSError("no network.\nmore")
-            return types.SimpleNamespace(sha=asked["commit"])
+            files = [types.SimpleNamespace(rfilename=path, size=size) for path, size in sizes.items()]
+            card = types.SimpleNamespace(license="cc-by-nc-4.0")
+            return types.SimpleNamespace(sha=asked["commit"], siblings=files, card_data=card)
+
+    class Bar:
+        def __init__(self, *, disable: bool = False, **_: Any) -> None:
+            assert disable, "the library draws a bar of its own"
+
+    def download(name: str, path: str, *, repo_type: str, revision: str, tqdm_class: type[Any]) -> str:
+        if asked["commit"] is None:
+            raise OSError("no network.\nmore")
+        assert (repo_type, revision) == ("dataset", COMMIT)
+        bar = tqdm_class(total=sizes[path])
+        for _ in range(2):
+            bar.update(sizes[path] // 2)
+        asked["fetched"].append(path)
+        asked["cached"].add(path)
+        return path
+
+    def builder(name: str, subset: str | None, *, revision: str) -> Any:
+        root = f"hf://datasets/{name}@{revision}/data"
+        files = {"test": [f"{root}/test.jsonl"], "dev": [f"{root}/dev.jsonl", "https://elsewhere/dev.jsonl"]}
+        return types.SimpleNamespace(config=types.SimpleNamespace(data_files=files))
 
     def load_dataset(name: str, subset: str | None, **options: Any) -> _Rows:
         asked["loaded"].append({"name": name, "subset": subset, **options})
@@ -130,7 +159,11 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     fake_hub.file_download = types.SimpleNamespace(
         repo_folder_name=lambda repo_id, repo_type: f"{repo_type}s--{repo_id.replace('/', '--')}"
     )
+    fake_hub.utils = types.SimpleNamespace(tqdm=Bar)
+    fake_hub.hf_hub_download = download
+    fake_hub.try_to_load_from_cache = lambda name, path, **_: path if path in asked["cached"] else None
     fake_library: Any = types.ModuleType("datasets")
+    fake_library.load_dataset_builder = builder
     fake_library.load_dataset = load_dataset
     monkeypatch.setitem(sys.modules, "huggingface_hub", fake_hub)
     for name in ("constants", "file_download"):
@@ -151,6 +184,68 @@ def test_a_commit_is_known_without_asking(hub: dict[str, Any], tmp_path: Path) -
     hub["commit"] = None
     loader = HubLoader({"hub": "org/set", "revision": COMMIT}, tmp_path)
     assert loader.identity() == {"commit": COMMIT, "split": "test", "subset": None}
+
+
+class TestFetching:
+    """What a run has to download of the hub."""
+
+    def test_it_is_told_with_its_licence_before_the_first_stage_and_fetched_once(
+        self, hub: dict[str, Any], tmp_path: Path
+    ) -> None:
+        told: list[Event] = []
+        dataset = {"dataset_id": "far", "hub": "org/set", "params": {"preprocess_kwargs": {"question_field": "q"}}}
+        write_config(tmp_path, datasets=[dataset], metrics=["text_length"])
+        options = RunOptions(config=str(tmp_path / "mine.yaml"), store=str(tmp_path / "store"))
+
+        class Told:
+            def tell(self, event: Event) -> None:
+                told.append(event)
+
+        run_inline(options, [Told()])
+        assert hub["fetched"] == ["data/test.jsonl"]
+        names = [event.name for event in told]
+        assert names.index("fetch_finished") < names.index("stage_started")
+        (line,) = [fetch_line(event) for event in told if isinstance(event, FetchStarted)]
+        assert line == (
+            "fetching 1 file, 700 B of org/set from huggingface.co/datasets/org/set "
+            "(licence cc-by-nc-4.0: not for commercial use)"
+        )
+        assert [(event.done, event.total) for event in told if isinstance(event, FetchProgress)] == [
+            (350, 700), (700, 700),
+        ]  # fmt: skip
+        told.clear()
+        run_inline(options, [Told()])
+        assert not any(event.name.startswith("fetch") for event in told)
+
+    def test_a_file_that_cannot_be_fetched_is_one_sentence(self, hub: dict[str, Any], tmp_path: Path) -> None:
+        loader = HubLoader({"hub": "org/set"}, tmp_path)
+        files = loader.missing()
+        assert files is not None
+        hub["commit"] = None
+        with pytest.raises(InputError, match=r"the files of 'org/set' cannot be fetched \(no network"):
+            loader.fetch(files, lambda _: None)
+
+    def test_nothing_is_fetched_ahead_of_streams_folders_and_what_nobody_can_tell(
+        self, hub: dict[str, Any], tmp_path: Path
+    ) -> None:
+        (tmp_path / "folder").mkdir()
+        assert HubLoader({"path": "folder"}, tmp_path).missing() is None
+        assert HubLoader({"hub": "org/set", "streaming": True}, tmp_path).missing() is None
+        hub["cached"].add("data/test.jsonl")
+        assert HubLoader({"hub": "org/set"}, tmp_path).missing() is None
+        hub["commit"] = None
+        assert HubLoader({"hub": "org/set"}, tmp_path).missing() is None
+
+    def test_the_real_library_takes_what_is_asked_of_it(self) -> None:
+        hub = pytest.importorskip("huggingface_hub")
+        inspect.signature(hub.hf_hub_download).bind("o/n", "p", repo_type="dataset", revision="r", tqdm_class=object)
+        inspect.signature(hub.try_to_load_from_cache).bind("o/n", "p", revision="r", repo_type="dataset")
+        inspect.signature(hub.HfApi.dataset_info).bind(None, "o/n", revision="r", files_metadata=True)
+        seen: list[int] = []
+        with _bar(hub, seen.append)(total=5, unit="B", desc="x", initial=0) as bar:
+            bar.update(3)
+            bar.update(2)
+        assert seen == [3, 2]
 
 
 def test_without_a_network_the_cache_knows_the_commit(hub: dict[str, Any], tmp_path: Path) -> None:
