@@ -154,6 +154,17 @@ def test_only_the_client_and_backends_have_an_http_client() -> None:
     assert wrong == []
 
 
+def test_requests_to_models_have_one_client() -> None:
+    clients = {"aiohttp": "", "httpx": "", "httptools": "gage_eval.client.connection"}
+    wrong = [
+        f"{place}: {name}"
+        for module, name, place, _ in imports(*PACKAGES)
+        for client, home in clients.items()
+        if within(name, client) and module != home
+    ]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("package", ["cli", "stages"])
 def test_start_up_loads_nothing_heavy(package: str) -> None:
     modules = ", ".join(module_of(path) for path in python_files(f"gage_eval/{package}"))

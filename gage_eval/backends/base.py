@@ -14,6 +14,7 @@ from gage_eval import registry
 from gage_eval.canonical import JsonValue
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.retry import RetryPolicy
+from gage_eval.client.route import UNIX
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage, scheduling, semantic, semantic_values
@@ -125,6 +126,9 @@ class KeyedConfig(BackendConfig):
     )
     requests_per_minute: float | None = scheduling(None, gt=0, description="Requests a minute at most.")
     tokens_per_minute: float | None = scheduling(None, gt=0, description="Tokens a minute, prompts and answers.")
+    idle_timeout: float | None = scheduling(
+        None, gt=0, description="Seconds without a byte of the answer; with stream: true it finds streams that stall."
+    )
     give_up_after: float = scheduling(
         30.0, gt=0, description="Seconds without any answer, while every attempt fails, that end the run."
     )
@@ -142,7 +146,7 @@ class KeyedConfig(BackendConfig):
         if value is None:
             return None
         scheme, separator, rest = value.partition("://")
-        if scheme not in {"http", "https"} or not separator or not rest.strip("/"):
+        if scheme not in {"http", "https", UNIX} or not separator or not rest.strip("/"):
             raise ValueError("base_url starts with http:// or https:// and names a host")
         if "@" in rest.split("/", 1)[0]:
             raise ValueError("base_url holds no user or password: use api_key: env:NAME")

@@ -139,6 +139,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             policy=self.config.retry_policy,
             timeout_s=self.config.timeout,
             connect_timeout_s=self.config.connect_timeout,
+            idle_timeout_s=self.config.idle_timeout,
             env=self.context.env,
             is_alive=is_alive,
             limiter=self.limiter,

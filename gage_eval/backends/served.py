@@ -8,7 +8,7 @@ from gage_eval.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
 from gage_eval.client.http import HTTPEndpoint
 from gage_eval.client.limiter import Limiter
 
-_LIMITS = ("requests_per_minute", "tokens_per_minute", "give_up_after")
+_LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after")
 
 
 class ServedClient(OpenAIHTTP):

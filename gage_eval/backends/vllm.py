@@ -37,13 +37,17 @@ from gage_eval.backends.vllm_engine import (
 from gage_eval.backends.vllm_likelihood import Likelihoods
 from gage_eval.canonical import JsonValue, canonical_text
 from gage_eval.client.http import HTTPEndpoint
+from gage_eval.client.http1 import FAILURES, HTTPClient
 from gage_eval.client.limiter import Limiter
+from gage_eval.client.route import route_to
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
+# How long one look may take.
+_LOOK_S = 5.0
 
 
 class VLLMConfig(VLLMEngineConfig, KeyedConfig):
@@ -183,23 +187,23 @@ class VLLM(BaseBackend[VLLMConfig]):
         self._servers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
 
     async def _ready(self, child: Child, base_url: str, key: str) -> _Server:
-        import aiohttp
-
         deadline = time.monotonic() + self.config.start_timeout
         # With the key: another process that took the port does not know it.
-        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as session:
+        headers = {"Authorization": f"Bearer {key}"}
+        client = HTTPClient(
+            route_to(base_url, {}), headers=headers, env={}, timeout_s=_LOOK_S, connect_timeout_s=_LOOK_S
+        )
+        try:
             while True:
                 if not child.is_alive():
                     raise child.ended()
                 if time.monotonic() > deadline:
                     raise await asyncio.to_thread(child.too_slow, self.config.start_timeout)
-                try:
-                    async with session.get(f"{base_url}/models", timeout=aiohttp.ClientTimeout(5)) as reply:
-                        if reply.status == 200:
-                            break
-                except (aiohttp.ClientError, TimeoutError, OSError):
-                    pass
+                if await _is_ready(client):
+                    break
                 await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            await client.close()
         return await self._connected(base_url, key, child)
 
     async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
@@ -245,6 +249,13 @@ class VLLM(BaseBackend[VLLMConfig]):
             await server.root.close()
         children = [server.child for server in servers if server.child is not None]
         await asyncio.gather(*(asyncio.to_thread(child.stop) for child in children))
+
+
+async def _is_ready(client: HTTPClient) -> bool:
+    try:
+        return (await client.get("models")).status == 200
+    except FAILURES:
+        return False
 
 
 def _free_port() -> int:

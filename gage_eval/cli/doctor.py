@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CheckState: TypeAlias = Literal["ok", "absent", "broken"]
 
-_NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "aiohttp", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
+_NEEDED = ("prefect", "pydantic", "pyarrow", "pandas", "httptools", "orjson", "jinja2", "numpy", "fsspec", "s3fs")
 # The use of each package, and the extra that installs it: None for the package itself, "" if no command installs it.
 _OPTIONAL = {
     "xllamacpp": ("backend llama_cpp", "demo"),

@@ -1,39 +1,33 @@
-"""An HTTP endpoint: one session, URLs and headers computed once, retries by `RetryPolicy`."""
+"""An HTTP endpoint: one client, retries by `RetryPolicy`."""
 
 import base64
-import io
 import json
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from gage_eval.client.connect import Unreachable
+from gage_eval.client.connection import Answer, Broken, Sink, Unusable
+from gage_eval.client.http1 import HTTPClient, NoAnswer
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.pace import Breaker, Rates
 from gage_eval.client.retry import Action, Failure, RetryPolicy, classify
-from gage_eval.client.streams import StreamError, read_stream
+from gage_eval.client.route import route_to
+from gage_eval.client.streams import Stream, StreamError
 from gage_eval.client.types import RequestRefused, Response, without_surrogates
 from gage_eval.client.watch import tell_retry
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.store.media_types import media_type
-
-if TYPE_CHECKING:
-    import aiohttp
-    import yarl
 
 _log = logging.getLogger(__name__)
 
 # These kinds of errors mean that an endpoint is overloaded.
 _OVERLOAD = frozenset({"rate_limited", "http_503", "timeout"})
 _EVENTS = "text/event-stream"
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-_MAX_REPLY = 256 * 2**20
-# aiohttp warns that bytes beyond this size block the loop; from a file object it sends them in pieces.
-_LARGE_BODY = 2**20
 # Shorter keys are placeholders such as "EMPTY", which an answer may hold by chance.
 _SHORTEST_SECRET = 12
 
@@ -46,12 +40,13 @@ class HTTPEndpoint:
     """An HTTP API at one base URL, opened once and shared by all calls.
 
     Args:
-        base_url: http or https; the part before ``/chat/completions``.
+        base_url: http, https, or http+unix with a socket's path; the part before ``/chat/completions``.
         api_key: sent as bearer token; shown nowhere.
         policy: when a failed request is sent again.
         timeout_s: longest time for one request, from sending to the last byte.
         connect_timeout_s: longest time to connect.
-        env: where proxies are configured (``HTTPS_PROXY``, ``NO_PROXY``, …).
+        idle_timeout_s: longest time without a byte of the answer; None for no limit.
+        env: where proxies (``HTTPS_PROXY``, ``NO_PROXY``, …) and certificates (``SSL_CERT_FILE``) are configured.
         is_alive: whether the server's process runs, where we started it; a dead server is not waited for.
         limiter: receives the result of each attempt. A call that waits for its retry lends its slot to others.
         rates: requests and tokens per minute that the endpoint allows.
@@ -66,6 +61,7 @@ class HTTPEndpoint:
         policy: RetryPolicy,
         timeout_s: float = 600.0,
         connect_timeout_s: float = 10.0,
+        idle_timeout_s: float | None = None,
         env: Mapping[str, str],
         is_alive: Callable[[], bool] | None = None,
         limiter: Limiter | None = None,
@@ -78,53 +74,43 @@ class HTTPEndpoint:
         self._policy = policy
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
+        self._idle_timeout_s = idle_timeout_s
         self._env = env
         self._is_alive = is_alive
         self._limiter = limiter or Limiter(1)
         self._rates = rates or Rates(None, None)
         self._breaker = Breaker(give_up_after_s, policy.max_elapsed_s)
-        self._session: aiohttp.ClientSession | None = None
-        self._urls: dict[str, yarl.URL] = {}
-        self._proxy: str | None = None
+        self._client: HTTPClient | None = None
         self._answered_at = -1.0
         self._warned = False
 
     async def open(self) -> None:
-        """Open the session. Sends nothing.
+        """Make the client. Sends nothing.
 
         Raises:
-            InputError: the URL, or the environment's proxy, cannot be used.
+            InputError: the URL, or the environment's proxy or certificates, cannot be used.
         """
-        import aiohttp
-        import yarl
-
         try:
-            self._base = yarl.URL(self.base_url)
+            route = route_to(self.base_url, self._env)
         except ValueError as error:
             raise InputError(f"base_url '{self.base_url}' is not a URL: {error}.") from None
-        self._proxy = _proxy_for(self._base, self._env)
-        headers = {
-            "Content-Type": "application/json",
-            # A body that is not compressed cannot expand to more than it is.
-            "Accept-Encoding": "identity",
-            "User-Agent": "gage-eval",
-        }
+        headers = {"Content-Type": "application/json"}
         if self._api_key is not None:
             headers["Authorization"] = f"Bearer {self._api_key}"
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0),
-            cookie_jar=aiohttp.DummyCookieJar(),
+        self._client = HTTPClient(
+            route,
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=self._connect_timeout_s),
+            env=self._env,
+            timeout_s=self._timeout_s,
+            connect_timeout_s=self._connect_timeout_s,
+            idle_timeout_s=self._idle_timeout_s,
         )
-        self._transient = (aiohttp.ClientError, OSError)
-        self._unreachable = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
     async def close(self) -> None:
-        """Close the session and its connections. Does nothing when it is already closed."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        """Close the connections. Does nothing when they are already closed."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def call(
         self, path: str, body: bytes, read: Callable[[bytes], Response], *, stream: bool = False
@@ -213,43 +199,34 @@ class HTTPEndpoint:
         self, path: str, body: bytes, read: Callable[[bytes], Response], stream: bool
     ) -> Response | Failure:
         """Send one request. Returns the answer or the failure."""
-        assert self._session is not None, "the endpoint is not open"
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = self._base.joinpath(*path.split("/")).with_query(self._base.query)
-        data = body if len(body) < _LARGE_BODY else io.BytesIO(body)
-        first_token: float | None = None
+        assert self._client is not None, "the endpoint is not open"
+        events = _Events() if stream else None
         sent = time.perf_counter()
         try:
-            async with self._session.post(url, data=data, proxy=self._proxy, allow_redirects=False) as reply:
-                if stream and reply.status == 200 and reply.content_type == _EVENTS:
-                    text, first_token = await read_stream(reply.content.iter_any(), _MAX_REPLY)
-                else:
-                    text = await _read(reply)
-        except TimeoutError as error:
-            if isinstance(error, self._unreachable):
-                return self._refused(f"no connection within {self._connect_timeout_s:g} s")
-            return Failure(Action.RETRY, "timeout", f"no answer within {self._timeout_s:g} s")
-        except self._unreachable as error:
-            return self._refused(_reason(error))
-        except (Malformed, StreamError) as error:
+            answer = await self._client.post(path, body, events.sink_of if events is not None else None)
+            text = answer.body if events is None else events.body_of(answer)
+        except NoAnswer as error:
+            return Failure(Action.RETRY, "timeout", str(error))
+        except Unreachable as error:
+            return self._refused(str(error))
+        except (Malformed, StreamError, Unusable) as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
-        except self._transient as error:
-            return Failure(Action.RETRY, "connection", self._hide(_reason(error)))
+        except Broken as error:
+            return Failure(Action.RETRY, "connection", self._hide(str(error)))
         self._answered_at = time.monotonic()
         self._warned = False
         if self._secret is not None:
             text = text.replace(self._secret, b"***")
-        if reply.status != 200:
-            failure = classify(reply.status, text, reply.headers)
+        if answer.status != 200:
+            failure = classify(answer.status, text, answer.header(b"retry-after"))
             return Failure(failure.action, failure.kind, self._hide(failure.message), failure.retry_after_s)
         try:
             response = read(text)
         except Malformed as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
         response.latency_ms = (time.perf_counter() - sent) * 1000.0
-        if first_token is not None:
-            response.ttft_ms = (first_token - sent) * 1000.0
+        if events is not None and events.first_token_at is not None:
+            response.ttft_ms = (events.first_token_at - sent) * 1000.0
         return response
 
     def _refused(self, reason: str) -> Failure:
@@ -286,53 +263,38 @@ def data_url(data: bytes, known: str | None = None) -> str:
     return f"data:{known or media_type(data)};base64,{base64.b64encode(data).decode()}"
 
 
-async def _read(reply: "aiohttp.ClientResponse") -> bytes:
-    """The whole body, up to a size that no real answer has."""
-    if reply.content_length is not None and reply.content_length <= _MAX_REPLY:
-        return await reply.read()
-    body = bytearray()
-    async for piece in reply.content.iter_any():
-        body += piece
-        if len(body) > _MAX_REPLY:
-            raise Malformed(f"an answer of more than {_MAX_REPLY >> 20} MiB")
-    return bytes(body)
+class _Events:
+    """Puts a stream's events together while they come; any other answer stays as it is."""
 
+    def __init__(self) -> None:
+        self._stream: Stream | None = None
 
-def _proxy_for(url: "yarl.URL", env: Mapping[str, str]) -> str | None:
-    """The environment's proxy for a URL, looked up once: aiohttp's own lookup costs a thread hop per request."""
-    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+    def sink_of(self, answer: Answer) -> Sink | None:
+        """What takes the pieces of an answer's body."""
+        kind = (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
+        if answer.status != 200 or kind != _EVENTS:
+            return None
+        self._stream = Stream()
+        return self._stream.feed
 
-    proxies = {
-        name.lower().removesuffix("_proxy"): value
-        for name, value in env.items()
-        if name.lower().endswith("_proxy") and value
-    }
-    proxy = proxies.get(url.scheme, proxies.get("all"))
-    host = url.host or ""
-    if proxy is None or host in _LOOPBACK or proxy_bypass_environment(host, proxies):
-        return None
-    if not proxy.startswith(("http://", "https://")):
-        raise InputError(
-            f"the proxy set for {url.scheme} URLs is not an http:// or https:// URL: change {url.scheme}_proxy."
-        )
-    return proxy
+    def body_of(self, answer: Answer) -> bytes:
+        """The body, or what the events make when put together.
+
+        Raises:
+            StreamError: the stream ended before the answer was complete.
+        """
+        return answer.body if self._stream is None else self._stream.reply()
+
+    @property
+    def first_token_at(self) -> float | None:
+        """`time.perf_counter` when the first token of a stream came."""
+        return None if self._stream is None else self._stream.first_token_at
 
 
 def _tokens_of(response: Response) -> int | None:
     """Tokens of an answer; None where the endpoint does not count them."""
     counted = [count for count in (response.prompt_tokens, response.completion_tokens) if count is not None]
     return sum(counted) if counted else None
-
-
-def _reason(error: BaseException) -> str:
-    import ssl
-
-    text = str(error).strip()
-    # A connector's message repeats the address; only the system's error matters.
-    cause = getattr(error, "os_error", None)
-    if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) and cause.errno:
-        text = (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()
-    return " ".join(text[:200].split()) or type(error).__name__
 
 
 def _remedy(failure: Failure) -> str:

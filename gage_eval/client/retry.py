@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -101,8 +100,13 @@ class RetryPolicy:
         return min(backoff, remaining)
 
 
-def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
-    """Classify an answer with a status other than 200."""
+def classify(status: int, body: bytes, wait: str | None = None) -> Failure:
+    """Classify an answer with a status other than 200.
+
+    Args:
+        status, body: the answer.
+        wait: its header `Retry-After`.
+    """
     code, text = error_text(body)
     message = f"{status} ({text})" if text else str(status)
     if status == 429 and code == "insufficient_quota":
@@ -111,7 +115,7 @@ def classify(status: int, body: bytes, headers: Mapping[str, str]) -> Failure:
         return Failure(Action.REFUSED, "http_404" if code != "invalid_api_key" else "http_401", message)
     if status in _RETRIED or status >= 500:
         kind = "rate_limited" if status == 429 else f"http_{status}"
-        return Failure(Action.RETRY, kind, message, retry_after(headers.get("Retry-After")))
+        return Failure(Action.RETRY, kind, message, retry_after(wait))
     if status in {401, 403, 404} or 300 <= status < 400:
         return Failure(Action.REFUSED, f"http_{status}", message)
     lowered = text.lower()

@@ -1,12 +1,9 @@
 """Streamed answers: puts server-sent events together into one complete answer."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _DONE = b"[DONE]"
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
@@ -123,18 +120,3 @@ class Stream:
     def _began(self) -> None:
         if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
-
-
-async def read_stream(pieces: "AsyncIterator[bytes]", most_bytes: int) -> tuple[bytes, float | None]:
-    """The answer of a stream as JSON, and `time.perf_counter` at its first token.
-
-    Raises:
-        StreamError: the body is not a stream, is longer than ``most_bytes``, or ended before the answer was complete.
-    """
-    stream, size = Stream(), 0
-    async for piece in pieces:
-        size += len(piece)
-        if size > most_bytes:
-            raise StreamError(f"an answer of more than {most_bytes >> 20} MiB")
-        stream.feed(piece)
-    return stream.reply(), stream.first_token_at

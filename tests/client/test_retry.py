@@ -11,17 +11,17 @@ FAILURE = Failure(Action.RETRY, "http_500", "500")
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status: int) -> None:
-    assert classify(status, b"", {}).action is Action.RETRY
+    assert classify(status, b"").action is Action.RETRY
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 301, 308])
 def test_what_mostly_holds_for_every_row_is_a_refusal(status: int) -> None:
-    assert classify(status, b'{"error":{"message":"no"}}', {}).action is Action.REFUSED
+    assert classify(status, b'{"error":{"message":"no"}}').action is Action.REFUSED
 
 
 @pytest.mark.parametrize("status", [400, 402, 405, 413, 422])
 def test_other_refusals_cost_their_row(status: int) -> None:
-    failure = classify(status, b'{"error":{"message":"bad parameter"}}', {})
+    failure = classify(status, b'{"error":{"message":"bad parameter"}}')
     assert (failure.action, failure.kind) == (Action.ROW, f"http_{status}")
     assert failure.message == f"{status} (bad parameter)"
 
@@ -37,21 +37,21 @@ def test_other_refusals_cost_their_row(status: int) -> None:
     ],
 )
 def test_a_prompt_that_is_too_long_is_called_that(body: bytes) -> None:
-    assert classify(400, body, {}).kind == "context_too_long"
+    assert classify(400, body).kind == "context_too_long"
 
 
 def test_a_used_up_quota_ends_the_run_though_its_status_says_try_again() -> None:
     body = b'{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}'
-    assert classify(429, body, {}).action is Action.FATAL
+    assert classify(429, body).action is Action.FATAL
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"<html>", b"[]", b"3", b'{"error":"text"}', b'{"error":{}}'])
 def test_any_error_body_is_read(body: bytes) -> None:
-    assert classify(500, body, {}).kind == "http_500"
+    assert classify(500, body).kind == "http_500"
 
 
 def test_an_error_text_is_kept_short_and_on_one_line() -> None:
-    failure = classify(500, b"a\n" * 10_000, {})
+    failure = classify(500, b"a\n" * 10_000)
     assert len(failure.message) < 350
     assert "\n" not in failure.message
 

@@ -341,6 +341,7 @@ _KEYED: dict[str, list[tuple[Any, bool]]] = {
     "adaptive": [(False, False)],
     "requests_per_minute": [(100.0, False)],
     "tokens_per_minute": [(1000.0, False)],
+    "idle_timeout": [(7.0, False)],
     "give_up_after": [(7.0, False)],
 }
 _CHECKPOINT: dict[str, list[tuple[Any, bool]]] = {
