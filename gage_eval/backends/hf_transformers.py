@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
@@ -30,6 +30,14 @@ class TransformersConfig(CheckpointConfig):
     )  # fmt: skip
     device: str | None = scheduling(None, description="cpu, cuda, cuda:1, …; by default a GPU if there is one.")
     threads: int | None = scheduling(None, ge=1, description="CPU threads; by default what torch takes.")
+
+    @model_validator(mode="after")
+    def _no_image_sizes(self) -> "TransformersConfig":
+        # from_pretrained would refuse them, after the data are loaded.
+        for name in ("min_pixels", "max_pixels"):
+            if name in (self.model_extra or {}):
+                raise ValueError(f"'{name}' is not set here: write image_{name} in the dataset's params")
+        return self
 
     @field_validator("device")
     @classmethod
