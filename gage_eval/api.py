@@ -196,6 +196,7 @@ def run(
     judge_endpoint: str | None = None,
     judge_api_key_env: str | None = None,
     model_path: str | None = None,
+    freshness: str | None = None,
     overrides: Sequence[str] = (),
     concurrency: int | None = None,
     refresh: Sequence[str] = (),
@@ -222,6 +223,7 @@ def run(
         judge_endpoint: URL of the judge's server; the model's by default.
         judge_api_key_env: Variable that holds the API key of the judge's server.
         model_path: Path of the checkpoint, for engines that load one.
+        freshness: Reuse only answers of this freshness, as a date; a new one asks every model and judge again.
         overrides: Change the config, each as path=value.
         concurrency: Requests in flight, for every endpoint.
         refresh: Stages to compute again although they are stored.
@@ -250,6 +252,7 @@ def run(
             "judge_endpoint": judge_endpoint,
             "judge_api_key_env": judge_api_key_env,
             "model_path": model_path,
+            "freshness": freshness,
             "overrides": tuple(overrides),
             "concurrency": concurrency,
             "refresh": tuple(refresh),

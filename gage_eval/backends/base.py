@@ -77,6 +77,9 @@ class BackendConfig(BaseModel):
     default_params: dict[str, Any] = semantic(
         "infer", {}, description="Sampling parameters for requests that do not set them."
     )
+    freshness: str | None = semantic(
+        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
+    )
     max_concurrency: int = scheduling(
         32,
         ge=1,

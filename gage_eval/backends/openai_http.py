@@ -44,9 +44,6 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         None,
         description="What the endpoint runs (a revision, a date); a change asks for new answers.",
     )
-    freshness: str | None = semantic(
-        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
-    )
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = semantic(
         "infer", "max_tokens", description="The endpoint's name of max_new_tokens."
     )

@@ -58,16 +58,13 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
     identity: str | None = semantic(
         "infer", None, description="What a running server runs (a revision, a date); a change asks for new answers."
     )
-    freshness: str | None = semantic(
-        "infer", None, description="Answers of another freshness are not reused; nightly runs set the date."
-    )
 
     @model_validator(mode="after")
     def _one_server(self) -> "VLLMConfig":
         if self.base_url is None:
             if self.model_path is None:
                 raise ValueError("set model_path (a folder, or a name on the hub), or base_url of a running server")
-            for name in ("model", "identity", "freshness", "api_key"):
+            for name in ("model", "identity", "api_key"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"'{name}' belongs to a running server (base_url): remove it")
             return self

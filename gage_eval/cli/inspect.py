@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-@takes("config", *OF_MODELS, "model_path", "overrides")
+@takes("config", *OF_MODELS, "model_path", "freshness", "overrides")
 def validate(
     given: Given,
     no_plugins: Annotated[
@@ -108,7 +108,7 @@ def _counted(kind: str, names: list[str]) -> str:
 
 
 @app.command()
-@takes("config", *OF_MODELS, "sample_ids", "max_samples", "model_path", "overrides", "store")
+@takes("config", *OF_MODELS, "sample_ids", "max_samples", "model_path", "freshness", "overrides", "store")
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,

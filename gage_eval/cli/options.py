@@ -56,6 +56,7 @@ _GIVEN: dict[str, Any] = {
     "judge_endpoint": Annotated[str | None, _of_run("judge_endpoint", "URL")],
     "judge_api_key_env": Annotated[str | None, _of_run("judge_api_key_env", "NAME")],
     "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
+    "freshness": Annotated[str | None, _of_run("freshness", "TEXT")],
     "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
     "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
     "verify": Annotated[bool | None, _of_run("verify")],

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 @app.command()
 @takes(
-    "config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path", "overrides"
+    "config",
+    *OF_MODELS,
+    "store",
+    "output_dir",
+    "concurrency",
+    "max_samples",
+    "sample_ids",
+    "model_path",
+    "freshness",
+    "overrides",
 )
 def plan(
     given: Given,

@@ -81,6 +81,7 @@ class Changes(TypedDict, total=False):
         overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
         max_samples: at most so many samples of every task (``--max-samples``).
         model_path: the model of the backend under test (``--model-path``).
+        freshness: of the answers of every model (``--freshness``).
         models: the models that the command line chooses, for a suite or in place of the config's.
         pins: gives the commits of datasets of the hub, by their names there (``gage pin``).
         settings: what the environment sets where the config does not (`gage_eval.settings.Settings.given`).
@@ -90,6 +91,7 @@ class Changes(TypedDict, total=False):
     overrides: Sequence[str]
     max_samples: int | None
     model_path: str | None
+    freshness: str | None
     models: ModelChoice | None
     pins: Pins | None
     settings: Mapping[str, Given] | None
@@ -152,6 +154,7 @@ def read_document(
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
     model_path: str | None = None,
+    freshness: str | None = None,
     models: ModelChoice | None = None,
     pins: Pins | None = None,
     settings: Mapping[str, Given] | None = None,
@@ -174,7 +177,9 @@ def read_document(
     apply_defaults(document)
     apply_pins(document, pins, folder)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
-    apply_overrides(document, overrides, max_samples=max_samples, model_path=model_path, base_dir=folder)
+    apply_overrides(
+        document, overrides, max_samples=max_samples, model_path=model_path, freshness=freshness, base_dir=folder
+    )
     set_from_environment(document, settings or {})
     apply_rules(document)
     config = validate(document)

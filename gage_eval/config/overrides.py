@@ -45,6 +45,7 @@ def apply_overrides(
     *,
     max_samples: int | None = None,
     model_path: str | None = None,
+    freshness: str | None = None,
     base_dir: Path = Path(),
 ) -> None:
     """Put the values from the command line into the config.
@@ -54,6 +55,7 @@ def apply_overrides(
         overrides: each ``path=value``, applied in order.
         max_samples: the limit of every task.
         model_path: the model of the backend under test.
+        freshness: of the answers of every model.
         base_dir: the folder that paths of plug-in files start from.
 
     Raises:
@@ -70,6 +72,8 @@ def apply_overrides(
             document.put(("tasks", index, "max_samples"), max_samples, Origin("command line", "--max-samples"))
     if model_path is not None:
         _set_model(document, model_path, base_dir)
+    if freshness is not None:
+        _set_freshness(document, freshness)
 
 
 def _name_tasks_again(document: Document) -> None:
@@ -164,6 +168,16 @@ def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
             f"--model-path: backend type '{backend.get('type')}' takes no model; use --set for its settings."
         )
     document.put((*loc, "config", field), local_model(model_path), Origin("command line", "--model-path"))
+
+
+def _set_freshness(document: Document, freshness: str) -> None:
+    """Set the freshness of every backend, those of judges too."""
+    adapters = [(("role_adapters", i, "backend"), one.get("backend")) for i, one in document.mappings("role_adapters")]
+    for loc, backend in (*((("backends", i), one) for i, one in document.mappings("backends")), *adapters):
+        if isinstance(backend, dict):
+            if not isinstance(backend.get("config"), dict):
+                backend["config"] = {}
+            document.put((*loc, "config", "freshness"), freshness, Origin("command line", "--freshness"))
 
 
 def _dut_backend(data: dict[str, Any]) -> tuple[Loc, dict[str, Any]]:

@@ -38,6 +38,9 @@ OPTIONS: Mapping[str, Option] = {
     "sample_ids": Option("Sample ids", "Only these samples.", many=True),
     "data_dir": Option("Data folder", "A folder that holds the suite's data, in any layout; nothing is fetched then."),
     "model_path": Option("Model path", "Path of the checkpoint, for engines that load one."),
+    "freshness": Option(
+        "Freshness", "Reuse only answers of this freshness, as a date; a new one asks every model and judge again."
+    ),
     "model": Option(
         "Model", "The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub."
     ),

@@ -81,6 +81,7 @@ class ChangeOptions(_Options, title="Changes"):
     """Changes to the config."""
 
     model_path: str | None = identity("infer", None, **_texts("model_path"))
+    freshness: str | None = semantic("infer", None, **_texts("freshness"))
     overrides: tuple[str, ...] = semantic("load", (), **_texts("overrides"))
 
 
@@ -241,6 +242,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         "overrides": options.overrides,
         "max_samples": options.max_samples,
         "model_path": options.model_path,
+        "freshness": options.freshness,
         "models": options.choice,
         "pins": partial(stored_pins, Locations.at(options.store, options.output_dir).store),
         "settings": load_settings().given(),

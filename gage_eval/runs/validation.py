@@ -80,6 +80,7 @@ def examined(options: RunOptions) -> Examined:
         file.parent,
         overrides=options.overrides,
         model_path=options.model_path,
+        freshness=options.freshness,
         models=options.choice,
         settings=load_settings().given(),
     )

@@ -322,12 +322,14 @@ OPTIONS: dict[str, list[Change]] = {
     "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],
     "only_errors": [Change(options={"only_errors": True})],
+    "freshness": [Change(options={"freshness": "2030-01-01"})],
     "verify": [Change(options={"verify": True})],
 }
 
 # By backend type: a config that is whole, and another value for every field. `same` names the same content.
 _COMMON: dict[str, list[tuple[Any, bool]]] = {
     "default_params": [({"temperature": 0.7}, False)],
+    "freshness": [("2030-01-01", False)],
     "max_concurrency": [(7, False)],
     "timeout": [(7.0, False)],
     "connect_timeout": [(7.0, False)],
@@ -428,7 +430,6 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "base_url": [("http://127.0.0.1:10/v1", False)],
             "model": [("n", False)],
             "identity": [("rev-2", False)],
-            "freshness": [("2030-01-01", False)],
             "max_tokens_field": [("max_completion_tokens", False)],
             "reasoning_effort": [("low", False)],
             "thinking_budget": [(64, False)],
@@ -467,7 +468,6 @@ RUNNING: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = {
             "base_url": [("http://127.0.0.1:10/v1", False)],
             "model": [("n", False)],
             "identity": [("rev-2", False)],
-            "freshness": [("2030-01-01", False)],
             "api_key": [("env:SOME_KEY", False)],
             "adaptive": [(False, False)],
         },
