@@ -370,3 +370,33 @@ def test_a_foreign_log_record_is_never_taken_for_an_answer(store: Store) -> None
     done = generate(store, Prompts(PROMPTS), backend := Scripted(echo))
     assert len(backend.asked) == len(PROMPTS)
     assert "stale" not in done.column("answer")
+
+
+@pytest.mark.parametrize(("factor", "most"), [(1, 2), (3, 4), (None, MAX_OPEN_CHUNKS)])
+def test_the_prefetch_factor_bounds_the_requests_that_are_rendered_ahead(
+    store: Store, factor: int | None, most: int
+) -> None:
+    """With 16 requests in flight in chunks of 16; a chunk is due when at most factor times 16 requests are ready."""
+    width, rows = MIN_CHUNK_ASKS, 64 * MIN_CHUNK_ASKS
+    rendered = 0
+
+    class Counted(Prompts):
+        def request(self, part: int, ask: int) -> Request:
+            nonlocal rendered
+            rendered += 1
+            return super().request(part, ask)
+
+    ahead: list[int] = []
+
+    async def answer(request: Request) -> Response:
+        # The feeder gets every chance to go on.
+        await asyncio.sleep(0.002)
+        ahead.append(rendered - len(backend.asked))
+        return await echo(request)
+
+    backend = Scripted(answer, width)
+    source = Counted([f"prompt {row}" for row in range(rows)])
+    done = generate(store, source, backend, prefetch_factor=factor, workers=64)
+    assert done.engine.tally.done == rows
+    in_chunks = max(ahead) / MIN_CHUNK_ASKS
+    assert most / 2 <= in_chunks <= most

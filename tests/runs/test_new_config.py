@@ -1,6 +1,11 @@
 """`gage new` writes a config that validates, from what the first rows show, and asks nothing without a terminal."""
 
 import json
+import os
+import pty
+import select
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +130,86 @@ def test_the_command_writes_config_and_schema_and_overwrites_nothing(tmp_path: P
     assert (again.returncode, again.stderr) == (2, "'mine.yaml' is there already; choose another name with --out.\n")
     silent = gage(tmp_path, "new", check=False)
     assert (silent.returncode, silent.stderr.startswith("name your data with --data FILE")) == (2, True)
+
+
+class Terminal:
+    """A command on a terminal of its own: what it shows, and answers to what it asks."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        controller, terminal = pty.openpty()
+        env = {**os.environ, "COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
+        command = [sys.executable, "-m", "gage_eval", *arguments]
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True
+        )
+        os.close(terminal)
+        self._controller = controller
+        self.shown = ""
+
+    def until(self, text: str) -> str:
+        """Read until this is shown; returns what was shown since the last call."""
+        begin = len(self.shown)
+        while text not in self.shown[begin:]:
+            piece = self._read()
+            assert piece, f"{text!r} was not shown, but: {self.shown[begin:]!r}"
+            self.shown += piece
+        return self.shown[begin:]
+
+    def say(self, text: str) -> None:
+        os.write(self._controller, text.encode() + b"\n")
+
+    def end(self) -> tuple[int, str]:
+        """The exit code, and what was shown last."""
+        begin = len(self.shown)
+        while piece := self._read():
+            self.shown += piece
+        os.close(self._controller)
+        return self._process.wait(30), self.shown[begin:]
+
+    def _read(self) -> str:
+        ready, _, _ = select.select([self._controller], [], [], 60)
+        if not ready:
+            self._process.kill()
+            return ""
+        try:
+            return os.read(self._controller, 65536).decode().replace("\r\n", "\n")
+        except OSError:
+            # Linux's sign that nothing holds the terminal any more.
+            return ""
+
+
+def test_on_a_terminal_three_questions_are_asked(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "1 + 1", "answer": "2"}, {"question": "2 + 2", "answer": "4"})
+    terminal = Terminal(tmp_path, "new")
+    terminal.until("1. Which file holds your data? ")
+    terminal.say("mine.jsonl")
+    assert "the question is 'question', the reference is 'answer'" in terminal.until("2. Which model?")
+    terminal.say("my-model")
+    terminal.until("The URL of its server [http://127.0.0.1:8000/v1]")
+    terminal.say("")
+    third = terminal.until("Number, or the name of a metric [3]")
+    assert "3. When is an answer right?" in third
+    assert "3  the number is the same (numeric_match)" in third
+    terminal.say("2")
+    code, said = terminal.end()
+    assert code == 0, said
+    assert "mine.yaml is written and valid." in said
+    config = yaml.safe_load((tmp_path / "mine.yaml").read_text())
+    backend = config["backends"][0]["config"]
+    assert (backend["base_url"], backend["model"]) == ("http://127.0.0.1:8000/v1", "my-model")
+    assert config["metrics"] == ["contains"]
+    gage(tmp_path, "validate", "mine.yaml")
+
+
+def test_on_a_terminal_only_what_no_option_names_is_asked(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "1 + 1", "answer": "2"})
+    terminal = Terminal(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy")
+    terminal.until("3. When is an answer right?")
+    terminal.until("metric [3]")
+    terminal.say("exact_mach")
+    code, said = terminal.end()
+    assert code == 2
+    assert "Did you mean 'exact_match'?" in said
+    assert not (tmp_path / "mine.yaml").exists()
+    code, said = Terminal(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy", "--metric", "match").end()
+    assert (code, "metric [" in said) == (0, False)
