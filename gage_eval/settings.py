@@ -68,6 +68,12 @@ class Settings(BaseSettings):
         None, description="folder that holds the data of suites in any layout; nothing is fetched then"
     )
     data_url: str = scheduling(GITHUB, description="where the data of suites are fetched from, or a mirror of it")
+    viewer_cache: str = scheduling(
+        "~/.cache/gage-eval/viewer", description="folder that keeps the indexes of `gage view`"
+    )
+    viewer_token: str | None = scheduling(
+        None, description="token that the pages of `gage view` ask for; a new one for each start unless given"
+    )
     suites: str | None = scheduling(None, description="folders of your own suites, separated as in `PATH`")
     threads: int | None = scheduling(
         None,

@@ -23,7 +23,7 @@ ORDER = (
     *("client", "extract", "prompts"),
     *("datasets", "prepare", "standardize", "metrics", "scorecards", "backends", "engine"),
     *("observability", "report", "config", "settings", "planning", "stages", "scoring", "runs"),
-    *("entrypoints", "regression", "deployments", "server", "launch", "api", "cli", "__main__"),
+    *("entrypoints", "regression", "viewer", "deployments", "server", "launch", "api", "cli", "__main__"),
 )
 PLACE_OF = {name: place for place, name in enumerate(ORDER)}
 

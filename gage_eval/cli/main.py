@@ -26,6 +26,7 @@ FIRST_STEPS = """Evaluate models; every step cached, every number with its error
   gage preview my.yaml -n 3    see the requests before any is sent
   gage run my.yaml             run it
   gage show                    look at runs
+  gage view                    look at runs in the browser
 
 All commands: gage --help
 """
@@ -50,6 +51,7 @@ COMMANDS = {
     "new": ("new",),
     "pins": ("pin",),
     "show": ("show",),
+    "view": ("view",),
     "compare": ("compare", "diff"),
     "gate": ("gate", "baseline"),
     "matrix": ("matrix",),

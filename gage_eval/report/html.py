@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from jinja2.bccache import Bucket, BytecodeCache
 
+STYLE_FILE = Path(__file__).parent / "templates" / "report.css"
+"""The stylesheet; the viewer begins with it too."""
+
 MAX_BYTES = 2_000_000
 """The page is never larger."""
 
@@ -285,7 +288,13 @@ def _shares(task: TaskSummary, details: TaskDetails | None) -> list[tuple[str, s
     """Shares of right, wrong and failed answers; each answer is in one share only."""
     if details is None or not details.answers:
         return []
-    return [(one.kind, KINDS[one.kind][0], float(one.count)) for one in reversed(details.kinds)]
+    return overview_shares({one.kind: one.count for one in details.kinds})
+
+
+def overview_shares(kinds: Mapping[str, int]) -> list[tuple[str, str, float]]:
+    """Counts of answers by kind as the shares of a strip, the good ones first."""
+    known = [(kind, KINDS[kind][0]) for kind in reversed(list(KINDS)) if kind in kinds]
+    return [(kind, tone, float(kinds[kind])) for kind, tone in known]
 
 
 def _shares_text(shares: Sequence[tuple[str, str, float]]) -> str:
@@ -313,7 +322,7 @@ def _all_slices(task: TaskSummary) -> list[tuple[_Slice, str]]:
 def _slice_of(one: MetricSummary, whole: float | None, sign: float = 1.0) -> _Slice:
     """A slice with its distance from the task's score."""
     change = None if one.value is None or whole is None else one.value - whole
-    return _Slice(one.slice_name or "", one, _signed(change), -sign * (change or 0.0) * one.n)
+    return _Slice(one.slice_name or "", one, signed_text(change), -sign * (change or 0.0) * one.n)
 
 
 def _number(one: MetricSummary) -> tuple[str, str | None, str, str]:
@@ -328,13 +337,15 @@ def _problems(metric: MetricSummary) -> str:
     return " · ".join(found)
 
 
-def _ends(score: MetricSummary | GroupScore) -> str:
+def ends_text(score: MetricSummary | GroupScore) -> str:
+    """Both ends of the 95 % interval."""
     if score.ci_low is None or score.ci_high is None:
         return "–"
     return f"{format_value(score.ci_low)} … {format_value(score.ci_high)}"
 
 
-def _signed(value: float | None) -> str:
+def signed_text(value: float | None) -> str:
+    """A difference with its sign; a dash for none."""
     if value is None:
         return "–"
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
@@ -344,7 +355,7 @@ def _change(one: ComparedTask) -> Svg:
     """The change as a chip: red for a loss beyond chance, green for a gain."""
     from markupsafe import escape
 
-    text = escape(f"{_signed(one.difference)} {one.verdict}".strip())
+    text = escape(f"{signed_text(one.difference)} {one.verdict}".strip())
     beyond = one.low is not None and one.high is not None and (one.low > 0 or one.high < 0)
     gained = one.difference is not None and one.difference > 0
     tone = {"regressed": "bad", "improved": "good", "passed": "good", "inconclusive": "warn"}.get(
@@ -353,7 +364,7 @@ def _change(one: ComparedTask) -> Svg:
     return Svg(f'<span class="chip {tone}">{text}</span>')
 
 
-def _marked(answer: str, extracted: str | None) -> Svg:
+def marked(answer: str, extracted: str | None) -> Svg:
     """The answer with the last place of what was read out of it."""
     from markupsafe import escape
 
@@ -365,7 +376,7 @@ def _marked(answer: str, extracted: str | None) -> Svg:
 
 
 def _change_ends(one: ComparedTask) -> str:
-    return "–" if one.low is None or one.high is None else f"{_signed(one.low)} … {_signed(one.high)}"
+    return "–" if one.low is None or one.high is None else f"{signed_text(one.low)} … {signed_text(one.high)}"
 
 
 def _stage_seconds(summary: Summary) -> list[tuple[str, float]]:
@@ -408,7 +419,7 @@ def _finite(value: float | None) -> str:
 
 @cache
 def _style() -> str:
-    return (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8")
+    return STYLE_FILE.read_text(encoding="utf-8")
 
 
 @cache
@@ -428,14 +439,14 @@ def _environment() -> "Environment":
         "change": _change,
         "change_ends": _change_ends,
         "clip": lambda text, limit=_LONGEST_NAME: trimmed(str(text), limit),
-        "ends": _ends,
+        "ends": ends_text,
         "interval": charts.interval,
-        "marked": _marked,
+        "marked": marked,
         "number": lambda count: f"{count:,}",
         "problems": _problems,
         "score": score_text,
         "shares_text": _shares_text,
-        "signed": _signed,
+        "signed": signed_text,
         "strip": charts.strip,
         "value": _finite,
     }

@@ -292,6 +292,8 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
 SETTINGS: dict[str, list[Change]] = {
     "save_dir": [Change(base="plain", env={"GAGE_EVAL_SAVE_DIR": "{folder}/elsewhere"})],
     "data_cache": [Change(base="plain", env={"GAGE_EVAL_DATA_CACHE": "{folder}/cache"})],
+    "viewer_cache": [Change(base="plain", env={"GAGE_EVAL_VIEWER_CACHE": "{folder}/cache"})],
+    "viewer_token": [Change(base="plain", env={"GAGE_EVAL_VIEWER_TOKEN": "secret"})],
     "data_dir": [Change(base="plain", env={"GAGE_EVAL_DATA_DIR": "{folder}"})],
     "data_url": [Change(base="plain", env={"GAGE_EVAL_DATA_URL": "http://127.0.0.1:9"})],
     "threads": [Change(base="plain", env={"GAGE_EVAL_THREADS": "3"})],

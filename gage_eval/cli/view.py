@@ -1,0 +1,68 @@
+"""gage view: stored runs in the browser."""
+
+from typing import Annotated
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import OutputDir, Store
+
+
+@app.command()
+def view(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]…", help="Open this run; with several, compare them.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Open this task.")] = None,
+    sample: Annotated[str | None, typer.Option("--sample", metavar="ID", help="Open this sample.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4280, or a free one.")
+    ] = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="Make the texts of a store on S3 searchable, which fetches them all.")
+    ] = False,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")] = False,
+    store: Store = None,
+    output_dir: OutputDir = None,
+) -> None:
+    """Look at runs in the browser: what is wrong, which samples, and why."""
+    from pathlib import Path
+    from urllib.parse import quote, urlencode
+
+    from gage_eval.report.console import clean
+    from gage_eval.runs.options import Locations
+    from gage_eval.runs.reading import RunReader
+    from gage_eval.settings import load_settings
+    from gage_eval.viewer.server import ViewerServer
+
+    locations = Locations.at(store, output_dir)
+    settings = load_settings()
+    for name in runs or ():
+        reader = RunReader.open(locations, name)
+        for wanted in [task] if task is not None else []:
+            reader.task(wanted)
+    server = ViewerServer(
+        locations,
+        Path(settings.viewer_cache).expanduser(),
+        token=settings.viewer_token,
+        port=port,
+        texts=texts,
+        announce=lambda text: print(clean(text), flush=True),
+    )
+    path = "/"
+    if runs:
+        path += f"runs/{quote(runs[0])}"
+        query = {name: value for name, value in (("task", task), ("id", sample)) if value is not None}
+        if len(runs) > 1:
+            path, query = f"{path}/compare", {**query, "with": ",".join(runs[1:])}
+        elif query:
+            path += "/sample" if sample is not None else "/samples"
+        path += f"?{urlencode(query)}" if query else ""
+    shown = server.url + path if settings.viewer_token else server.link(path)
+    print(f"gage view: {shown}")
+    print("Stop it with Ctrl-C.", flush=True)
+    if not no_open:
+        import webbrowser
+
+        webbrowser.open(server.link(path))
+    server.serve()

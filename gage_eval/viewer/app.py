@@ -1,0 +1,167 @@
+"""The pages of the viewer, each with its address."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from urllib.parse import parse_qsl
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import (
+    FileResponse,
+    HTMLResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from gage_eval.errors import GageError, InputError
+from gage_eval.runs.folder import REPORT_FILE
+from gage_eval.store.media_types import media_type
+from gage_eval.viewer.list_page import ListPage
+from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer.pages import STATIC, rendered
+from gage_eval.viewer.run_page import run_page
+from gage_eval.viewer.runs_list import RunsList
+from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
+
+Answer = Response | Awaitable[Response]
+_SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
+
+
+def viewer_app(opened: Opened, token: str) -> ASGIApp:
+    """The viewer as an ASGI application.
+
+    Args:
+        opened: the runs.
+        token: what a browser must show.
+    """
+    session = Session(token)
+    viewer = Viewer(opened, session)
+    pages = Starlette(routes=list(viewer.routes()))
+    return Guard(pages, session)
+
+
+class Viewer:
+    """The pages.
+
+    Args:
+        opened: the runs.
+        session: of this server.
+    """
+
+    def __init__(self, opened: Opened, session: Session) -> None:
+        self.opened = opened
+        self.session = session
+        self.runs = RunsList(opened.locations)
+        self.lists = ListPage(opened, session)
+
+    def routes(self) -> "list[Route]":
+        """Every address."""
+        pages: dict[str, Callable[[Request], Response]] = {
+            "/": self._home,
+            "/runs/{run}": self._run,
+            "/runs/{run}/samples": self.lists.samples,
+            "/runs/{run}/sample": self.lists.sample,
+            "/runs/{run}/report": self._report,
+            "/media/{digest}": self._media,
+        }
+        return [
+            Route("/token", self._token, methods=["GET", "POST"]),
+            Route("/static/{name}", self._static),
+            Route("/ok", lambda request: PlainTextResponse("ok")),
+            *(Route(path, partial(self._page, page)) for path, page in pages.items()),
+        ]
+
+    async def _page(self, page: Callable[[Request], Response], request: Request) -> Response:
+        """A page, made in a worker thread; the form for the token without a session."""
+        if not request.scope["gage_open"]:
+            return self._ask_token(request, 401)
+        return await to_thread.run_sync(partial(self._answer, page, request))
+
+    def _answer(self, page: Callable[[Request], Response], request: Request) -> Response:
+        try:
+            return page(request)
+        except StillIndexing as work:
+            text = rendered("wait.html", work=work, title="One moment")
+            return HTMLResponse(text, 202, headers={"refresh": "1"})
+        except InputError as error:
+            return HTMLResponse(rendered("error.html", message=str(error), title="Not found"), 400)
+        except GageError as error:
+            return HTMLResponse(rendered("error.html", message=str(error), title="Error"), 500)
+
+    # --- getting in
+
+    async def _token(self, request: Request) -> Response:
+        if request.method == "GET":
+            return self._ask_token(request, 200)
+        form = await posted(request)
+        if not self.session.is_token(form.get("token", "").strip()):
+            return self._ask_token(request, 401, wrong=True, address=form.get("address", "/"))
+        return self.session.open(RedirectResponse(safe_address(form.get("address", "/")), 303))
+
+    def _ask_token(self, request: Request, status: int, *, wrong: bool = False, address: str | None = None) -> Response:
+        if address is None:
+            here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            address = "/" if request.url.path == "/token" else here
+        page = rendered("token.html", title="Token", address=safe_address(address), wrong=wrong)
+        return HTMLResponse(page, status)
+
+    async def _static(self, request: Request) -> Response:
+        found = STATIC.get(request.path_params["name"])
+        if found is None:
+            return PlainTextResponse("not found", 404)
+        return FileResponse(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
+
+    # --- pages
+
+    def _home(self, request: Request) -> Response:
+        wanted = request.query_params.get("q", "").strip()
+        suites = self.runs.suites(wanted)
+        live = any(run.state == "running" for suite in suites for run in suite.runs)
+        where = self.opened.locations.runs
+        return HTMLResponse(rendered("runs.html", title="Runs", suites=suites, q=wanted, live=live, where=where))
+
+    def _run(self, request: Request) -> Response:
+        return HTMLResponse(run_page(self.opened, self.lists, request.path_params["run"], request.query_params))
+
+    def _report(self, request: Request) -> Response:
+        data = self.opened.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)
+        if data is None:
+            raise InputError(f"run {request.path_params['run']} has no report.html.")
+        # The report's own policy allows its one style sheet and nothing else.
+        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
+        return Response(data, media_type="text/html", headers={"content-security-policy": policy})
+
+    def _media(self, request: Request) -> Response:
+        """Media of the store's samples. What a browser could run as a page is only offered as a file."""
+        digest = request.path_params["digest"]
+        media = self.opened.store.media
+        url = f"media://sha256/{digest}"
+        data = media.get(url)
+        kind = media_type(data)
+        headers = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
+        if not kind.startswith(_SHOWN_MEDIA):
+            headers["content-disposition"] = f'attachment; filename="{digest[:12]}"'
+            kind = "application/octet-stream"
+        file = media.path(url)
+        return (
+            Response(data, media_type=kind, headers=headers)
+            if file is None
+            else FileResponse(file, media_type=kind, headers=headers)
+        )
+
+
+async def posted(request: Request) -> dict[str, str]:
+    """The fields of a form; empty for one that is too large."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_POSTED:
+            return {}
+    with suppress(UnicodeDecodeError):
+        return dict(parse_qsl(body.decode(), keep_blank_values=True))
+    return {}

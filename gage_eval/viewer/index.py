@@ -1,0 +1,359 @@
+"""The index of a task: one small row per answer in a DuckDB file, so that a million answers are filtered in no time.
+
+Tables of the file:
+
+- ``answers``: one row per answer, in row order: what the list shows and filters by. For measure number i there are
+  ``status_i``, ``value_i``, ``read_i``, ``reason_i`` and ``kind_i``; for slice number i there is ``slice_i``.
+- ``texts``: question, answer and everything searchable in lower case, by the same ``pos``. A store that is not a folder
+  is indexed without it, because it would have to be fetched whole.
+- ``about``: one JSON text that describes the columns (`About`).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from gage_eval.canonical import canonical_text, decode
+from gage_eval.errors import InputError
+from gage_eval.inputs import INPUTS
+from gage_eval.metrics.grouping import Grouping, grouping, slice_column
+from gage_eval.runs.calls import PendingResponses
+from gage_eval.runs.outcomes import Measure, outcome_mask
+from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.rows import read_part
+
+if TYPE_CHECKING:
+    import duckdb
+
+INDEX_VERSION = 1
+KINDS = ("error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "scored")
+"""What an answer is, the failures first; an answer of several kinds is of the first. ``scored``: nothing is right or
+wrong by the measure."""
+
+BETWEEN = "\x1f"
+"""Separates the values of a slice field that has several per sample."""
+
+_EXCERPT = 160
+_MOST_TAGS = 10
+_RESPONSE_COLUMNS = (
+    *("row_index", "sample_id", "replicate", "status", "finish_reason", "error_kind"),
+    *("prompt_tokens", "completion_tokens", "response_key"),
+)
+_SCORE_COLUMNS = ("row_index", "replicate", "filter", "status", "values", "extracted", "reason")
+
+
+@dataclass(frozen=True)
+class IndexedMeasure:
+    """A measure whose columns end in its number."""
+
+    number: int
+    name: str
+    metric_id: str
+    filter: str | None
+    value_key: str
+    higher_is_better: bool | None
+    judged: bool
+
+
+@dataclass(frozen=True)
+class IndexedSlice:
+    """A field by which answers are grouped: ``slice_<number>``."""
+
+    number: int
+    path: str
+    name: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What an index holds.
+
+    Attributes:
+        measures: the task's measures, the primary one first.
+        slices: declared slice fields, then the keys of ``data_tag``.
+        answers: number of rows.
+        has_texts: whether the table ``texts`` is there.
+        seconds: what building it took.
+    """
+
+    measures: tuple[IndexedMeasure, ...]
+    slices: tuple[IndexedSlice, ...]
+    answers: int
+    has_texts: bool
+    seconds: float
+
+    @classmethod
+    def read(cls, text: str) -> "About":
+        record = decode(text)
+        measures = tuple(IndexedMeasure(**one) for one in record.pop("measures"))
+        return cls(measures=measures, slices=tuple(IndexedSlice(**one) for one in record.pop("slices")), **record)
+
+
+def build_index(
+    task: TaskReader,
+    file: Path,
+    *,
+    slices: Sequence[str] = (),
+    texts: bool = True,
+    progress: Callable[[float], None] = lambda share: None,
+) -> About:
+    """Write the index of a task's answers so far.
+
+    Args:
+        task: the task; it has responses.
+        file: where to write; it must not exist.
+        slices: declared slice fields.
+        texts: also make the answers searchable.
+        progress: told the share of parts that are indexed.
+
+    Raises:
+        InputError: the task has no responses yet.
+    """
+    import duckdb
+
+    began = time.monotonic()
+    parts = task.parts
+    builder = _Builder(task, slices, texts=texts)
+    with duckdb.connect(str(file), config={"memory_limit": "256MB", "threads": 2}) as database:
+        for done, part in enumerate(parts):
+            builder.add(database, part)
+            progress((done + 1) / len(parts))
+        about = builder.finish(database, time.monotonic() - began)
+        database.execute("CREATE TABLE about AS SELECT ? AS about", [canonical_text(asdict(about))])
+    return about
+
+
+class _Builder:
+    def __init__(self, task: TaskReader, slices: Sequence[str], *, texts: bool) -> None:
+        self._task = task
+        self._measures = task.measures
+        self._texts = texts
+        self._declared = tuple(slices)
+        self._grouping = grouping(task.task_id, slices=slices)
+        self._tags: tuple[str, ...] | None = None
+        self._unjudged: set[int] = set()
+        self._answers = 0
+        self._created = False
+
+    def add(self, database: "duckdb.DuckDBPyConnection", part: int) -> None:
+        """Index one part."""
+        responses = read_part(self._task.responses, part, self._response_columns)
+        if not responses.num_rows:
+            return
+        samples = self._task.samples.read(part, self._sample_columns)
+        if self._tags is None:
+            self._tags = _tag_names(samples, self._declared)
+        cursor = database.cursor()
+        cursor.register("responses", responses)
+        cursor.register("samples", samples)
+        cursor.register("telemetry", self._telemetry(part))
+        cursor.register("slices", self._slices(part))
+        for number, metric_id in enumerate(self._metric_ids):
+            cursor.register(f"scores_{number}", read_part(self._task.scores[metric_id], part, _SCORE_COLUMNS))
+        joined = cursor.sql(self._joined(part)).to_arrow_table()
+        for number, measure in enumerate(self._measures):
+            kinds = self._kinds(joined, number, measure)
+            joined = joined.append_column(f"kind_{number}", kinds)
+        if not self._measures:
+            kinds = pc.if_else(pc.equal(joined["status"], "ok"), "scored", joined["status"])
+            joined = joined.append_column("kind_0", kinds)
+        cursor.register("joined", joined)
+        self._insert(cursor, "answers", _shortened())
+        if self._texts:
+            self._insert(cursor, "texts", _SEARCHABLE)
+        self._created = True
+        self._answers += joined.num_rows
+
+    def finish(self, database: "duckdb.DuckDBPyConnection", seconds: float) -> About:
+        """Describe what was written.
+
+        Raises:
+            InputError: there is no answer yet.
+        """
+        if not self._created:
+            raise InputError(f"task '{self._task.task_id}' has no answer yet.")
+        for number in sorted(self._unjudged):
+            database.execute(
+                f"UPDATE answers SET kind_{number} = 'scored' WHERE kind_{number} IN ('right', 'wrong')"  # noqa: S608
+            )
+        measures = tuple(
+            IndexedMeasure(
+                number,
+                one.name,
+                one.metric_id,
+                one.filter,
+                one.value_key,
+                one.scale.higher_is_better,
+                one.passes is not None and number not in self._unjudged,
+            )
+            for number, one in enumerate(self._measures)
+        )
+        paths = [*self._declared, *(f"data_tag.{name}" for name in self._tags or ())]
+        slices = tuple(IndexedSlice(number, path, path.rpartition(".")[2]) for number, path in enumerate(paths))
+        return About(measures, slices, self._answers, self._texts, seconds)
+
+    @property
+    def _metric_ids(self) -> list[str]:
+        return list(dict.fromkeys(measure.metric_id for measure in self._measures))
+
+    @property
+    def _response_columns(self) -> tuple[str, ...]:
+        return (*_RESPONSE_COLUMNS, "answer") if self._texts else _RESPONSE_COLUMNS
+
+    @property
+    def _sample_columns(self) -> tuple[str, ...]:
+        small = ("row_index", "data_tag")
+        return (*small, "messages", "label", "references") if self._texts else small
+
+    def _telemetry(self, part: int) -> pa.Table:
+        columns = ("row_index", "replicate", "latency_ms")
+        if isinstance(self._task.responses, PendingResponses):
+            return self._task.responses.telemetry(part).select(list(columns))
+        return read_part(self._task.artifact("infer", "response_telemetry"), part, columns)
+
+    def _slices(self, part: int) -> pa.Table:
+        """The values of the declared slice fields by row index and replicate."""
+        if not self._declared:
+            return pa.table({"row_index": pa.array([], pa.int64()), "replicate": pa.array([], pa.int32())})
+        labelled = _labelled(self._task, part, self._grouping)
+        names = [slice_column(number) for number in range(len(self._declared))]
+        return labelled.select(["row_index", "replicate", *names])
+
+    def _joined(self, part: int) -> str:
+        """The query that puts the tables of a part together, without kinds."""
+        columns = [
+            f"({self._answers} + row_number() OVER (ORDER BY r.row_index, r.replicate) - 1)::INTEGER AS pos",
+            f"{part}::INTEGER AS part, r.row_index, r.replicate, r.sample_id, r.status, r.finish_reason, r.error_kind",
+            "r.prompt_tokens, r.completion_tokens, t.latency_ms::FLOAT AS latency_ms, r.response_key AS key_text",
+        ]
+        columns += _TEXT_COLUMNS if self._texts else _NO_TEXT_COLUMNS
+        joins = ["LEFT JOIN telemetry t USING (row_index, replicate)", "LEFT JOIN samples s USING (row_index)"]
+        if self._declared:
+            joins.append("LEFT JOIN slices l USING (row_index, replicate)")
+        for number in range(len(self._declared)):
+            columns.append(f"array_to_string(l.\"{slice_column(number)}\", '{BETWEEN}') AS slice_{number}")
+        for number, name in enumerate(self._tags or (), len(self._declared)):
+            columns.append(f"{_tag(name)} AS slice_{number}")
+        for number, measure in enumerate(self._measures):
+            table = f"scores_{self._metric_ids.index(measure.metric_id)}"
+            own = "filter IS NULL" if measure.filter is None else f"filter = {_quoted(measure.filter)}"
+            joins.append(
+                f"LEFT JOIN (SELECT * FROM {table} WHERE {own}) m{number} ON m{number}.row_index = r.row_index "  # noqa: S608
+                f"AND m{number}.replicate = r.replicate"
+            )
+            value = f"list_extract(map_extract(m{number}.values, {_quoted(measure.value_key)}), 1)"
+            columns.append(
+                f"m{number}.status AS status_{number}, {value} AS value_{number}, "
+                f"m{number}.extracted AS read_{number}, m{number}.reason AS reason_{number}"
+            )
+        return f"SELECT {', '.join(columns)} FROM responses r {' '.join(joins)} ORDER BY pos"  # noqa: S608
+
+    def _kinds(self, joined: pa.Table, number: int, measure: Measure) -> pa.Array:
+        """The kind of each answer by a measure, as in the report."""
+        answers = pa.table(
+            {"status": joined["status"], "score_status": joined[f"status_{number}"], "value": joined[f"value_{number}"]}
+        )
+        wrong = pa.chunked_array([pa.repeat(pa.scalar(value=False), answers.num_rows)])
+        if number not in self._unjudged:
+            try:
+                wrong = outcome_mask("wrong", answers, measure)
+            except InputError:  # nothing says which value is right
+                self._unjudged.add(number)
+        status, scored = answers["status"], answers["score_status"]
+        failed = pc.is_in(status, pa.array(["error", "refused", "truncated"]))
+        kinds = pc.if_else(pc.fill_null(wrong, fill_value=False), "wrong", "right")
+        kinds = pc.if_else(pc.fill_null(pc.equal(scored, "scored"), fill_value=False), kinds, "unscored")
+        kinds = pc.if_else(pc.fill_null(pc.equal(scored, "unparsed"), fill_value=False), "unparsed", kinds)
+        return pc.if_else(failed, status, kinds)
+
+    def _insert(self, cursor: "duckdb.DuckDBPyConnection", table: str, query: str) -> None:
+        start = f"INSERT INTO {table}" if self._created else f"CREATE TABLE {table} AS"
+        cursor.execute(f"{start} {query}")
+
+
+def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:
+    """The keys of a part's answers with the values of the slice fields."""
+    columns = sorted({"row_index"} | by.sample_columns)
+    tables = {
+        name: read_part(task.responses, part)
+        if name == "responses"
+        else task.artifact(INPUTS[name].stage, name).read(part, columns=columns if name == "samples" else None)
+        for name in {"samples", "responses"} | by.inputs
+    }
+    return by.label(tables["responses"].select(["row_index", "replicate"]), tables)
+
+
+def _tag_names(samples: pa.Table, declared: Sequence[str]) -> tuple[str, ...]:
+    """Keys of ``data_tag`` with plain values, without the declared slices."""
+    names: dict[str, None] = {}
+    for text in pc.unique(samples["data_tag"]).to_pylist():
+        tags = decode(text) if text else None
+        if isinstance(tags, dict):
+            names |= {name: None for name, value in tags.items() if isinstance(value, str | int | float | list)}
+    known = {path.removeprefix("sample.") for path in declared}
+    return tuple(name for name in names if f"data_tag.{name}" not in known)[:_MOST_TAGS]
+
+
+def _tag(name: str) -> str:
+    """The value of a tag as text; the items of a list with `BETWEEN`."""
+    path = _quoted('$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    one, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
+    several = f"array_to_string(from_json({items}, '[\"VARCHAR\"]'), '{BETWEEN}')"
+    return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {one} END"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _content(message: str) -> str:
+    return (
+        f"array_to_string(list_transform({message}.content, lambda x: coalesce(x.text, '[' || x.type || ']')), chr(10))"
+    )
+
+
+_ASKED = "list_filter(s.messages, lambda m: m.role = 'user')[-1]"
+_REFERENCES = (
+    "list_transform(s.\"references\", lambda y: array_to_string(list_transform(y.answer, lambda z: z.text), ' '))"
+)
+_TEXT_COLUMNS = (
+    f"coalesce({_content(_ASKED)}, {_content('s.messages[-1]')}, '') AS question",
+    "coalesce(r.answer, '') AS full_answer",
+    f"coalesce(s.label, array_to_string({_REFERENCES}, ' | ')) AS expected",
+    "length(r.answer)::INTEGER AS length",
+)
+_NO_TEXT_COLUMNS = ("NULL::VARCHAR AS question, NULL::VARCHAR AS full_answer, NULL::VARCHAR AS expected",
+                    "NULL::INTEGER AS length")  # fmt: skip
+_SEARCHABLE = (
+    "SELECT pos, question AS asked, full_answer AS answer, "
+    "lower(concat_ws(chr(10), sample_id, question, full_answer, expected)) AS searchable FROM joined ORDER BY pos"
+)
+
+
+def _shortened() -> str:
+    """The joined rows with excerpts of long texts, and the response key as a number."""
+    start = f"substr(regexp_replace(question, '\\s+', ' ', 'g'), 1, {_EXCERPT}) AS asked"
+    end = f"right(regexp_replace(full_answer, '\\s+', ' ', 'g'), {_EXCERPT}) AS answer"
+    key = "('0x' || substr(key_text, 1, 15))::BIGINT AS response_key"
+    own = "* EXCLUDE (question, full_answer, key_text)"
+    return f"SELECT {own}, {start}, {end}, {key} FROM joined ORDER BY pos"  # noqa: S608
+
+
+def response_number(response_key: str) -> int:
+    """The column ``response_key`` of an answer."""
+    return int(response_key[:15], 16)
+
+
+def rows_of(cursor: "duckdb.DuckDBPyConnection") -> Iterator[dict[str, Any]]:
+    """The rows of a query that was executed, as dicts."""
+    names = [column[0] for column in cursor.description or ()]
+    with suppress(StopIteration):
+        for row in cursor.fetchall():
+            yield dict(zip(names, row, strict=True))

@@ -1,0 +1,227 @@
+"""The list of a task's answers, and the page of one answer."""
+
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from gage_eval.errors import InputError
+from gage_eval.runs.outcomes import Measure
+from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.viewer.database import IndexDatabase
+from gage_eval.viewer.index import IndexedMeasure
+from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of
+from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
+from gage_eval.viewer.pages import rendered
+from gage_eval.viewer.query import terms, without_term
+from gage_eval.viewer.sample_view import sample_view
+from gage_eval.viewer.security import Session
+
+
+@dataclass(frozen=True)
+class OpenTask:
+    """A task of a run with its index."""
+
+    run: RunReader
+    task: TaskReader
+    listing: Listing
+    measure: IndexedMeasure | None
+
+    @property
+    def outcome_measure(self) -> Measure | None:
+        """The measure as the reader knows it."""
+        return None if self.measure is None else self.task.measure(self.measure.name)
+
+
+class ListPage:
+    """The pages of answers.
+
+    Args:
+        opened: the runs.
+        session: of this server.
+    """
+
+    def __init__(self, opened: Opened, session: Session) -> None:
+        self._opened = opened
+        self._session = session
+        self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
+        self._rivals: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+
+    # --- pages
+
+    def samples(self, request: Request) -> Response:
+        """The list."""
+        state = ListState.of(request.query_params)
+        shown = self.open(request.path_params["run"], state)
+        state = _with_task(state, shown)
+        problem, positions, rows = "", np.empty(0, dtype=np.int32), []
+        try:
+            positions = shown.listing.positions(state)
+            rows = shown.listing.page(state)
+        except InputError as error:
+            problem = str(error)
+        pages = max(1, -(-len(positions) // state.size))
+        context = self._task_context(shown, state)
+        page = rendered(
+            "samples.html",
+            **context,
+            title=f"{shown.task.task_id} · {shown.run.run_id}",
+            rows=rows,
+            problem=problem,
+            found=len(positions),
+            first=(state.page - 1) * state.size + 1,
+            pages=pages,
+            sizes=SIZES,
+            columns=_columns(state, shown),
+            choices=_choices(shown),
+            right=RIGHT,
+            q_terms=[(one, without_term(state.q, one)) for one in terms(state.q)],
+            worst=worst_slices(shown.listing, shown.measure),
+            reasons=reasons(shown.listing, shown.measure),
+        )
+        return HTMLResponse(page, 400 if problem else 200)
+
+    def sample(self, request: Request) -> Response:
+        """One answer; with ``part=1`` only its content, for the pane next to the list."""
+        params = request.query_params
+        state = ListState.of(params)
+        shown = self.open(request.path_params["run"], state)
+        state = _with_task(state, shown)
+        sample_id = params.get("id", "")
+        number = params.get("rep", "0")
+        replicate = int(number) if number.isdecimal() and len(number) < 9 else 0
+        found = shown.listing.find(sample_id, replicate)
+        if found is None:
+            raise InputError(
+                f"run {shown.run.run_id}, task '{shown.task.task_id}' has no answer to sample '{sample_id}'"
+                + (f", repetition {replicate}." if replicate else ".")
+            )
+        row = next(shown.task.rows_of_part(found["part"], [found["row_index"]]))
+        line = shown.listing.at([found["pos"]], state)[0]
+        view = sample_view(shown.task, row, replicate, shown.outcome_measure, line["status"])
+        if view is None:
+            raise InputError(f"sample '{sample_id}' has no such repetition.")
+        context = {
+            **self._task_context(shown, state),
+            "title": f"{sample_id} · {shown.task.task_id}",
+            "view": view,
+            "line": line,
+            "sample_id": sample_id,
+            "replicate": replicate,
+            "replicates": shown.listing.replicates(sample_id),
+            **self._neighbours(shown, state, found["pos"]),
+        }
+        return HTMLResponse(rendered("sample_part.html" if params.get("part") else "sample.html", **context))
+
+    # --- parts of pages
+
+    def open(self, run_id: str, state: ListState) -> OpenTask:
+        """A task with its index, paired with the run that the state names.
+
+        Raises:
+            StillIndexing: the index is being made.
+            InputError: the run or the task does not exist, or has no answers yet.
+        """
+        run = self._opened.run(run_id)
+        task = run.task(state.task or None)
+        pairs = None
+        if state.against:
+            other = self._opened.run(state.against)
+            name = state.metric or (task.measures[0].name if task.measures else "")
+            pairs = self._opened.pairs_file((run, task), (other, other.task(task.task_id)), name)
+        listing = self._listing(run, task, pairs)
+        return OpenTask(run, task, listing, measure_of(listing.about, state.metric))
+
+    def rival(self, run: RunReader) -> str | None:
+        """The run that a finished run is usually compared with."""
+        if run.stored.status != "completed":
+            return None
+        if run.run_id not in self._rivals:
+            self._rivals[run.run_id] = usual_rival(run)
+        return self._rivals[run.run_id]
+
+    def _listing(self, run: RunReader, task: TaskReader, pairs: Path | None) -> Listing:
+        database = self._opened.index(task, run, pairs)
+        with self._lock:
+            if database not in self._listings:
+                self._listings[database] = Listing(database)
+            return self._listings[database]
+
+    def _task_context(self, shown: OpenTask, state: ListState) -> dict[str, Any]:
+        measure = shown.measure
+        rival = state.against or self.rival(shown.run)
+        return {
+            "run": shown.run,
+            "task_id": shown.task.task_id,
+            "about": shown.listing.about,
+            "measure": measure,
+            "state": state,
+            "score": None if measure is None else _score(shown.task, measure),
+            "mean": None if measure is None else mean_of(shown.listing, measure),
+            "kinds": kind_counts(shown.listing, measure),
+            "rival": rival,
+            "flips": flips(shown.listing) if state.against else None,
+            "form": self._session.form,
+            "live": shown.run.stored.state == "running",
+        }
+
+    def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
+        """Where the answer stands in the list, and the answers before and after it."""
+        try:
+            positions = shown.listing.positions(state)
+        except InputError:
+            positions = np.empty(0, dtype=np.int32)
+        places = np.flatnonzero(positions == position)
+        if not len(places):
+            return {"place": None, "found": len(positions), "previous": None, "next": None}
+        place = int(places[0])
+        beside = [positions[at] for at in (place - 1, place + 1) if 0 <= at < len(positions)]
+        rows = {row["pos"]: row for row in shown.listing.at([int(one) for one in beside], state)}
+        before = rows.get(int(positions[place - 1])) if place > 0 else None
+        after = rows.get(int(positions[place + 1])) if place + 1 < len(positions) else None
+        return {"place": place + 1, "found": len(positions), "previous": before, "next": after}
+
+
+def _with_task(state: ListState, shown: OpenTask) -> ListState:
+    return replace(state, task=shown.task.task_id)
+
+
+def _score(task: TaskReader, measure: IndexedMeasure) -> Any:
+    """The measure's number in the task's summary; None before the report."""
+    try:
+        metrics = task.summary.metrics
+    except InputError:
+        return None
+    wanted = (measure.metric_id, measure.filter, measure.value_key)
+    return next((one for one in metrics if (one.metric_id, one.filter, one.value_key) == wanted), None)
+
+
+def _columns(state: ListState, shown: OpenTask) -> list[tuple[str, str]]:
+    """(name, heading) of the shown columns."""
+    known = dict(_choices(shown))
+    names = [name for name in state.cols.split(",") if name in known]
+    if not names:
+        judged = shown.measure is not None and shown.measure.judged
+        usual: Sequence[str] = ("id", "asked", "read", "expected", "status", "score", "tokens")
+        if shown.measure is None:
+            usual = ("id", "asked", "answer", "expected", "status", "tokens")
+        names = [name for name in usual if name != "score" or not judged]
+        if shown.listing.database.has_pairs:
+            names += ["other", "change"]
+    return [(name, known[name]) for name in names]
+
+
+def _choices(shown: OpenTask) -> list[tuple[str, str]]:
+    """(name, heading) of every column that can be shown."""
+    paired = shown.listing.database.has_pairs
+    own = [(name, text) for name, (text, _) in COLUMNS.items() if paired or name not in ("other", "change")]
+    own += [(f"m{one.number}", one.name) for one in shown.listing.about.measures]
+    return own + [(f"s{one.number}", one.name) for one in shown.listing.about.slices]

@@ -1,0 +1,271 @@
+"""The list of a task's answers: filtered, sorted and cut into pages."""
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from gage_eval.errors import InputError, closest
+from gage_eval.viewer.database import IndexDatabase, check_expression
+from gage_eval.viewer.index import BETWEEN, About, IndexedMeasure
+from gage_eval.viewer.query import condition_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Positions = np.ndarray[Any, np.dtype[np.int32]]
+
+SIZES = (25, 50, 100, 200)
+_REMEMBERED = 12
+_MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
+
+COLUMNS: dict[str, tuple[str, str]] = {
+    "id": ("sample", "sample_id"),
+    "asked": ("asked", "asked"),
+    "answer": ("answered", "answer"),
+    "read": ("read out", "read"),
+    "expected": ("expected", "expected"),
+    "status": ("status", "kind"),
+    "score": ("score", "value"),
+    "reason": ("reason", "reason"),
+    "tokens": ("tokens", "completion_tokens"),
+    "prompt_tokens": ("prompt tokens", "prompt_tokens"),
+    "length": ("characters", "length"),
+    "latency": ("ms", "latency_ms"),
+    "finish": ("finish", "finish_reason"),
+    "error": ("error", "error_kind"),
+    "replicate": ("repetition", "replicate"),
+    "row": ("row", "row_index"),
+    "other": ("read out there", "other_read"),
+    "change": ("better by", "change"),
+}
+"""The columns of the list by their name in links: heading, and column of the index."""
+
+RIGHT = frozenset({"score", "tokens", "prompt_tokens", "length", "latency", "replicate", "row", "change"})
+_OF_MEASURE = frozenset({"kind", "value", "read", "reason"})
+_OF_PAIRS = frozenset({"other_read", "change"})
+
+
+@dataclass(frozen=True)
+class ListState:
+    """Everything that determines what the list shows; it is in the page's address.
+
+    Attributes:
+        task: id of the task.
+        q: the search line.
+        where: a condition in SQL.
+        metric: name of the measure; the primary one when empty.
+        sort, desc: a name of `COLUMNS`, ``m<number>`` or ``s<number>``.
+        page: from 1.
+        size: rows of a page.
+        cols: names of columns, separated by commas; the usual ones when empty.
+        against: another run.
+    """
+
+    task: str = ""
+    q: str = ""
+    where: str = ""
+    metric: str = ""
+    sort: str = "row"
+    desc: bool = False
+    page: int = 1
+    size: int = 50
+    cols: str = ""
+    against: str = ""
+
+    @classmethod
+    def of(cls, params: Mapping[str, str]) -> "ListState":
+        """The state in an address; what cannot be read there gets its default."""
+        given: dict[str, Any] = {}
+        for field in fields(cls):
+            text = params.get(field.name)
+            if text is None:
+                continue
+            if isinstance(field.default, bool):
+                given[field.name] = text == "1"
+            elif isinstance(field.default, int):
+                given[field.name] = int(text) if text.isdecimal() and len(text) < 10 else field.default
+            else:
+                given[field.name] = text.strip()
+        state = cls(**given)
+        return replace(state, page=max(state.page, 1), size=state.size if state.size in SIZES else 50)
+
+    def query(self, **changes: Any) -> str:
+        """The state as the query of an address, without defaults. A change of what is listed goes to page 1."""
+        if changes and "page" not in changes and "size" not in changes:
+            changes["page"] = 1
+        state = replace(self, **changes)
+        given = {field.name: getattr(state, field.name) for field in fields(self)}
+        return urlencode(
+            {
+                name: ("1" if value else "0") if isinstance(value, bool) else value
+                for name, value in given.items()
+                if name == "task" or value != next(field.default for field in fields(self) if field.name == name)
+            }
+        )
+
+
+def measure_of(about: About, name: str) -> IndexedMeasure | None:
+    """The measure of that name, the primary one for an empty name; None before scoring.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    if not name:
+        return about.measures[0] if about.measures else None
+    found = [one for one in about.measures if one.name == name]
+    if not found:
+        names = [one.name for one in about.measures]
+        raise InputError(f"there is no metric '{name}'. Metrics: {', '.join(names)}.{closest(name, names)}")
+    return found[0]
+
+
+def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
+    """The query of an answer's address, within a list."""
+    rest = urlencode({"id": sample_id, **({"rep": replicate} if replicate else {})})
+    return f"{state.query(page=state.page)}&{rest}"
+
+
+class Listing:
+    """The lists of one index; results are remembered."""
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self.database = database
+        self.about = database.about
+        self._known: OrderedDict[tuple[Any, ...], Positions] = OrderedDict()
+        self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def positions(self, state: ListState) -> "Positions":
+        """Positions of the answers that a state lists, in its order.
+
+        Raises:
+            InputError: the search line, the SQL or the order cannot be used.
+        """
+        key = (state.q, state.where, state.metric, state.sort, state.desc)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        sql, values = self.selection(state, "a.pos")
+        found = self.database.positions(sql, values)
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+    def selection(self, state: ListState, columns: str) -> tuple[str, list[Any]]:
+        """A query for some columns of the listed answers, in order, and its values."""
+        measure = measure_of(self.about, state.metric)
+        paired = self.database.has_pairs
+        condition = condition_of(state.q, self.about, measure, paired=paired)
+        where = [condition.sql]
+        if state.where:
+            check_expression(state.where)
+            named = self._named(state.where, measure)
+            where.append(f"a.pos IN (SELECT pos FROM ({named}) WHERE (\n{state.where}\n))")  # noqa: S608
+        order = self._order(state, measure)
+        joined = " JOIN paired.pairs p ON p.pos = a.pos" if paired else ""
+        return f"SELECT {columns} FROM task.answers a{joined} WHERE {' AND '.join(where)} ORDER BY {order}", [  # noqa: S608
+            *condition.values
+        ]
+
+    def page(self, state: ListState) -> list[dict[str, Any]]:
+        """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
+        found = self.positions(state)[(state.page - 1) * state.size : state.page * state.size]
+        return self.at(found.tolist(), state)
+
+    def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:
+        """The rows at some positions, in that order."""
+        if not positions:
+            return []
+        measure = measure_of(self.about, state.metric)
+        columns = ["a.pos", "a.part", "a.response_key"]
+        for name, (_, column) in COLUMNS.items():
+            if column in _OF_PAIRS and not self.database.has_pairs:
+                continue
+            columns.append(f"{self._column(column, measure)} AS {name}")
+        columns += [f"a.value_{one.number} AS m{one.number}" for one in self.about.measures]
+        columns += [f"replace(a.slice_{one.number}, '{BETWEEN}', ', ') AS s{one.number}" for one in self.about.slices]
+        if self.database.has_pairs:
+            columns += ["p.other_kind", "p.other_value", "p.other_status"]
+        joined = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
+        # The bounds let the scan skip the row groups in between.
+        where = f"a.pos BETWEEN {min(positions)} AND {max(positions)} AND a.pos IN ({', '.join(map(str, positions))})"
+        rows = self.database.rows(f"SELECT {', '.join(columns)} FROM task.answers a{joined} WHERE {where}")  # noqa: S608
+        by_position = {row["pos"]: row for row in rows}
+        return [by_position[position] for position in positions if position in by_position]
+
+    def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
+        """Position, part and row index of an answer; None if there is none."""
+        found = self.database.rows(
+            "SELECT pos, part, row_index FROM task.answers WHERE sample_id = ? AND replicate = ? LIMIT 1",
+            (sample_id, replicate),
+        )
+        return found[0] if found else None
+
+    def replicates(self, sample_id: str) -> list[dict[str, Any]]:
+        """The answers to a sample."""
+        kind = "kind_0"
+        return self.database.rows(
+            f"SELECT replicate, {kind} AS status FROM task.answers WHERE sample_id = ? ORDER BY replicate",  # noqa: S608
+            (sample_id,),
+        )
+
+    def remembered(self, name: str, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query over the whole index, which are read once."""
+        key = (name, sql)
+        if key not in self._rows:
+            self._rows[key] = self.database.rows(sql)
+        return self._rows[key]
+
+    def _order(self, state: ListState, measure: IndexedMeasure | None) -> str:
+        direction = " DESC" if state.desc else ""
+        if state.sort == "row":
+            return f"a.pos{direction}"
+        return f"{self._sorted(state.sort, measure)}{direction} NULLS LAST, a.pos"
+
+    def _sorted(self, name: str, measure: IndexedMeasure | None) -> str:
+        if name in COLUMNS:
+            return self._column(COLUMNS[name][1], measure)
+        for prefix, column, known in (("m", "value", self.about.measures), ("s", "slice", self.about.slices)):
+            if re.fullmatch(rf"{prefix}\d+", name) and any(one.number == int(name[1:]) for one in known):
+                return f"a.{column}_{name[1:]}"
+        raise InputError(f"the list cannot be sorted by '{name}'.{closest(name, list(COLUMNS))}")
+
+    def _column(self, column: str, measure: IndexedMeasure | None) -> str:
+        if column in _OF_PAIRS:
+            if not self.database.has_pairs:
+                raise InputError("this column needs a run to compare with: choose one first.")
+            return f"p.{column}"
+        if column == "kind":
+            return f"a.kind_{0 if measure is None else measure.number}"
+        if column in _OF_MEASURE:
+            return "NULL" if measure is None else f"a.{column}_{measure.number}"
+        return f"a.{column}"
+
+    def _named(self, where: str, measure: IndexedMeasure | None) -> str:
+        """The answers under the names that users know."""
+        columns, names = ["a.pos"], {"pos"}
+        own = [
+            (name, self._column(column, measure)) for name, (_, column) in COLUMNS.items() if column not in _OF_PAIRS
+        ]
+        if self.database.has_pairs:
+            own += [("change", "p.change"), ("other", "p.other_read"), ("other_score", "p.other_value")]
+        own += [("sample_id", "a.sample_id")]
+        if with_texts := self.about.has_texts and _MENTIONS_TEXT.search(where) is not None:
+            own = [(name, f"x.{name}" if name in ("asked", "answer") else column) for name, column in own]
+        own += [(one.name, f"a.value_{one.number}") for one in self.about.measures]
+        own += [(one.name, f"a.slice_{one.number}") for one in self.about.slices]
+        for name, column in own:
+            if name.lower() not in names:
+                names.add(name.lower())
+                quoted = name.replace('"', '""')
+                columns.append(f'{column} AS "{quoted}"')
+        joined = " JOIN task.texts x ON x.pos = a.pos" if with_texts else ""
+        joined += " JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
+        return f"SELECT {', '.join(columns)} FROM task.answers a{joined}"  # noqa: S608

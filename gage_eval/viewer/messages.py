@@ -1,0 +1,213 @@
+"""Messages, media, tool calls and log probabilities as the sample's page shows them. Plain data; escaping is the
+templates' work."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from gage_eval.canonical import decode
+
+PartKind = Literal["text", "image", "audio", "video", "link", "json"]
+
+_MEDIA = re.compile(r"media://sha256/([0-9a-f]{64})")
+_DATA = re.compile(r"data:(?:image/(?:png|jpeg|gif|webp)|audio/[\w.+-]+);base64,[A-Za-z0-9+/=]+")
+_OWN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_MOST_TOKENS = 6_000
+# Probabilities that separate the tones of tokens, the surest first.
+_HEAT = (0.9, 0.6, 0.3, 0.1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a message: a text, media by their digest, or something else as JSON."""
+
+    kind: PartKind
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that a model asks for."""
+
+    name: str
+    arguments: str
+    id: str
+
+
+@dataclass(frozen=True)
+class ShownMessage:
+    """A message of a request, of a sample or of a trajectory."""
+
+    role: str
+    parts: tuple[Part, ...]
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+    name: str = ""
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token with its probability; ``heat`` is 0 for a sure one, 4 for the most surprising."""
+
+    text: str
+    heat: int
+    tip: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A continuation that log-likelihoods compare."""
+
+    text: str
+    ll: str
+    greedy: bool
+    best: bool
+
+
+def request_messages(body: Mapping[str, Any]) -> list[ShownMessage]:
+    """The messages of a request's body; a prompt without messages is one message."""
+    if isinstance(messages := body.get("messages"), list):
+        return shown_messages(messages)
+    if isinstance(prompt := body.get("prompt"), str):
+        choices = [ShownMessage("choice", (Part("text", str(one)),)) for one in body.get("choices") or ()]
+        return [ShownMessage("prompt", (Part("text", prompt),)), *choices]
+    return [ShownMessage("request", (Part("json", pretty(body)),))]
+
+
+def shown_messages(messages: Iterable[Any]) -> list[ShownMessage]:
+    """Messages in the form of chat requests."""
+    return [_message(one) for one in messages if isinstance(one, Mapping)]
+
+
+def _message(one: Mapping[str, Any]) -> ShownMessage:
+    content = one.get("content")
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    rest = {name: value for name, value in one.items() if name not in _OWN and value is not None}
+    return ShownMessage(
+        str(one.get("role", "")),
+        tuple(_part(item) for item in items),
+        tuple(tool_calls(one.get("tool_calls"))),
+        str(one.get("tool_call_id") or ""),
+        str(one.get("name") or ""),
+        pretty(rest) if rest else "",
+    )
+
+
+def _part(item: Any) -> Part:
+    if isinstance(item, str):
+        return Part("text", item)
+    if not isinstance(item, Mapping):
+        return Part("json", pretty(item))
+    if isinstance(text := item.get("text"), str):
+        return Part("text", text)
+    kind = str(item.get("type", ""))
+    url = next((text for text in _texts(item) if _MEDIA.fullmatch(text) or _DATA.fullmatch(text)), None)
+    if url is None:
+        link = next((text for text in _texts(item) if text.startswith(("http://", "https://"))), None)
+        return Part("json", pretty(item)) if link is None else Part("link", link)
+    media = _MEDIA.fullmatch(url)
+    address = url if media is None else f"/media/{media[1]}"
+    for known in ("audio", "video"):
+        if known in kind or url.startswith(f"data:{known}"):
+            return Part("audio" if known == "audio" else "video", address)
+    return Part("image", address) if "image" in kind or url.startswith("data:image") else Part("link", address)
+
+
+def _texts(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+
+
+def tool_calls(value: Any) -> Iterable[ToolCall]:
+    """Tool calls as chat completions have them, or as JSON text."""
+    if isinstance(value, str):
+        try:
+            value = decode(value)
+        except ValueError:
+            yield ToolCall("", value, "")
+            return
+    for one in value if isinstance(value, list) else ():
+        if not isinstance(one, Mapping):
+            yield ToolCall("", pretty(one), "")
+            continue
+        function = one.get("function")
+        called: Mapping[str, Any] = function if isinstance(function, Mapping) else one
+        yield ToolCall(str(called.get("name", "")), _arguments(called.get("arguments")), str(one.get("id") or ""))
+
+
+def _arguments(value: Any) -> str:
+    if isinstance(value, str):
+        try:
+            return pretty(decode(value))
+        except ValueError:
+            return value
+    return "" if value is None else pretty(value)
+
+
+def tokens(logprobs: Any) -> list[Token]:
+    """The tokens of an answer with their probabilities; empty if the response has none."""
+    if not isinstance(logprobs, Mapping):
+        return []
+    if isinstance(content := logprobs.get("content"), list):
+        return [
+            _token(str(one.get("token", "")), one.get("logprob"), _alternatives(one.get("top_logprobs")))
+            for one in content[:_MOST_TOKENS]
+            if isinstance(one, Mapping)
+        ]
+    texts, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    if isinstance(texts, list) and isinstance(values, list):
+        pairs = zip(texts[:_MOST_TOKENS], values, strict=False)
+        return [_token(str(text), value, "") for text, value in pairs]
+    return []
+
+
+def _token(text: str, logprob: Any, alternatives: str) -> Token:
+    if not isinstance(logprob, int | float):
+        return Token(text, 0, "no probability")
+    probability = math.exp(min(float(logprob), 0.0))
+    heat = sum(probability < limit for limit in _HEAT)
+    return Token(text, heat, f"{probability:.3g}{alternatives}")
+
+
+def _alternatives(found: Any) -> str:
+    ones = [one for one in found or () if isinstance(one, Mapping) and isinstance(one.get("logprob"), int | float)]
+    texts = [f"{one.get('token')!s} {math.exp(min(float(one['logprob']), 0.0)):.3g}" for one in ones[:5]]
+    return f" · {', '.join(texts)}" if texts else ""
+
+
+def candidates(logprobs: Any, texts: Sequence[str]) -> list[Candidate]:
+    """The continuations of a likelihood request with their log-likelihoods; empty for other requests."""
+    choices = logprobs.get("choices") if isinstance(logprobs, Mapping) else None
+    if not isinstance(choices, list) or not all(isinstance(one, Mapping) for one in choices):
+        return []
+    values = [_number(one.get("ll")) for one in choices]
+    best = max((value for value in values if value is not None), default=None)
+    return [
+        Candidate(
+            texts[place] if place < len(texts) else f"candidate {place + 1}",
+            "–" if value is None else f"{value:.3f}",
+            bool(one.get("is_greedy")),
+            value is not None and value == best,
+        )
+        for place, (one, value) in enumerate(zip(choices, values, strict=True))
+    ]
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def pretty(value: Any) -> str:
+    """A value as indented JSON."""
+    return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()

@@ -1,0 +1,247 @@
+"""The runs that pages look at: readers and indexes, opened once and kept while they are used."""
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillRunning
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from gage_eval.canonical import JsonValue, digest
+from gage_eval.errors import GageError, InputError
+from gage_eval.regression.compare import ScoredTask
+from gage_eval.runs.calls import PendingResponses
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.store import Store
+from gage_eval.viewer.database import IndexDatabase
+from gage_eval.viewer.index import INDEX_VERSION, build_index
+from gage_eval.viewer.pairing import build_pairs
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+MOST_CACHED_BYTES = 20 * 1024**3
+_MOST_OPEN = 4
+_MOST_READERS = 32
+_WAIT_S = 1.5
+
+
+class StillIndexing(Exception):
+    """What a page needs is being made.
+
+    Attributes:
+        what: a few words.
+        share: of it that is done.
+    """
+
+    def __init__(self, what: str, share: float) -> None:
+        super().__init__(what)
+        self.what, self.share = what, share
+
+
+@dataclass
+class _Work(Generic[T]):
+    future: "Future[T]"
+    share: float = 0.0
+
+
+class Opened:
+    """Readers and indexes of runs.
+
+    Args:
+        locations: where the runs are.
+        folder: the cache of indexes.
+        texts: index the texts of a store that is not a folder too, which fetches it whole.
+        announce: told a sentence when an index was built.
+
+    Attributes:
+        store: of the runs, for media.
+    """
+
+    def __init__(
+        self,
+        locations: Locations,
+        folder: Path,
+        *,
+        texts: bool = False,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.locations = locations
+        self.store = Store.open(locations.store, read_only=True)
+        self._folder, self._texts, self._announce = folder, texts, announce
+        self._lock = threading.Lock()
+        self._readers: OrderedDict[str, tuple[str, RunReader]] = OrderedDict()
+        self._work: dict[str, _Work[Path]] = {}
+        self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
+        self._temporary: dict[str, Path] = {}
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
+
+    def close(self) -> None:
+        """Close the indexes, and remove those of running runs."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for database in self._databases.values():
+            database.close()
+        for file in self._temporary.values():
+            file.unlink(missing_ok=True)
+
+    def run(self, run_id: str) -> RunReader:
+        """The reader of a run; a new one once its record has changed.
+
+        Raises:
+            InputError: there is no such run.
+        """
+        reader = RunReader.open(self.locations, run_id)
+        state = f"{reader.stored.status} {reader.stored.record.updated}"
+        with self._lock:
+            known = self._readers.get(run_id)
+            if known is not None and known[0] == state:
+                self._readers.move_to_end(run_id)
+                return known[1]
+            self._readers[run_id] = state, reader
+            while len(self._readers) > _MOST_READERS:
+                self._readers.popitem(last=False)
+        return reader
+
+    def index(self, task: TaskReader, run: RunReader, against: Path | None = None) -> IndexDatabase:
+        """The opened index of a task, with the pairs of ``against``.
+
+        Raises:
+            StillIndexing: it takes longer than a moment.
+            InputError: the task has no responses yet.
+        """
+        return self._database(self.index_file(task, run), against)
+
+    def index_file(self, task: TaskReader, run: RunReader, *, wait_s: float = _WAIT_S) -> Path:
+        """The file of a task's index; it is built if it does not exist. Raises as `index`."""
+        if isinstance(task.responses, PendingResponses):
+            return self._live(task, run)
+        texts = self._texts or run.store.objects.local_root is not None
+        file = self._folder / f"index-{digest(_identity(task, texts=texts))[:40]}.duckdb"
+        what = f"the index of {run.run_id}, {task.task_id}"
+        return self._made(file, what, wait_s, lambda out, tell: self._build(task, run, out, tell, texts=texts))
+
+    def pairs_file(self, one: tuple[RunReader, TaskReader], other: tuple[RunReader, TaskReader], measure: str) -> Path:
+        """The file that pairs a task's answers with those of another run. Raises as `index`."""
+        mine, theirs = self.index_file(one[1], one[0]), self.index_file(other[1], other[0])
+        file = self._folder / f"pairs-{digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]}.duckdb"
+        what = f"pairs of {one[0].run_id} and {other[0].run_id}"
+        return self._made(file, what, _WAIT_S, lambda out, tell: build_pairs(mine, theirs, measure, out))
+
+    def _build(
+        self, task: TaskReader, run: RunReader, file: Path, tell: Callable[[float], None], *, texts: bool
+    ) -> None:
+        about = build_index(task, file, slices=_declared_slices(run, task), texts=texts, progress=tell)
+        self._announce(f"indexed {run.run_id}, {task.task_id}: {about.answers:,} answers in {about.seconds:.1f} s")
+
+    def _live(self, task: TaskReader, run: RunReader) -> Path:
+        """The index of a running run: made again when the run has written its record since."""
+        name = f"{run.run_id}/{task.task_id}"
+        state = digest([name, str(run.stored.record.updated)])[:24]
+        file = self._folder / f"live-{os.getpid()}-{state}.duckdb"
+        before = self._temporary.get(name)
+        made = self._made(file, f"the answers of {run.run_id} so far", _WAIT_S,
+                          lambda out, tell: self._build_quietly(task, out, tell))  # fmt: skip
+        if before is not None and before != made:
+            self._forget(before)
+        self._temporary[name] = made
+        return made
+
+    @staticmethod
+    def _build_quietly(task: TaskReader, file: Path, tell: Callable[[float], None]) -> None:
+        build_index(task, file, progress=tell)
+
+    def _made(
+        self, file: Path, what: str, wait_s: float, make: Callable[[Path, Callable[[float], None]], object]
+    ) -> Path:
+        """The file, made in the background by one thread; several processes may make it at once."""
+        if file.exists():
+            with suppress(OSError):
+                os.utime(file)
+            return file
+        with self._lock:
+            work = self._work.get(file.name)
+            if work is None or (work.future.done() and not file.exists() and work.future.exception() is None):
+                work = self._work[file.name] = _Work(Future())
+                self._pool.submit(self._make, file, make, work)
+        try:
+            made = work.future.result(timeout=wait_s)
+        except StillRunning:
+            raise StillIndexing(what, work.share) from None
+        except GageError:
+            with self._lock:
+                self._work.pop(file.name, None)
+            raise
+        return made
+
+    def _make(self, file: Path, make: Callable[[Path, Callable[[float], None]], object], work: _Work[Path]) -> None:
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+
+            def tell(share: float) -> None:
+                work.share = share
+
+            make(draft, tell)
+            draft.replace(file)
+            self._trim(file)
+            work.future.set_result(file)
+        except BaseException as error:  # noqa: BLE001 - raised where the file is waited for
+            draft.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                reason = error.strerror or str(error)
+                error = InputError(f"the index {file} cannot be written ({reason}). Set GAGE_EVAL_VIEWER_CACHE.")
+            elif not isinstance(error, GageError):
+                _log.exception("making %s", file.name)
+            work.future.set_exception(error)
+
+    def _trim(self, newest: Path) -> None:
+        """Remove the files that were not used for longest, until the cache has its size."""
+        files = [(entry.stat(), entry) for entry in self._folder.glob("*.duckdb") if entry != newest]
+        total = sum(stat.st_size for stat, _ in files)
+        for stat, entry in sorted(files, key=lambda one: one[0].st_mtime):
+            if total <= MOST_CACHED_BYTES:
+                return
+            self._forget(entry)
+            total -= stat.st_size
+
+    def _database(self, file: Path, pairs: Path | None) -> IndexDatabase:
+        with self._lock:
+            found = self._databases.get((file, pairs))
+            if found is None:
+                found = self._databases[file, pairs] = IndexDatabase(file, pairs)
+            self._databases.move_to_end((file, pairs))
+            while len(self._databases) > _MOST_OPEN:
+                # Cursors of other threads keep the database open until they are done.
+                self._databases.popitem(last=False)
+        return found
+
+    def _forget(self, file: Path) -> None:
+        with self._lock:
+            for key in [key for key in self._databases if file in key]:
+                del self._databases[key]
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def _identity(task: TaskReader, *, texts: bool) -> JsonValue:
+    """What an index is made of: artifacts are named by their content."""
+    measures: list[JsonValue] = [[one.name, one.threshold] for one in task.measures]
+    scores: dict[str, JsonValue] = {name: artifact.id for name, artifact in task.scores.items()}
+    responses, telemetry = task.artifact("infer", "responses"), task.artifact("infer", "response_telemetry")
+    tables: list[JsonValue] = [task.samples.id, responses.id, telemetry.id]
+    return {"version": INDEX_VERSION, "tables": tables, "scores": scores, "measures": measures, "texts": texts}
+
+
+def _declared_slices(run: RunReader, task: TaskReader) -> list[str]:
+    """The slice fields of the task's first metric."""
+    if not task.measures:
+        return []
+    grouping = ScoredTask.of_run(run, task.task_id).grouping(task.measures[0].metric_id)
+    return [path.text for path in grouping.slices]

@@ -1,0 +1,159 @@
+"""What is wrong with a task: shares of failures, reasons, worst slices, and what changed against another run."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from gage_eval.errors import GageError, InputError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.viewer.index import BETWEEN, KINDS, IndexedMeasure, IndexedSlice
+from gage_eval.viewer.listing import Listing
+
+_WORST = 8
+_MOST_REASONS = 6
+_MOST_VALUES = 2_000
+_SMALLEST_SLICE = 3
+# How many earlier runs are looked at for one of the same name.
+_LOOKED_AT = 200
+
+
+@dataclass(frozen=True)
+class SliceScore:
+    """A slice by one measure. ``deficit``: points below the task's mean, times n."""
+
+    slice: IndexedSlice
+    value: str
+    n: int
+    mean: float
+    deficit: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why answers failed: the term that lists them, the reason in words, and how many."""
+
+    term: str
+    text: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Flips:
+    """How many answers are worse and better than another run's."""
+
+    worse: int
+    better: int
+    paired: int
+
+
+def kind_counts(listing: Listing, measure: IndexedMeasure | None) -> dict[str, int]:
+    """How many answers are of each kind, the failures first."""
+    column = f"kind_{0 if measure is None else measure.number}"
+    rows = listing.remembered("kinds", f"SELECT {column} AS kind, count(*) AS n FROM task.answers GROUP BY 1")  # noqa: S608
+    counts = {row["kind"]: row["n"] for row in rows}
+    order = [*KINDS[:-2], *sorted(counts.keys() - set(KINDS)), *KINDS[-2:]]
+    return {kind: counts[kind] for kind in order if kind in counts}
+
+
+def mean_of(listing: Listing, measure: IndexedMeasure) -> float | None:
+    """The mean value of the answers that count."""
+    number = measure.number
+    rows = listing.remembered(
+        "mean",
+        f"SELECT avg(value_{number}) AS mean FROM task.answers WHERE status_{number} IN ('scored', 'unparsed')",  # noqa: S608
+    )
+    mean: float | None = rows[0]["mean"]
+    return mean
+
+
+def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
+    """The most frequent reasons of errors and of unread answers."""
+    found = []
+    rows = listing.remembered("errors", "SELECT error_kind AS why, count(*) AS n FROM task.answers "
+                              "WHERE error_kind IS NOT NULL GROUP BY 1 ORDER BY n DESC LIMIT 6")  # fmt: skip
+    found += [Reason(f'error:"{row["why"]}"', f"request: {row['why']}", row["n"]) for row in rows]
+    if measure is not None:
+        column = f"reason_{measure.number}"
+        rows = listing.remembered(
+            "reasons",
+            f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} IS NOT NULL "  # noqa: S608
+            "GROUP BY 1 ORDER BY n DESC LIMIT 6",
+        )
+        found += [Reason(f"reason:{row['why']}", row["why"].replace("_", " "), row["n"]) for row in rows]
+    return sorted(found, key=lambda one: -one.count)[:_MOST_REASONS]
+
+
+def worst_slices(listing: Listing, measure: IndexedMeasure | None) -> list[SliceScore]:
+    """The slices that take most from the mean of a measure: points below it, times n."""
+    if measure is None or measure.higher_is_better is None:
+        return []
+    mean = mean_of(listing, measure)
+    if mean is None:
+        return []
+    sign = -1.0 if measure.higher_is_better is False else 1.0
+    found = [
+        SliceScore(one, row.value, row.n, row.mean, sign * (mean - row.mean) * row.n)
+        for one in listing.about.slices
+        for row in slice_values(listing, measure, one)
+        if row.n >= _SMALLEST_SLICE
+    ]
+    worst = sorted(found, key=lambda one: -one.deficit)
+    return [one for one in worst if one.deficit > 0][:_WORST]
+
+
+def slice_values(listing: Listing, measure: IndexedMeasure, one: IndexedSlice) -> Iterator[SliceScore]:
+    """The values of a slice field, each with its mean. None for a field that is another one for each sample."""
+    column, number = f"slice_{one.number}", measure.number
+    rows = listing.remembered(
+        "slices",
+        f"SELECT item, count(*) AS n, avg(value) AS mean FROM (SELECT value_{number} AS value, "  # noqa: S608
+        f"unnest(string_split({column}, '{BETWEEN}')) AS item FROM task.answers WHERE {column} IS NOT NULL "
+        f"AND status_{number} IN ('scored', 'unparsed')) GROUP BY item ORDER BY n DESC LIMIT {_MOST_VALUES}",
+    )
+    for row in rows if len(rows) < _MOST_VALUES else ():
+        if row["mean"] is not None:
+            yield SliceScore(one, row["item"], row["n"], row["mean"], 0.0)
+
+
+def flips(listing: Listing) -> Flips:
+    """Counts over the pairs of an index."""
+    row = listing.remembered(
+        "flips",
+        "SELECT count(*) FILTER (change < 0) AS worse, count(*) FILTER (change > 0) AS better, "
+        "count(change) AS paired FROM paired.pairs",
+    )[0]
+    return Flips(row["worse"], row["better"], row["paired"])
+
+
+def usual_rival(run: RunReader) -> str | None:
+    """The run that a run is compared with unless another one is named: the baseline's, else the run before.
+
+    Only a run of the same name that has finished counts.
+    """
+    record, locations = run.stored.record, run.stored.folder.locations
+    with suppress(GageError):
+        baselines = Baselines(run.store)
+        for suite, name in baselines.names():
+            if suite == record.name:
+                for entry in baselines.latest(suite, name).runs:
+                    if entry.run_id != run.run_id and _exists(run, entry.run_id):
+                        return entry.run_id
+    for number, stored in enumerate(stored_runs(locations)):
+        if number >= _LOOKED_AT:
+            break
+        with suppress(InputError):
+            other = stored.record
+            same = other.name == record.name and other.status == "completed" and stored.run_id != run.run_id
+            if same and other.created < record.created:
+                return stored.run_id
+    return None
+
+
+def _exists(run: RunReader, run_id: str) -> bool:
+    try:
+        return StoredRun(RunFolder.open(run.stored.folder.locations, run_id)).status == "completed"
+    except InputError:
+        return False

@@ -1,0 +1,74 @@
+"""The templates of the pages."""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gage_eval.report import charts
+from gage_eval.report.console import score_text
+from gage_eval.report.details import KINDS, trimmed
+from gage_eval.report.html import STYLE_FILE, ends_text, marked, signed_text
+from gage_eval.report.shares import share_text
+from gage_eval.report.summary import format_value
+from gage_eval.viewer.listing import sample_query
+from gage_eval.viewer.query import term, with_term
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+STATIC: dict[str, tuple[Path, str]] = {
+    "report.css": (STYLE_FILE, "text/css"),
+    "viewer.css": (HERE / "static" / "viewer.css", "text/css"),
+    "viewer.js": (HERE / "static" / "viewer.js", "text/javascript"),
+    "icon.svg": (HERE / "static" / "icon.svg", "image/svg+xml"),
+}
+"""The files that pages load."""
+
+TONES = {kind: tone for kind, (tone, _) in KINDS.items()} | {"skipped": "plain", "scored": "plain", "ok": "plain"}
+MEANINGS = {kind: text for kind, (_, text) in KINDS.items()}
+
+
+def rendered(template: str, **context: Any) -> str:
+    """A page."""
+    return environment().get_template(template).render(context)
+
+
+@cache
+def environment() -> "Environment":
+    """The templates with their filters."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    found = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., Any]] = {
+        "clip": lambda text, limit=160: trimmed(str(text), limit),
+        "cut": lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
+        "ends": ends_text,
+        "interval": charts.interval,
+        "marked": marked,
+        "number": lambda count: f"{count:,}",
+        "score": score_text,
+        "share": share_text,
+        "signed": signed_text,
+        "strip": charts.strip,
+        "term": term,
+        "tone": lambda kind: TONES.get(kind, "plain"),
+        "value": lambda value: "–" if value is None else format_value(value),
+        "when": _when,
+        "with_term": with_term,
+    }
+    found.filters.update(filters)
+    found.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
+    return found
+
+
+def _when(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M}"

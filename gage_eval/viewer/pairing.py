@@ -1,0 +1,50 @@
+"""The answers of a task and those of another run, sample by sample: which got worse, which got better."""
+
+from pathlib import Path
+
+from gage_eval.errors import InputError
+from gage_eval.viewer.index import About, IndexedMeasure
+
+
+def build_pairs(mine: Path, theirs: Path, measure: str, file: Path) -> None:
+    """Write the table ``pairs``: one row per answer that both indexes have.
+
+    Columns: ``pos`` and ``other_pos``; ``value`` and ``other_value``, null where unscored; ``other_kind``,
+    ``other_read``, ``other_status``; and ``change``: how much better the answer is than the other run's.
+
+    Args:
+        mine, theirs: the indexes.
+        measure: name of the measure.
+        file: where to write.
+
+    Raises:
+        InputError: one of them does not have the measure.
+    """
+    import duckdb
+
+    with duckdb.connect(str(file), config={"memory_limit": "256MB", "threads": 2}) as database:
+        columns = []
+        for name, source in (("mine", mine), ("theirs", theirs)):
+            path = str(source).replace("'", "''")
+            database.execute(f"ATTACH '{path}' AS {name} (READ_ONLY)")
+            about = About.read(str(database.execute(f"SELECT about FROM {name}.about").fetchall()[0][0]))  # noqa: S608
+            columns.append(_measure(about, measure))
+        one, other = columns
+        sign = "-" if one.higher_is_better is False else ""
+        values = [f"CASE WHEN {side}.status_{x.number} <> 'unscored' THEN {side}.value_{x.number} END"
+                  for side, x in (("m", one), ("t", other))]  # fmt: skip
+        database.execute(
+            f"CREATE TABLE pairs AS SELECT m.pos, t.pos AS other_pos, {values[0]} AS value, "  # noqa: S608
+            f"{values[1]} AS other_value, t.kind_{other.number} AS other_kind, "
+            f"t.read_{other.number} AS other_read, t.status AS other_status, "
+            f"{sign}(({values[0]}) - ({values[1]})) AS change "
+            "FROM mine.answers m JOIN theirs.answers t USING (sample_id, replicate) ORDER BY m.pos"
+        )
+
+
+def _measure(about: About, name: str) -> IndexedMeasure:
+    found = [one for one in about.measures if one.name == name]
+    if not found:
+        known = ", ".join(one.name for one in about.measures) or "none"
+        raise InputError(f"the runs cannot be paired: one of them has no metric '{name}'. Metrics: {known}.")
+    return found[0]

@@ -1,0 +1,217 @@
+"""The search line: words to find, and terms such as ``status:wrong``, ``topic:"linear algebra"`` or ``tokens>400``."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gage_eval.errors import InputError, closest
+from gage_eval.statuses import REASONS, RESPONSE_STATUSES
+from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
+
+NUMBERS = {
+    "score": "value",
+    "tokens": "completion_tokens",
+    "prompt_tokens": "prompt_tokens",
+    "length": "length",
+    "latency": "latency_ms",
+    "replicate": "replicate",
+    "row": "row_index",
+}
+"""Columns that terms such as ``tokens>400`` compare, by their name in the search line."""
+
+TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expected", "id": "sample_id"}
+FLIPS = ("worse", "better", "same", "changed")
+_TERM = re.compile(
+    r"""(?P<not>-)?(?P<name>[A-Za-z_][\w.]*)(?P<operator>:|<=|>=|<|>|=)(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]*))"""
+    r"""|(?P<no>-)?"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>\S+)"""
+)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of the search line.
+
+    Attributes:
+        name: the field; empty for words that are searched everywhere.
+        operator: ``:`` or a comparison.
+        value: what is compared with.
+        negated: rows that do not match.
+        start, end: where it stands in the line.
+    """
+
+    name: str
+    operator: str
+    value: str
+    negated: bool
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """The term as it is written."""
+        return term(self.name, self.value, self.operator, negated=self.negated)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition in SQL with its values."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+
+def term(name: str, value: str, operator: str = ":", *, negated: bool = False) -> str:
+    """A term for the search line.
+
+    >>> term("topic", "linear algebra")
+    'topic:"linear algebra"'
+    """
+    bare = re.fullmatch(r'[^\s"\\]+', value) if name else re.fullmatch(r'[^\s"\\:<>=-][^\s"\\:<>=]*', value)
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    shown = value if bare else f'"{escaped}"'
+    return f"{'-' if negated else ''}{name}{operator if name else ''}{shown}"
+
+
+def terms(line: str) -> Iterator[Term]:
+    """The terms of a search line."""
+    for found in _TERM.finditer(line):
+        at = found.span()
+        if found["name"]:
+            quoted = found["quoted"]
+            value = found["plain"] or "" if quoted is None else _unescaped(quoted)
+            yield Term(found["name"], found["operator"], value, found["not"] is not None, *at)
+        elif found["phrase"] is not None:
+            yield Term("", ":", _unescaped(found["phrase"]), found["no"] is not None, *at)
+        elif word := found["word"]:
+            negated = word.startswith("-") and len(word) > 1
+            yield Term("", ":", word[1:] if negated else word, negated, *at)
+
+
+def with_term(line: str, added: str) -> str:
+    """The line with one more term; it replaces another term of the same field."""
+    new = next(terms(added))
+    kept = [one.text for one in terms(line) if not one.name or one.name != new.name]
+    return " ".join([*kept, added])
+
+
+def without_term(line: str, gone: Term) -> str:
+    """The line without a term."""
+    return " ".join(one.text for one in terms(line) if (one.start, one.end) != (gone.start, gone.end))
+
+
+def condition_of(line: str, about: About, measure: IndexedMeasure | None, *, paired: bool = False) -> Condition:
+    """A search line as a condition over ``answers a`` (and ``pairs p`` if paired).
+
+    Raises:
+        InputError: a term names a field or a value that does not exist.
+    """
+    parts: list[str] = []
+    values: list[Any] = []
+    for one in terms(line):
+        found = _condition(one, about, measure, paired=paired)
+        parts.append(f"NOT coalesce({found.sql}, false)" if one.negated else f"({found.sql})")
+        values += found.values
+    return Condition(" AND ".join(parts) or "true", tuple(values))
+
+
+def _condition(one: Term, about: About, measure: IndexedMeasure | None, *, paired: bool) -> Condition:
+    number = 0 if measure is None else measure.number
+    if not one.name:
+        _needs_texts(about, one.value)
+        return Condition("a.pos IN (SELECT pos FROM task.texts WHERE contains(searchable, ?))", (one.value.lower(),))
+    if one.name in NUMBERS:
+        return _comparison(one, _scored(NUMBERS[one.name], measure, one))
+    if one.operator not in (":", "="):
+        raise InputError(
+            f"search: '{one.text}' compares '{one.name}', which is not a number. Numbers: {', '.join(NUMBERS)}."
+        )
+    if one.name == "status":
+        column = f"a.kind_{number}" if one.value in KINDS else "a.status"
+        return Condition(f"{column} = ?", (_known(one, (*KINDS, *RESPONSE_STATUSES)),))
+    if one.name == "reason":
+        _scored("reason", measure, one)
+        return Condition(f"a.reason_{number} = ?", (_known(one, REASONS),))
+    if one.name == "error":
+        return Condition("a.error_kind = ?", (one.value,))
+    if one.name == "finish":
+        return Condition("a.finish_reason = ?", (one.value,))
+    if one.name == "flip":
+        return _flip(one, paired=paired)
+    if one.name in TEXTS:
+        return _text(one, about, measure)
+    return _slice(one, about)
+
+
+def _text(one: Term, about: About, measure: IndexedMeasure | None) -> Condition:
+    """``asked:`` and ``answer:`` look for a text within, the others with ``=`` for the whole."""
+    if one.name in ("asked", "answer"):
+        _needs_texts(about, one.value)
+        return Condition(
+            "a.pos IN (SELECT pos FROM task.texts WHERE contains(searchable, ?) "  # noqa: S608
+            f"AND contains(lower({TEXTS[one.name]}), ?))",
+            (one.value.lower(), one.value.lower()),
+        )
+    column = _scored("read", measure, one) if one.name == "read" else f"a.{TEXTS[one.name]}"
+    if one.operator == "=":
+        return Condition(f"{column} = ?", (one.value,))
+    return Condition(f"contains(lower({column}), ?)", (one.value.lower(),))
+
+
+def _flip(one: Term, *, paired: bool) -> Condition:
+    if not paired:
+        raise InputError("search: 'flip:' needs a run to compare with: choose one first.")
+    wanted = _known(one, FLIPS)
+    return Condition({"worse": "p.change < 0", "better": "p.change > 0", "same": "p.change = 0",
+                      "changed": "p.change <> 0"}[wanted])  # fmt: skip
+
+
+def _slice(one: Term, about: About) -> Condition:
+    found = [x for x in about.slices if one.name in (x.name, x.path)]
+    if not found:
+        names = ["status", "reason", "error", "finish", *NUMBERS, *TEXTS, *(x.name for x in about.slices)]
+        raise InputError(
+            f"search: there is no field '{one.name}'. Fields: {', '.join(names)}.{closest(one.name, names)}"
+        )
+    column = f"a.slice_{found[0].number}"
+    if one.value == "(none)":
+        return Condition(f"{column} IS NULL")
+    inside = f"contains({column}, chr(31)) AND list_contains(string_split({column}, '{BETWEEN}'), ?)"
+    return Condition(f"{column} = ? OR ({inside})", (one.value, one.value))
+
+
+def _comparison(one: Term, column: str) -> Condition:
+    operator = "=" if one.operator == ":" else one.operator
+    if one.value == "none":
+        return Condition(f"{column} IS NULL")
+    try:
+        return Condition(f"{column} {operator} ?", (float(one.value),))
+    except ValueError:
+        raise InputError(f"search: '{one.text}' needs a number, such as {one.name}>400.") from None
+
+
+def _scored(column: str, measure: IndexedMeasure | None, one: Term) -> str:
+    if column not in ("value", "read", "reason"):
+        return f"a.{column}"
+    if measure is None:
+        raise InputError(f"search: '{one.text}' needs scores, and nothing is scored yet.")
+    return f"a.{column}_{measure.number}"
+
+
+def _known(one: Term, values: Sequence[str]) -> str:
+    if one.value not in values:
+        known = list(dict.fromkeys(values))
+        raise InputError(f"search: '{one.text}': {one.name} is one of {', '.join(known)}.{closest(one.value, known)}")
+    return one.value
+
+
+def _needs_texts(about: About, value: str) -> None:
+    if not about.has_texts:
+        raise InputError(
+            f"search: '{value}' cannot be looked for, because the texts of this run are not indexed: start gage view "
+            "with --texts."
+        )
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)

@@ -1,0 +1,130 @@
+"""The page of a run: what is wrong first, task by task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gage_eval.errors import InputError
+from gage_eval.report.html import overview_shares
+from gage_eval.report.shares import remarks
+from gage_eval.report.summary import MetricSummary
+from gage_eval.runs.listing import run_remarks, shown_stages
+from gage_eval.runs.reading import RunReader
+from gage_eval.viewer.list_page import ListPage
+from gage_eval.viewer.listing import ListState
+from gage_eval.viewer.opened import Opened, StillIndexing
+from gage_eval.viewer.overview import Flips, Reason, SliceScore, flips, kind_counts, reasons, worst_slices
+from gage_eval.viewer.pages import rendered
+
+# Of runs with more tasks, only the numbers of the summary are shown: their answers are read when one is opened.
+MOST_INDEXED = 6
+
+
+@dataclass(frozen=True)
+class ShownTask:
+    """A task on the run's page.
+
+    Attributes:
+        metric: its first number; None before scoring.
+        kinds: answers by kind, from the index or, of large runs, from the summary.
+        waiting: the share of the index that is made; None when it is there, or not needed.
+    """
+
+    task_id: str
+    metric: MetricSummary | None
+    others: list[MetricSummary]
+    kinds: dict[str, int]
+    strip: list[tuple[str, str, float]]
+    worst: list[SliceScore] = field(default_factory=list)
+    reasons: list[Reason] = field(default_factory=list)
+    flips: Flips | None = None
+    waiting: float | None = None
+    problem: str = ""
+
+
+def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
+    """The page.
+
+    Raises:
+        InputError: the run does not exist.
+    """
+    run = opened.run(run_id)
+    live = run.stored.state == "running"
+    rival = params.get("against") or lists.rival(run)
+    try:
+        summary = run.summary
+    except InputError:
+        summary = None
+    numbers = {} if summary is None else {task.task_id: task for task in summary.tasks}
+    detailed = len(run.task_ids) <= MOST_INDEXED
+    tasks = []
+    for task_id in run.task_ids:
+        found = numbers.get(task_id)
+        metrics = list(found.metrics) if found is not None else []
+        if detailed:
+            tasks.append(_detailed(lists, run, task_id, metrics, rival))
+        else:
+            kinds = _summary_kinds(metrics[0]) if metrics else {}
+            tasks.append(ShownTask(task_id, metrics[0] if metrics else None, [], kinds, overview_shares(kinds)))
+    if not detailed:
+        tasks.sort(key=lambda one: -_trouble(one))
+    return rendered(
+        "run.html",
+        title=run_id,
+        run=run,
+        summary=summary,
+        tasks=tasks,
+        detailed=detailed,
+        rival=rival,
+        stages=shown_stages(run.stored),
+        remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
+        live=live or any(task.waiting is not None for task in tasks),
+        has_report=summary is not None,
+    )
+
+
+def _detailed(
+    lists: ListPage, run: RunReader, task_id: str, metrics: list[MetricSummary], rival: str | None
+) -> ShownTask:
+    first, others = (metrics[0] if metrics else None), metrics[1:]
+    try:
+        shown = lists.open(run.run_id, ListState(task=task_id))
+        changed = _flips(lists, run, task_id, rival) if rival else None
+        kinds = kind_counts(shown.listing, shown.measure)
+        return ShownTask(
+            task_id,
+            first,
+            others,
+            kinds,
+            overview_shares(kinds),
+            worst_slices(shown.listing, shown.measure),
+            reasons(shown.listing, shown.measure),
+            changed,
+        )
+    except StillIndexing as work:
+        return ShownTask(task_id, first, others, {}, [], waiting=work.share)
+    except InputError as error:
+        return ShownTask(task_id, first, others, {}, [], problem=str(error))
+
+
+def _flips(lists: ListPage, run: RunReader, task_id: str, rival: str) -> Flips | None:
+    """None where the other run does not have the task or its metric."""
+    try:
+        return flips(lists.open(run.run_id, ListState(task=task_id, against=rival)).listing)
+    except InputError:
+        return None
+
+
+def _summary_kinds(metric: MetricSummary) -> dict[str, int]:
+    """Failures as the summary counts them; an answer may be in several of these counts."""
+    counts: dict[str, Any] = {name: getattr(metric, name) for name in ("error", "refused", "truncated", "unparsed")}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _trouble(task: ShownTask) -> float:
+    """Points that a task lacks, times its samples."""
+    metric = task.metric
+    if metric is None or metric.value is None or metric.higher_is_better is None:
+        return 0.0
+    ideal = metric.bound_high if metric.higher_is_better else metric.bound_low
+    return abs((1.0 if ideal is None and metric.higher_is_better else ideal or 0.0) - metric.value) * metric.n

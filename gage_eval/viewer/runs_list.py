@@ -1,0 +1,155 @@
+"""The list of runs: by name, newest first, each name with the trend of its tasks."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+
+from gage_eval.errors import GageError, InputError
+from gage_eval.report.charts import Svg
+from gage_eval.report.console import score_text
+from gage_eval.report.summary import MetricSummary, format_value
+from gage_eval.runs.options import Locations
+from gage_eval.runs.stored import StoredRun, stored_runs
+
+_MOST_POINTS = 60
+
+
+@dataclass(frozen=True)
+class ListedScore:
+    """The first number of a task."""
+
+    task_id: str
+    metric: str
+    text: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run in the list; ``problem`` says why nothing else is known of it."""
+
+    run_id: str
+    name: str
+    state: str
+    created: datetime | None
+    tasks: int
+    scores: tuple[ListedScore, ...]
+    label: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A task's first number over the runs of one name."""
+
+    task_id: str
+    metric: str
+    last: str
+    svg: Svg
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The runs of one name, newest first."""
+
+    name: str
+    runs: tuple[ListedRun, ...]
+    trends: tuple[Trend, ...]
+
+
+class RunsList:
+    """The runs of some locations. What a finished run shows is read once."""
+
+    def __init__(self, locations: Locations) -> None:
+        self._locations = locations
+        self._finished: dict[str, tuple[datetime | None, ListedRun]] = {}
+        self._lock = threading.Lock()
+
+    def runs(self) -> list[ListedRun]:
+        """All runs, newest first."""
+        with self._lock:
+            return sorted(
+                (self._listed(stored) for stored in stored_runs(self._locations)),
+                key=lambda run: (run.created is not None, run.created and run.created.timestamp()),
+                reverse=True,
+            )
+
+    def suites(self, wanted: str = "") -> list[Suite]:
+        """The runs by name; those whose name or id holds a text."""
+        found: dict[str, list[ListedRun]] = {}
+        for run in self.runs():
+            if wanted.lower() in f"{run.name} {run.run_id}".lower():
+                found.setdefault(run.name, []).append(run)
+        return [Suite(name, tuple(runs), tuple(_trends(runs))) for name, runs in found.items()]
+
+    def _listed(self, stored: StoredRun) -> ListedRun:
+        try:
+            record = stored.record
+        except (GageError, FileNotFoundError) as error:
+            return ListedRun(stored.run_id, "(damaged)", "damaged", None, 0, (), problem=str(error))
+        known = self._finished.get(stored.run_id)
+        if known is not None and known[0] == record.updated:
+            return known[1]
+        scores: tuple[ListedScore, ...] = ()
+        if record.status == "completed":
+            try:
+                scores = tuple(_score(task.task_id, task.metrics[0]) for task in stored.summary.tasks if task.metrics)
+            except InputError:
+                scores = ()
+        listed = ListedRun(
+            stored.run_id, record.name, stored.state, record.created, len(record.tasks), scores, record.label
+        )
+        if record.status != "running":
+            self._finished[stored.run_id] = record.updated, listed
+        return listed
+
+
+def _score(task_id: str, one: MetricSummary) -> ListedScore:
+    return ListedScore(task_id, one.marked_name, score_text(one), one.value, one.ci_low, one.ci_high)
+
+
+def _trends(runs: Sequence[ListedRun]) -> list[Trend]:
+    """The trend of each task that at least two runs have."""
+    points: dict[tuple[str, str], list[tuple[str, ListedScore]]] = {}
+    for run in reversed(runs):
+        for score in run.scores:
+            if score.value is not None:
+                points.setdefault((score.task_id, score.metric), []).append((run.run_id, score))
+    return [
+        Trend(task_id, metric, found[-1][1].text, sparkline(found[-_MOST_POINTS:]))
+        for (task_id, metric), found in points.items()
+        if len(found) > 1
+    ]
+
+
+def sparkline(points: Sequence[tuple[str, ListedScore]]) -> Svg:
+    """Values over time as a line, their intervals as a band; the axis is from the lowest end to the highest."""
+    width, height, edge = 180, 36, 4
+    values = [one.value or 0.0 for _, one in points]
+    lows = [one.low if one.low is not None else value for (_, one), value in zip(points, values, strict=True)]
+    highs = [one.high if one.high is not None else value for (_, one), value in zip(points, values, strict=True)]
+    least, most = min(lows), max(highs)
+    span = (most - least) or 1.0
+    step = (width - 2 * edge) / max(len(points) - 1, 1)
+
+    def at(place: int, value: float) -> str:
+        return f"{edge + place * step:.1f},{height - edge - (height - 2 * edge) * (value - least) / span:.1f}"
+
+    line = " ".join(at(place, value) for place, value in enumerate(values))
+    upper = [at(place, value) for place, value in enumerate(highs)]
+    band = " ".join([*upper, *reversed([at(place, value) for place, value in enumerate(lows)])])
+    places = [at(place, value).split(",") for place, value in enumerate(values)]
+    dots = "".join(
+        f'<circle class="dot" cx="{x}" cy="{y}" r="2.5"><title>{escape(run)}: {escape(one.text)}</title></circle>'
+        for (x, y), (run, one) in zip(places, points, strict=True)
+    )
+    label = escape(f"{len(points)} runs, from {format_value(values[0])} to {format_value(values[-1])}")
+    return Svg(
+        f'<svg class="trend" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{label}"><polygon class="band" points="{band}"/><polyline class="trend-line" points="{line}"/>'
+        f"{dots}</svg>"
+    )

@@ -1,0 +1,225 @@
+"""One answer with everything that explains its score."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gage_eval.canonical import decode
+from gage_eval.errors import InputError
+from gage_eval.field_paths import reference_texts
+from gage_eval.report.summary import format_value
+from gage_eval.runs.calls import ModelCall
+from gage_eval.runs.explain import ExplainedAnswer, explain
+from gage_eval.runs.outcomes import Measure
+from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.rows import SampleRow
+from gage_eval.viewer.messages import (
+    Candidate,
+    ShownMessage,
+    Token,
+    ToolCall,
+    candidates,
+    pretty,
+    request_messages,
+    shown_messages,
+    tokens,
+    tool_calls,
+)
+
+
+@dataclass(frozen=True)
+class ShownScore:
+    """A metric's score of the answer, with its reasons."""
+
+    name: str
+    values: tuple[tuple[str, str], ...]
+    status: str
+    extracted: str | None
+    reason: str
+    explanation: str
+    metadata: str
+    overrides: str
+    good: bool | None
+
+
+@dataclass(frozen=True)
+class ShownJudgment:
+    """A judge's verdict, its words, and what it was asked."""
+
+    status: str
+    text: str
+    explanation: str
+    parsed: str
+    score: str
+    asked: tuple[ShownMessage, ...] = ()
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class SampleView:
+    """What the page of an answer shows.
+
+    Attributes:
+        answer: with its score by the measure.
+        kind: error, unparsed, wrong, right, …
+        messages: as sent, or those of the sample.
+        as_sent: whether the messages are the request's; None where the request is not known.
+        note: why they are not.
+        raw: the request's body as JSON.
+        turns: further calls of the episode.
+        facts: length, latency and the like.
+    """
+
+    answer: ExplainedAnswer
+    kind: str
+    messages: list[ShownMessage]
+    as_sent: bool | None
+    note: str
+    raw: str
+    reasoning: str
+    tool_calls: list[ToolCall]
+    turns: list[dict[str, Any]]
+    tokens: list[Token]
+    candidates: list[Candidate]
+    scores: list[ShownScore]
+    judgments: list[ShownJudgment]
+    facts: list[tuple[str, str]]
+    attempts: list[str]
+    options: list[tuple[str, str]]
+    references: list[str]
+    sample: str
+    tags: list[tuple[str, str]]
+    response_key: str
+    trajectories: list[list[ShownMessage]] = field(default_factory=list)
+    tools: str = ""
+
+
+def sample_view(
+    task: TaskReader, row: SampleRow, replicate: int, measure: Measure | None, kind: str
+) -> SampleView | None:
+    """The view of one answer to a sample; None if there is no such answer."""
+    response = next((one for one in row.responses if one["replicate"] == replicate), None)
+    if response is None:
+        return None
+    calls, note = _calls(task, row)
+    own = [call for call in calls if call.stage == "infer" and call.replicate == replicate]
+    sample = row.sample
+    request = own[0].request if own else None
+    logprobs = response.get("logprobs")
+    logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
+    if own and own[0].as_sent is False:
+        note = "The request was sent in another form: a plug-in, a setting or a file has changed since."
+    telemetry: Mapping[str, Any] = next((one for one in row.telemetry if one["replicate"] == replicate), {})
+    return SampleView(
+        answer=explain(row, response, measure),
+        kind=kind,
+        messages=request_messages(request) if request is not None else shown_messages(sample.get("messages") or ()),
+        as_sent=None if request is None else own[0].as_sent is not False,
+        note=note,
+        raw=pretty(request) if request is not None else "",
+        reasoning=str(response.get("reasoning") or ""),
+        tool_calls=list(tool_calls(response.get("tool_calls"))),
+        turns=[_turn(one) for one in response.get("turns") or ()],
+        tokens=tokens(logprobs),
+        candidates=candidates(logprobs, [str(one) for one in (request or {}).get("choices") or ()]),
+        scores=_scores(row, replicate, task),
+        judgments=_judgments(row, replicate, calls),
+        facts=_facts(response, telemetry),
+        attempts=[str(error) for error in telemetry.get("errors") or ()],
+        options=[(str(one["id"]), str(one["content"])) for one in sample.get("options") or ()],
+        references=reference_texts(sample),
+        sample=pretty(sample),
+        tags=[(name, _plain(value)) for name, value in (sample.get("data_tag") or {}).items()],
+        response_key=str(response.get("response_key") or ""),
+        trajectories=[shown_messages(one) for one in sample.get("golden_trajectories") or ()],
+        tools=pretty(sample["tools"]) if sample.get("tools") else "",
+    )
+
+
+def _calls(task: TaskReader, row: SampleRow) -> tuple[list[ModelCall], str]:
+    try:
+        return task.calls(row), ""
+    except (InputError, OSError) as error:
+        return [], f"The request cannot be shown, so these are the sample's messages: {error}"
+
+
+def _turn(one: Mapping[str, Any]) -> dict[str, Any]:
+    return {**one, "calls": list(tool_calls(one.get("tool_calls")))}
+
+
+def _scores(row: SampleRow, replicate: int, task: TaskReader) -> list[ShownScore]:
+    found = []
+    for metric_id, entries in row.scores.items():
+        for one in entries:
+            if one["replicate"] != replicate:
+                continue
+            measure = next((x for x in task.measures if (x.metric_id, x.filter) == (metric_id, one["filter"])), None)
+            found.append(
+                ShownScore(
+                    metric_id if one["filter"] is None else f"{metric_id},{one['filter']}",
+                    tuple((name, _number(value)) for name, value in one["values"].items()),
+                    one["status"],
+                    one["extracted"],
+                    (one["reason"] or "").replace("_", " "),
+                    one["explanation"] or "",
+                    pretty(one["metadata"]) if one.get("metadata") else "",
+                    pretty(one["overrides"]) if one.get("overrides") else "",
+                    _is_good(one, measure),
+                )
+            )
+    return found
+
+
+def _is_good(one: Mapping[str, Any], measure: Measure | None) -> bool | None:
+    value = None if measure is None else one["values"].get(measure.value_key)
+    if measure is None or value is None or measure.passes is None:
+        return None
+    return bool(value <= measure.passes if measure.scale.higher_is_better is False else value >= measure.passes)
+
+
+def _judgments(row: SampleRow, replicate: int, calls: list[ModelCall]) -> list[ShownJudgment]:
+    asked = [call for call in calls if call.stage == "judge" and call.replicate == replicate]
+    found = []
+    for number, one in enumerate(x for x in row.judgments if x.get("replicate", 0) == replicate):
+        call = asked[number] if number < len(asked) else None
+        found.append(
+            ShownJudgment(
+                one["status"],
+                str(one.get("text") or one.get("answer") or ""),
+                str(one.get("explanation") or ""),
+                pretty(one["parsed"]) if one.get("parsed") is not None else "",
+                _number(one.get("score")),
+                tuple(request_messages(call.request)) if call is not None else (),
+                pretty(call.request) if call is not None else "",
+            )
+        )
+    return found
+
+
+def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if (count := response.get("completion_tokens")) is not None:
+        found.append(("tokens", f"{count:,}"))
+    if (count := response.get("prompt_tokens")) is not None:
+        found.append(("prompt tokens", f"{count:,}"))
+    if telemetry.get("latency_ms"):
+        found.append(("latency", f"{telemetry['latency_ms'] / 1000:.2f} s"))
+    if telemetry.get("ttft_ms"):
+        found.append(("first token after", f"{telemetry['ttft_ms'] / 1000:.2f} s"))
+    if response.get("finish_reason"):
+        found.append(("finish", str(response["finish_reason"])))
+    if (telemetry.get("attempts") or 0) > 1:
+        found.append(("attempts", str(telemetry["attempts"])))
+    if telemetry.get("source"):
+        found.append(("answer", str(telemetry["source"])))
+    if telemetry.get("model_fingerprint"):
+        found.append(("model", str(telemetry["model_fingerprint"])))
+    return found
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else format_value(value)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else pretty(value)

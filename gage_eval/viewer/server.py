@@ -1,0 +1,96 @@
+"""The viewer's server: on this machine only, with a token."""
+
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gage_eval.errors import InputError
+from gage_eval.runs.options import Locations
+
+PORT = 4280
+HOST = "127.0.0.1"
+
+
+class ViewerServer:
+    """A viewer that listens; `serve` answers until it is stopped.
+
+    Args:
+        locations: where the runs are.
+        cache: folder of the indexes.
+        token: what a browser must show; a new one by default.
+        port: where to listen; 4280, or a free one when that is taken.
+        texts: index the texts of a store on S3 too.
+        announce: told a sentence when an index was built.
+
+    Raises:
+        InputError: the port is taken, or there is no store.
+    """
+
+    def __init__(
+        self,
+        locations: Locations,
+        cache: Path,
+        *,
+        token: str | None = None,
+        port: int | None = None,
+        texts: bool = False,
+        announce: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        from gage_eval.viewer.opened import Opened
+
+        self.token = token or secrets.token_urlsafe(32)
+        self.opened = Opened(locations, cache, texts=texts, announce=announce)
+        self._socket = _listening(port)
+        self.port = int(self._socket.getsockname()[1])
+        self._server: Any = None
+
+    @property
+    def url(self) -> str:
+        """The address, without the token."""
+        return f"http://{HOST}:{self.port}"
+
+    def link(self, path: str = "/") -> str:
+        """An address with the token, for the browser of the user."""
+        return f"{self.url}{path}{'&' if '?' in path else '?'}token={self.token}"
+
+    def serve(self) -> None:
+        """Answer until Ctrl-C or `stop`."""
+        import uvicorn
+
+        from gage_eval.viewer.app import viewer_app
+
+        config = uvicorn.Config(
+            viewer_app(self.opened, self.token),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = uvicorn.Server(config)
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+            self.opened.close()
+
+    def stop(self) -> None:
+        """Make `serve` return."""
+        if self._server is not None:
+            self._server.should_exit = True
+
+
+def _listening(port: int | None) -> socket.socket:
+    wanted = [PORT, 0] if port is None else [port]
+    for one in wanted:
+        listening = socket.socket()
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((HOST, one))
+            listening.listen(128)
+            return listening
+        except OSError:
+            listening.close()
+    raise InputError(f"port {port} is taken: give another --port, or none for a free one.")

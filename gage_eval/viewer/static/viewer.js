@@ -1,0 +1,128 @@
+// What the pages do beyond links and forms. Every page works without it: answers then open as pages of their own.
+"use strict";
+
+const wide = () => window.matchMedia("(min-width: 981px)").matches;
+const pane = () => document.getElementById("pane");
+const rowLinks = () => Array.from(document.querySelectorAll("[data-row]"));
+let chosen = -1;
+
+async function fetched(address) {
+  const response = await fetch(address, { credentials: "same-origin" });
+  return { response, page: new DOMParser().parseFromString(await response.text(), "text/html") };
+}
+
+// --- an answer beside the list
+
+async function openBeside(link, { remember = true } = {}) {
+  const address = new URL(link.href, location.href);
+  address.searchParams.set("part", "1");
+  mark(link);
+  const { page } = await fetched(address);
+  const answer = page.querySelector("article.answer, main");
+  if (!answer || rowLinks()[chosen] !== link) return;
+  pane().replaceChildren(document.adoptNode(answer));
+  pane().scrollTop = 0;
+  const here = new URL(location.href);
+  here.searchParams.set("open", `${rowId(link)}`);
+  if (remember && here.href !== location.href) history.pushState({ open: rowId(link) }, "", here);
+}
+
+function rowId(link) {
+  const given = new URL(link.href, location.href).searchParams;
+  return JSON.stringify([given.get("id"), given.get("rep") || "0"]);
+}
+
+function mark(link) {
+  for (const row of document.querySelectorAll("tr.on")) row.classList.remove("on");
+  const row = link.closest("tr");
+  if (row) row.classList.add("on");
+  chosen = rowLinks().indexOf(link);
+  link.scrollIntoView({ block: "nearest" });
+}
+
+function restore() {
+  const wanted = new URL(location.href).searchParams.get("open");
+  const links = rowLinks();
+  if (!pane() || !wide()) return;
+  const link = links.find((one) => rowId(one) === wanted) || (wanted ? null : links[0]);
+  if (link) openBeside(link, { remember: false });
+}
+
+function follow(link) {
+  if (pane() && wide()) openBeside(link);
+  else location.assign(link.href);
+}
+
+document.addEventListener("click", (event) => {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const row = event.target.closest("table.list tbody tr");
+  const link = row && row.querySelector("[data-row]");
+  if (!link || !pane() || !wide()) return;
+  event.preventDefault();
+  openBeside(link);
+});
+window.addEventListener("popstate", () => { if (pane()) restore(); });
+
+// --- keys
+
+function move(step) {
+  const links = rowLinks();
+  if (!links.length) {
+    const link = document.querySelector(step > 0 ? "[data-next]" : "[data-prev]");
+    if (link) location.assign(link.href);
+    return;
+  }
+  const next = Math.min(Math.max(chosen + step, 0), links.length - 1);
+  if (next === chosen && pane()) {
+    const page = document.querySelector(step > 0 ? ".foot [rel=next]" : ".foot [rel=prev]");
+    if (page) location.assign(page.href);
+    return;
+  }
+  if (pane() && wide()) openBeside(links[next]);
+  else { mark(links[next]); links[next].focus(); }
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.metaKey || event.ctrlKey || event.altKey) return;
+  if (event.target.matches("input, textarea, select")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  const keys = {
+    j: () => move(1), k: () => move(-1),
+    Enter: () => { const link = rowLinks()[chosen]; if (link && event.target === document.body) location.assign(link.href); },
+    "/": () => { const box = document.querySelector("[data-key='/']"); if (box) { box.focus(); box.select(); event.preventDefault(); } },
+    l: () => { const box = document.querySelector("[data-key='l']"); if (box) { box.focus(); event.preventDefault(); } },
+    u: () => { const link = document.querySelector(".place a"); if (link && !pane()) location.assign(link.href); },
+  };
+  if (keys[event.key]) keys[event.key]();
+});
+
+// --- runs under way: the page is fetched again and its content replaced
+
+function busy() {
+  const active = document.activeElement;
+  return document.hidden || (active && active.matches("input, textarea, select")) || String(window.getSelection());
+}
+
+async function refresh() {
+  if (!busy()) {
+    try {
+      const { response, page } = await fetched(location.href);
+      const fresh = page.getElementById("main");
+      if (response.ok && fresh) {
+        const target = document.getElementById("main");
+        const shown = pane() && pane().firstElementChild;
+        const open = new Set(Array.from(target.querySelectorAll("details[open] > summary"), (one) => one.textContent));
+        target.replaceChildren(...Array.from(fresh.childNodes, (node) => document.adoptNode(node)));
+        for (const summary of target.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
+        if (shown && pane()) pane().replaceChildren(shown);
+        if (!page.body.hasAttribute("data-live")) return;
+      }
+    } catch (error) { console.warn("gage view does not answer", error); }
+  }
+  setTimeout(refresh, 2000);
+}
+
+restore();
+if (document.body.hasAttribute("data-live")) setTimeout(refresh, 2000);

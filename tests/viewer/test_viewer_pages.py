@@ -1,0 +1,161 @@
+"""Promises of the viewer's pages: from a score to the reason in three clicks, and texts stay texts."""
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
+
+import gage_eval
+from gage_eval.runs.explain import tally
+from gage_eval.runs.options import Locations
+from gage_eval.runs.outcomes import RowFilter
+from gage_eval.runs.reading import RunReader
+from gage_eval.viewer.query import term
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of one name: all answers 2, then all 3, then an endpoint that is not there."""
+    folder = tmp_path_factory.mktemp("viewer")
+    write_questions(folder)
+    run(folder, "first", backends=answers("2"))
+    run(folder, "second", backends=answers("3"))
+    run(
+        folder, "unread", backends=answers("The answer is not A"), metrics=["numeric_match"], metadata={"name": "other"}
+    )
+    return folder
+
+
+@pytest.fixture
+def client(folder: Path) -> TestClient:  # type: ignore[misc]
+    with viewer(folder) as client:
+        yield client
+
+
+def link(text: str, *parts: str) -> str:
+    """The address of the first link whose markup holds these texts."""
+    for found in re.finditer(r'<a\b[^>]*href="([^"]*)"[^>]*>.*?</a>', text, re.DOTALL):
+        if all(part in found.group() for part in parts):
+            return unescape(found.group(1))
+    raise AssertionError(f"no link with {parts}")
+
+
+def test_three_clicks_lead_from_a_score_to_its_reason(client: TestClient) -> None:
+    home = page(client, "/")
+    assert "0.333" in home
+    first = page(client, link(home, ">first<"))
+    wrong = page(client, link(first, f"<b>{ROWS * 2 // 3}</b> wrong"))
+    answer = page(client, link(wrong, "s0"))
+    assert "Wrong:" in answer
+    assert 'answered <b class="said">2</b>, expected <b class="said">1</b>.' in answer
+    assert "What is 0 + 1? (0)" in answer
+    assert "as sent" in answer
+
+
+def test_counts_are_those_of_the_report_and_of_show(client: TestClient, folder: Path) -> None:
+    found = dict(re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))[::-1])
+    counts = {kind: int(count) for count, kind in re.findall(r"<b>([\d,]+)</b> (\w+)</a>", page(client, "/runs/first"))}
+    task = RunReader.open(Locations.at(str(folder / "store"), None), "first").task()
+    where = RowFilter(outcomes=frozenset({"wrong"}), measure=task.measure())
+    assert counts["wrong"] == tally(task, where).found == ROWS * 2 // 3
+    assert counts["right"] == ROWS // 3
+    assert found
+
+
+def test_the_run_page_shows_worst_slices_and_flips_and_each_leads_to_its_rows(client: TestClient) -> None:
+    second = page(client, "/runs/second")
+    assert "Compared with" in second
+    worse = samples_at(client, second, "got worse")
+    assert worse == [f"s{i}" for i in range(ROWS) if i % 3 == 1]
+    assert samples_at(client, second, "got better") == [f"s{i}" for i in range(ROWS) if i % 3 == 2]
+    hard = samples_at(client, page(client, "/runs/first"), "level = hard")
+    assert hard == [f"s{i}" for i in range(ROWS) if i % 3 != 1]
+
+
+def samples_at(client: TestClient, text: str, words: str) -> list[str]:
+    return ids(page(client, link(text, words)))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("status:right", [1, 4, 7, 10]),
+        ("-status:right topic:even", [0, 2, 6, 8]),
+        ("id:s11", [11]),
+        ('"(7)"', [7]),
+        ("expected:3 topic:odd", [5, 11]),
+        ("score>0.5", [1, 4, 7, 10]),
+        ("row>=10", [10, 11]),
+        ("answer:2 row<2", [0, 1]),
+        ("asked:WHAT row=3", [3]),
+        ("nothing-has-this", []),
+    ],
+)
+def test_the_search_line_filters(client: TestClient, query: str, expected: list[int]) -> None:
+    assert ids(samples(client, "first", q=query)) == [f"s{i}" for i in expected]
+
+
+def test_sql_filters_and_cannot_leave_the_index(client: TestClient) -> None:
+    assert ids(samples(client, "first", where="score = 1 AND topic = 'even'")) == ["s4", "s10"]
+    assert ids(samples(client, "first", where="answer ILIKE '2%' AND length(asked) > 0 AND \"row\" < 2")) == [
+        "s0",
+        "s1",
+    ]
+    for text in (
+        "1 = (SELECT count(*) FROM read_csv('/etc/passwd'))",
+        "true) UNION SELECT 1; COPY (SELECT 1) TO '/tmp/out' --",
+        "(SELECT content FROM read_text('/etc/hostname')) IS NOT NULL",
+        "nonsense here",
+    ):
+        response = client.get("/runs/first/samples", params={"where": text})
+        assert response.status_code == 400, text
+        assert "root:" not in response.text
+
+
+def test_lists_sort_by_any_column_and_have_pages(client: TestClient) -> None:
+    assert ids(samples(client, "first", sort="id", desc=1))[:3] == ["s9", "s8", "s7"]
+    assert ids(samples(client, "first", sort="score"))[-4:] == ["s1", "s4", "s7", "s10"]
+    assert ids(samples(client, "first", sort="s0"))[:2] == ["s1", "s4"]
+    pages = [ids(samples(client, "first", size=25, page=number)) for number in (1, 2)]
+    assert [len(found) for found in pages] == [ROWS, 0]
+
+
+def test_unknown_fields_are_answered_with_the_known_ones(client: TestClient) -> None:
+    response = client.get("/runs/first/samples", params={"q": "topik:even"})
+    assert response.status_code == 400
+    assert "Did you mean &#39;topic&#39;?" in response.text
+    assert "no run &#39;thrid&#39;" in client.get("/runs/thrid").text
+
+
+def test_an_unparsed_answer_says_that_nothing_was_read(client: TestClient) -> None:
+    text = page(client, link(page(client, link(page(client, "/runs/unread"), "unparsed")), "s0"))
+    assert "nothing could be read out of the answer" in text
+    assert "The answer is not A" in text
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    write_questions(tmp_path, hostile=True)
+    run(tmp_path, "hostile", backends=answers(HOSTILE), metadata={"name": "hostile"})
+    with viewer(tmp_path) as client:
+        listed = samples(client, "hostile")
+        texts = [page(client, "/"), page(client, "/runs/hostile"), listed, page(client, link(listed, "s1 "))]
+        texts.append(samples(client, "hostile", q=term("", HOSTILE)))
+        for text in texts:
+            assert "<img src=x" not in text
+            assert "<script>alert" not in text
+            assert "49" not in re.findall(r"&gt;(\d\d)&amp;lt;", text)
+        assert "&lt;img src=x onerror=alert(1)&gt;" in texts[3]
+
+
+def test_a_run_of_another_folder_is_not_there(client: TestClient) -> None:
+    for address in ("/runs/%2e%2e%2fetc/samples", "/media/../run.json", "/static/../pages.py"):
+        assert client.get(address).status_code in (400, 404)
+
+
+def test_the_score_on_the_page_is_the_summarys(client: TestClient, folder: Path) -> None:
+    metric = gage_eval.open_run("first", store=str(folder / "store")).summary.metrics[0]
+    assert metric.value == pytest.approx(1 / 3)
+    assert f"{metric.value:.3f}" in page(client, "/runs/first")

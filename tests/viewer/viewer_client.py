@@ -1,0 +1,89 @@
+"""A browser without scripts: the viewer's pages over small stored runs."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import unescape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from starlette.testclient import TestClient
+
+import gage_eval
+from gage_eval.runs.options import Locations
+from gage_eval.viewer.app import viewer_app
+from gage_eval.viewer.opened import Opened
+from tests.support.workspace import write_config
+
+TOKEN = "a-token-of-the-tests"
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}&lt;"
+ROWS = 12
+
+
+def write_questions(folder: Path, *, name: str = "rows.jsonl", hostile: bool = False) -> None:
+    """Sums with a topic; the answer to every third one is 2."""
+    records = []
+    for i in range(ROWS):
+        question = f"What is {i % 3} + 1?" + (f" {HOSTILE}" if hostile else f" ({i})")
+        identity = f"s{i} {HOSTILE}" if hostile else f"s{i}"
+        topic = HOSTILE if hostile and i % 2 else ("even" if i % 2 == 0 else "odd")
+        records.append(
+            {
+                "id": identity,
+                "question": question,
+                "answer": str(i % 3 + 1),
+                "data_tag": {"topic": topic, "level": "easy" if i % 3 == 1 else "hard"},
+                "metadata": {"note": HOSTILE if hostile else "none"},
+            }
+        )
+    (folder / name).write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+
+
+def answers(answer: str) -> list[dict[str, Any]]:
+    """A backend that always answers that."""
+    return [{"backend_id": "model", "type": "dummy", "config": {"mode": "fixed", "answer": answer}}]
+
+
+def run(folder: Path, run_id: str, **changes: Any) -> None:
+    """A run named ``small`` in the folder's store."""
+    metrics = [{"metric_id": "exact_match"}, {"metric_id": "contains"}]
+    config = write_config(folder, f"{run_id}.yaml", **{"metrics": metrics, **changes})
+    gage_eval.run(config, run_id=run_id, store=str(folder / "store"), inline=True)
+
+
+@contextmanager
+def viewer(folder: Path, *, token: bool = True, store: str | None = None) -> Iterator[TestClient]:
+    """A browser that has shown the token, or has not."""
+    opened = Opened(Locations.at(store or str(folder / "store"), None), folder / "cache")
+    client = TestClient(viewer_app(opened, TOKEN), base_url="http://127.0.0.1:4280", follow_redirects=True)
+    if token:
+        assert client.get("/", params={"token": TOKEN}).status_code == 200
+    try:
+        yield client
+    finally:
+        opened.close()
+
+
+def page(client: TestClient, address: str) -> str:
+    """The text of a page, after its index is made."""
+    for _ in range(60):
+        response = client.get(address)
+        if response.status_code != 202:
+            break
+    assert response.status_code == 200, response.text
+    return response.text
+
+
+def ids(text: str) -> list[str]:
+    """The sample ids of a list, in its order."""
+    return [
+        unescape(found) for found in re.findall(r'<a data-row href="[^"]*"><span class="mono">([^<]*)</span>', text)
+    ]
+
+
+def samples(client: TestClient, run_id: str, **query: Any) -> str:
+    """The list of a run's answers."""
+    terms = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
+    return page(client, f"/runs/{run_id}/samples?{terms}")
