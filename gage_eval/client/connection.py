@@ -17,6 +17,8 @@ _WIRE_PER_BYTE = 17
 _LARGE_BODY = 2**20
 _PIECE = 2**18
 
+_BODILESS = frozenset({204, 304})
+
 Sink = Callable[[bytes], None]
 
 
@@ -214,13 +216,14 @@ class Connection(asyncio.Protocol):
         self._wire += len(data)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+        except httptools.HttpParserUpgrade:
+            # A good answer came before it, or `on_headers_complete` has seen it.
+            self._surplus = True
+        except httptools.HttpParserError as error:
             self.give_up(self._problem or Broken(f"the answer is not HTTP: {error}"))
             return
         if self._problem is not None:
             self.give_up(self._problem)
-        elif self._surplus:
-            self.give_up(Broken("bytes follow the end of the answer"))
         elif self._complete:
             self._finish()
         elif self._wire - _WIRE_PER_BYTE * self._size > MAX_HEAD:
@@ -274,27 +277,37 @@ class Connection(asyncio.Protocol):
             # What follows is the tunnel's, and the other side waits for us to begin.
             self._complete = True
             return
+        if self._sink_of is not None:
+            self._sink = self._sink_of(Answer(status, self._headers, b""))
+        if status not in _BODILESS:
+            self._check_body()
+
+    def _check_body(self) -> None:
+        """How the body ends, and whether it may come at all."""
         headers = self._headers
         coded = headers.get(b"transfer-encoding")
         length = headers.get(b"content-length")
         if coded is not None:
-            if coded.strip().lower() != b"chunked":
+            coding = coded.strip(b" ").lower()
+            if coding == b"identity":
+                self._to_close = True
+            elif coding != b"chunked":
                 self._problem = Unusable(f"an answer in the transfer coding {_shown(coded)}, which was not asked for")
         elif length is None:
-            self._to_close = status not in (204, 304)
+            self._to_close = True
         elif int(length) > MAX_BODY:
             self._problem = Unusable(f"an answer of more than {MAX_BODY >> 20} MiB")
         packed = headers.get(b"content-encoding")
         if packed is not None and packed.strip().lower() not in (b"", b"identity"):
             self._problem = Unusable(f"a compressed answer ({_shown(packed)}), which was not asked for")
-        if self._sink_of is not None:
-            self._sink = self._sink_of(Answer(status, headers, b""))
 
     def on_body(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._is_tunnel and self._complete:
+        if self._complete:
+            # Of another message, or of the tunnel.
             self._surplus = True
-        elif self._size > MAX_BODY:
+            return
+        self._size += len(data)
+        if self._size > MAX_BODY:
             self._problem = Unusable(f"an answer of more than {MAX_BODY >> 20} MiB")
         elif self._sink is None:
             self._body.append(data)
@@ -314,8 +327,10 @@ class Connection(asyncio.Protocol):
         waiter, self._waiter = self._waiter, None
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._body = []
-        if self._to_close or self._unsent or not self._keep_alive:
-            self.is_reusable = self._is_tunnel
+        ends = self._to_close or self._unsent or not self._keep_alive
+        if self._surplus or (ends and not self._is_tunnel):
+            # Bytes after the end of an answer are not wanted, even where they look like another one.
+            self.is_reusable = False
         assert waiter is not None
         if not waiter.done():
             waiter.set_result(Answer(self._status, self._headers, body))

@@ -131,10 +131,19 @@ async def test_bytes_that_nobody_asked_for_are_no_answer_to_the_next_request() -
     assert len(seen.requests) == 5
 
 
-@pytest.mark.parametrize("tail", [b"x", b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nplanted", b"HT"])
+@pytest.mark.parametrize("tail", [b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nplanted", b"HT", b"\r\nHTTP/1.1"])
 @on_both_loops
-async def test_an_answer_that_is_longer_than_it_says_is_none(tail: bytes) -> None:
-    with pytest.raises(Broken, match=r"bytes follow the end of the answer|not HTTP"):
+async def test_another_answer_behind_the_first_is_not_wanted(tail: bytes) -> None:
+    async with served(replies(OK + tail)) as seen, client_of(seen.url) as client:
+        for _ in range(3):
+            assert (await client.post("x", b"{}")).body == b"{}"
+    assert seen.connections == 3
+
+
+@pytest.mark.parametrize("tail", [b"x", b"}", b"0\r\n"])
+@on_both_loops
+async def test_an_answer_that_is_longer_than_it_says_is_refused(tail: bytes) -> None:
+    with pytest.raises(Broken, match="not HTTP"):
         await answer_to(OK + tail)
 
 

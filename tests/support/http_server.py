@@ -57,6 +57,7 @@ class Exchange:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: Seen) -> None:
         self.reader, self.writer, self.seen = reader, writer, seen
+        self._last: object = None
 
     async def request(self) -> bytes:
         """The next request.
@@ -65,12 +66,23 @@ class Exchange:
             asyncio.IncompleteReadError: the client closed the connection.
         """
         head = await self.reader.readuntil(b"\r\n\r\n")
+        self._last = None
         length = next(
             (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
         )
         request = head + await self.reader.readexactly(length)
         self.seen.requests.append(request)
         return request
+
+    def hang_up_after(self, seconds: float) -> None:
+        """Close the connection if no other request comes within that time."""
+        mine = self._last = object()
+
+        def look() -> None:
+            if self._last is mine:
+                self.writer.close()
+
+        asyncio.get_running_loop().call_later(seconds, look)
 
     async def send(self, *pieces: bytes) -> None:
         """Send pieces, each in a packet of its own as far as the kernel allows."""
