@@ -1,25 +1,36 @@
-"""The flow of one task."""
+"""The flow of any config."""
 
 from typing import Any
 
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.parameters import CHANGES, DATA, EXECUTION, MODELS, OUTPUT, described, options_of
+from flows.forms import (
+    DATA,
+    JUDGE,
+    MODEL,
+    RUN,
+    STORAGE,
+    DataForm,
+    JudgeForm,
+    ModelForm,
+    RunForm,
+    StorageForm,
+    described,
+)
 from flows.runner import run_in_flow, run_name
-from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, ModelOptions, OutputOptions
 
 
 @flow(name="evaluate", flow_run_name=run_name, persist_result=False)
 @described
 def evaluate(
     config: str,
-    text: str | None = None,
-    output: OutputOptions = OUTPUT,
-    data: DataOptions = DATA,
-    models: ModelOptions = MODELS,
-    changes: ChangeOptions = CHANGES,
-    execution: ExecutionOptions = EXECUTION,
-) -> str | State[Any]:
-    """Evaluate one task: load, standardize, preprocess, infer, judge, score, report. Returns the run's folder."""
-    return run_in_flow(options_of(locals()), single=True)
+    text: str = "",
+    model: ModelForm = MODEL,
+    data: DataForm = DATA,
+    run: RunForm = RUN,
+    judge: JudgeForm = JUDGE,
+    storage: StorageForm = STORAGE,
+) -> State[Any]:
+    """Evaluate all tasks of a config. Returns the run's folder."""
+    return run_in_flow(config, text, model=model, data=data, run=run, judge=judge, storage=storage)

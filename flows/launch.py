@@ -43,9 +43,8 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
     """
     _configure()
     with packages_beside():
-        from flows.shown import ShownRun, end_state
+        from flows.shown import ShownRun, completed, end_state
     from prefect.settings import PREFECT_API_URL, temporary_settings
-    from prefect.states import Completed
 
     options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
     with temporary_settings({PREFECT_API_URL: api_url}):
@@ -53,7 +52,7 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
         shown = ShownRun(flow_run, observers, owner_at=api_url)
         try:
             outcome = shown.carry_out(options, flow_run)
-            shown.end(Completed())
+            shown.end(completed(outcome))
             return outcome
         except BaseException as error:
             shown.end(end_state(error))
@@ -99,7 +98,7 @@ def deploy(
                 all_deployments(),
                 pool=pool,
                 gpu_pool=gpu_pool,
-                parameters={"output": {"store": store}},
+                parameters={"storage": {"store": store}},
                 working_dir=working_dir,
                 dry_run=dry_run,
             )
@@ -118,18 +117,18 @@ def _configure() -> None:
 def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
     """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
-        from flows.parameters import parameters_of
         from flows.reporter import api_client
-        from flows.suite import suite
+        from flows.submit import create_flow_run, for_any_folder
     from prefect.utilities.urls import url_for
 
+    anywhere = for_any_folder(options)
     try:
         with api_client(timeout_s=_START_S, retries=0) as client:
             problem = client.api_healthcheck()
             if problem is not None:
                 raise problem
         with api_client(timeout_s=_START_S, retries=_START_RETRIES) as client:
-            run = client.create_flow_run(suite, name=options.run_id, parameters=parameters_of(options))
+            run = create_flow_run(client, anywhere)
     except Exception as problem:
         raise _refusal(problem, api_url, "the run", ", or run with --inline") from problem
     return FlowRunRecord(

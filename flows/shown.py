@@ -18,6 +18,8 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
+from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
+from flows.progress import Progress
 from flows.reporter import Report, Reporter
 from flows.secrets import block_secret
 from gage_eval.canonical import JsonValue, canonical_json
@@ -30,12 +32,13 @@ from gage_eval.observability.events import (
     RunWarning,
     StageFailed,
     StageFinished,
+    StageProgress,
     StageStarted,
 )
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import TaskPlan
-from gage_eval.report.console import artifact_rows
+from gage_eval.report.console import artifact_rows, counted
 from gage_eval.runs import RunOptions, RunOutcome, RunSession
 from gage_eval.runs.fetching import fetch_line
 from gage_eval.runs.inline import carry_out
@@ -73,16 +76,14 @@ class ShownRun:
         self._silent = False
         self._is_owner = owner_at is not None
         self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
+        self._progress = Progress(self._id, self._reporter, self._task_runs.get, self._say)
 
-    def carry_out(
-        self, options: RunOptions, flow_run: FlowRunRecord, check: Callable[[RunSession], None] = lambda session: None
-    ) -> RunOutcome:
+    def carry_out(self, options: RunOptions, flow_run: FlowRunRecord) -> RunOutcome:
         """Carry out a run and report its events.
 
         Args:
             options: what is asked.
             flow_run: the flow run, for run.json.
-            check: may refuse a session before it starts.
 
         Raises:
             GageError: what stopped the run; everything computed is kept.
@@ -94,7 +95,7 @@ class ShownRun:
             RunSession(options, observers, secrets=block_secret, flow_run=flow_run) as session,
         ):
             self._session, self._observer = session, session.observer
-            check(session)
+            self._reporter.send(self._tagged(tags_of(session.plan)))
             for task in session.plan.tasks:
                 self._inputs |= _inputs_of(task)
             if self._cancelled:
@@ -135,21 +136,38 @@ class ShownRun:
             case RunStarted():
                 if self._is_owner:
                     self._reporter.send(self._running)
+                tasks = counted(len(event.tasks), "task")
+                self._say(f"{event.config_name} · {tasks} · run {event.run_id}", logging.INFO)
             case StageStarted(task_id, stage):
                 self._reporter.send(self._started((task_id, stage)))
+            case StageProgress():
+                self._progress.tell(event)
             case StageFinished(result):
                 name = "Cached" if result.cached else "Completed"
-                message = "cached" if result.cached else f"{result.seconds:.2f} s"
-                state: State[Any] = Completed(name=name, message=message)
-                self._stage_ended((result.task_id, result.stage), state, f"{message} {result.counts}")
+                line = stage_line(result)
+                state: State[Any] = Completed(name=name, message=line.partition(": ")[2] or None)
+                self._stage_ended((result.task_id, result.stage), state, line)
             case StageFailed(task_id, stage, error, _, True):
-                self._stage_ended((task_id, stage), Cancelled(message=error or None), "stopped")
+                line = f"{stage_label(task_id, stage)}: stopped"
+                self._stage_ended((task_id, stage), Cancelled(message=error or None), line)
             case StageFailed(task_id, stage, error):
-                self._stage_ended((task_id, stage), Failed(message=error), error, logging.ERROR)
+                line = f"{stage_label(task_id, stage)}: {error}"
+                self._stage_ended((task_id, stage), Failed(message=error), line, logging.ERROR)
             case FetchStarted():
-                self._reporter.log(self._line(fetch_line(event), logging.INFO))
+                self._say(fetch_line(event), logging.INFO)
             case RunWarning(message):
-                self._reporter.log(self._line(message, logging.WARNING))
+                self._say(message, logging.WARNING)
+
+    def _say(self, text: str, level: int) -> None:
+        """Add a line to the flow run's log."""
+        self._reporter.log(self._line(text, level))
+
+    def _tagged(self, tags: list[str]) -> Report:
+        def report(client: SyncPrefectClient) -> None:
+            there = client.read_flow_run(self._id).tags
+            client.update_flow_run(self._id, tags=sorted({*there, *tags}))
+
+        return report
 
     def _running(self, client: SyncPrefectClient) -> None:
         client.set_flow_run_state(self._id, Running())
@@ -181,8 +199,8 @@ class ShownRun:
         return report
 
     def _stage_ended(self, stage_id: StageId, state: State[Any], text: str, level: int = logging.INFO) -> None:
-        task_id, stage = stage_id
-        line = self._line(f"{task_id} {stage}: {text}", level)
+        line = self._line(text, level)
+        self._progress.ended(stage_id)
 
         def report(client: SyncPrefectClient) -> None:
             run_id = self._task_runs.get(stage_id)
@@ -193,14 +211,12 @@ class ShownRun:
         self._reporter.send(report)
 
     def _publish(self, outcome: RunOutcome) -> None:
-        """Show the scores and the path of the report on the flow run's page."""
+        """Show the scores and the report on the flow run's page."""
         key = slug(outcome.summary.name)
-        report = outcome.folder.location("report.html")
-        link = report if "://" in report else f"file://{report}"
-        text = f"Report of {outcome.run_id}"
         table = canonical_json(artifact_rows(outcome.summary)).decode()
         self._artifact(f"{key}-scores", "table", table, f"Scores of {outcome.run_id}")
-        self._artifact(f"{key}-report", "markdown", f"[{text}]({link})", None)
+        self._artifact(f"{key}-report", "markdown", report_markdown(outcome), f"Report of {outcome.run_id}")
+        self._say(score_line(outcome.summary), logging.INFO)
         event = {
             "id": str(uuid4()),
             "occurred": _now(),
@@ -213,11 +229,15 @@ class ShownRun:
         }
         self._reporter.send(partial(_post, path="/events", body=[event]))
 
-    def _artifact(self, key: str, kind: str, data: str, description: str | None) -> None:
+    def _artifact(self, key: str, kind: str, data: str, description: str) -> None:
         # The client's own method starts a worker for events that may block at exit.
-        artifact = {"key": key, "type": kind, "data": data, "flow_run_id": str(self._id)}
-        if description is not None:
-            artifact["description"] = description
+        artifact = {
+            "key": key,
+            "type": kind,
+            "data": data,
+            "description": description,
+            "flow_run_id": str(self._id),
+        }
         self._reporter.send(partial(_post, path="/artifacts/", body=artifact))
 
     def _look(self, client: SyncPrefectClient) -> None:
@@ -246,7 +266,7 @@ class ShownRun:
     @contextmanager
     def _log_lines(self) -> Iterator[None]:
         """Send log messages of gage_eval to the flow run's log."""
-        handler = _Handler(lambda text, level: self._reporter.log(self._line(text, level)))
+        handler = _Handler(self._say)
         before = _log.level
         _log.addHandler(handler)
         _log.setLevel(logging.INFO)
@@ -264,6 +284,11 @@ class ShownRun:
             "timestamp": _now(),
             "flow_run_id": str(self._id),
         }
+
+
+def completed(outcome: RunOutcome) -> State[Any]:
+    """The final state of a flow run whose run completed: its message is the score, its data the run's folder."""
+    return Completed(message=score_line(outcome.summary), data=outcome.folder.url)
 
 
 def end_state(error: BaseException) -> State[Any]:

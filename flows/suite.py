@@ -1,25 +1,39 @@
-"""The flow of many tasks."""
+"""The flow of a suite."""
 
 from typing import Any
 
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.parameters import CHANGES, DATA, EXECUTION, MODELS, OUTPUT, described, options_of
+from flows.forms import (
+    DATA,
+    JUDGE,
+    MODEL,
+    RUN,
+    STORAGE,
+    DataForm,
+    JudgeForm,
+    ModelForm,
+    RunForm,
+    StorageForm,
+    SuiteName,
+    described,
+    suite_config,
+)
 from flows.runner import run_in_flow, run_name
-from gage_eval.runs.options import ChangeOptions, DataOptions, ExecutionOptions, ModelOptions, OutputOptions
 
 
 @flow(name="suite", flow_run_name=run_name, persist_result=False)
 @described
 def suite(
-    config: str,
-    text: str | None = None,
-    output: OutputOptions = OUTPUT,
-    data: DataOptions = DATA,
-    models: ModelOptions = MODELS,
-    changes: ChangeOptions = CHANGES,
-    execution: ExecutionOptions = EXECUTION,
-) -> str | State[Any]:
-    """Evaluate all tasks of a config or a built-in suite in parallel. Returns the run's folder."""
-    return run_in_flow(options_of(locals()))
+    suite: SuiteName,
+    version: str = "",
+    model: ModelForm = MODEL,
+    data: DataForm = DATA,
+    run: RunForm = RUN,
+    judge: JudgeForm = JUDGE,
+    storage: StorageForm = STORAGE,
+) -> State[Any]:
+    """Run a suite: a benchmark with data, prompts and scoring pinned. Returns the run's folder."""
+    config = suite_config(suite, version)
+    return run_in_flow(config, model=model, data=data, run=run, judge=judge, storage=storage)

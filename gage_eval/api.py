@@ -186,15 +186,18 @@ def run(
     store: str | None = None,
     output_dir: str | None = None,
     max_samples: int | None = None,
+    shuffle_seed: int | None = None,
     sample_ids: Sequence[str] = (),
     data_dir: str | None = None,
     model: str | None = None,
     endpoint: str | None = None,
     engine: str | None = None,
     api_key_env: str | None = None,
+    api_key_block: str | None = None,
     judges: Sequence[str] = (),
     judge_endpoint: str | None = None,
     judge_api_key_env: str | None = None,
+    judge_api_key_block: str | None = None,
     model_path: str | None = None,
     freshness: str | None = None,
     overrides: Sequence[str] = (),
@@ -213,15 +216,18 @@ def run(
         store: Where artifacts live: a folder or s3://bucket/prefix.
         output_dir: Where run folders live; <store>/runs by default.
         max_samples: At most this many rows of each dataset.
+        shuffle_seed: Shuffle the rows with this seed, so that the most samples are drawn from all.
         sample_ids: Only these samples.
         data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
         model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.
         endpoint: URL of an OpenAI-compatible server, up to and with /v1.
         engine: Backend type, as vllm, transformers or llama_cpp; the one that fits by default.
         api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
+        api_key_block: Prefect Secret block that holds the API key.
         judges: Model of the judge, for suites that need one; once for each judge where there are several.
         judge_endpoint: URL of the judge's server; the model's by default.
         judge_api_key_env: Variable that holds the API key of the judge's server.
+        judge_api_key_block: Prefect Secret block that holds the key of the judge's server.
         model_path: Path of the checkpoint, for engines that load one.
         freshness: Reuse only answers of this freshness, as a date; a new one asks every model and judge again.
         overrides: Change the config, each as path=value.
@@ -242,15 +248,18 @@ def run(
             "store": store,
             "output_dir": output_dir,
             "max_samples": max_samples,
+            "shuffle_seed": shuffle_seed,
             "sample_ids": tuple(sample_ids),
             "data_dir": data_dir,
             "model": model,
             "endpoint": endpoint,
             "engine": engine,
             "api_key_env": api_key_env,
+            "api_key_block": api_key_block,
             "judges": tuple(judges),
             "judge_endpoint": judge_endpoint,
             "judge_api_key_env": judge_api_key_env,
+            "judge_api_key_block": judge_api_key_block,
             "model_path": model_path,
             "freshness": freshness,
             "overrides": tuple(overrides),

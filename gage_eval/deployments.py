@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.templates import SuiteInfo, list_suites
 from gage_eval.entrypoints import entrypoint
-from gage_eval.runs.options import SUITE_PREFIX
 
 # Every deployment has this tag, so that the UI can show ours alone.
 TAG = "gage-eval"
@@ -91,7 +90,7 @@ def _of_suite(suite: SuiteInfo) -> Deployment:
         name=suite.name,
         description=_description(suite),
         tags=("suite", suite.name),
-        parameters={"config": f"{SUITE_PREFIX}{suite.name}"},
+        parameters={"suite": suite.name},
     )
 
 

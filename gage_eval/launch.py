@@ -99,11 +99,17 @@ def settle_newest(locations: "Locations") -> None:
 
 
 def deploy(
-    *, pool: str | None = None, gpu_pool: str | None = None, store: str | None = None, dry_run: bool = False
+    api_url: str | None = None,
+    *,
+    pool: str | None = None,
+    gpu_pool: str | None = None,
+    store: str | None = None,
+    dry_run: bool = False,
 ) -> "list[Deployed]":
-    """Bring the deployments of all flows to the configured API. What is there already stays untouched.
+    """Bring the deployments of all flows to an API. What is there already stays untouched.
 
     Args:
+        api_url: the API; the configured one by default.
         pool: the work pool of the runs; `local` by default, which is created if it is not there.
         gpu_pool: the work pool of deployments that need a GPU.
         store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
@@ -115,7 +121,7 @@ def deploy(
     """
     from gage_eval.deployments import POOL
 
-    api_url = choose_api()
+    api_url = api_url or choose_api()
     if api_url is None:
         raise InputError(
             "no Prefect API is configured: set PREFECT_API_URL, or start a local server: gage server start."

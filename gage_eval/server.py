@@ -1,6 +1,7 @@
-"""A local Prefect server with its UI: started in the background, kept until it is stopped.
+"""A local Prefect server with its UI and a worker: started in the background, kept until they are stopped.
 
-SQLite, loopback only, no telemetry, everything below ``.gage/prefect`` of the working folder.
+SQLite, loopback only, no telemetry, everything below ``.gage/prefect`` of the working folder. The worker carries out
+the runs that the UI starts, in that folder.
 """
 
 import os
@@ -9,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gage_eval.canonical import canonical_json, decode
@@ -21,22 +22,37 @@ HOME = Path(".gage") / "prefect"
 PORT = 4200
 START_LIMIT_S = 240.0
 STOP_LIMIT_S = 30.0
+WORKER_START_LIMIT_S = 120.0
+# Runs that the worker carries out at once; further ones wait.
+RUNS_AT_ONCE = 4
 _LOG_TAIL = 12
+# The worker looks for new runs so often, in seconds, and says when it does so for the first time.
+_QUERY_S = 2
+_READY = "started!"
 
 
 @dataclass(frozen=True)
-class Running:
-    """A local server.
+class Process:
+    """A background process, the leader of its group.
 
     Attributes:
-        pid: its process, the leader of its group.
+        pid: its process id.
         born: start of that process in clock ticks since boot, so that another process with the same pid is not taken
-            for the server.
-        port: where it listens on loopback.
+            for it.
     """
 
     pid: int
     born: int
+
+
+@dataclass(frozen=True)
+class Running(Process):
+    """A local server.
+
+    Attributes:
+        port: where it listens on loopback.
+    """
+
     port: int
 
     @property
@@ -76,17 +92,9 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
         raise InputError(
             f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours."
         ) from error
-    with log.open("ab") as out:
-        process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
-            [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=_environment(home, port),
-        )
+    process = _prefect("server", "start", "--host", "127.0.0.1", "--port", str(port), log=log, home=home, port=port)
     running = Running(process.pid, born(process.pid), port)
-    (home / "server.json").write_bytes(canonical_json({"pid": running.pid, "born": running.born, "port": running.port}))
+    _record(home / "server.json", running)
     deadline = time.monotonic() + START_LIMIT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -100,23 +108,70 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
     )
 
 
+def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
+    """Start the worker of this folder's server and wait until it looks for runs. False: it was running.
+
+    Args:
+        running: the server.
+        pool: its work pool, which must be there.
+        home: the server's PREFECT_HOME.
+
+    Raises:
+        GageError: it ended, or did not start in time; the message has the end of its log.
+    """
+    if find_worker(home) is not None:
+        return False
+    log = home / "worker.log"
+    log.unlink(missing_ok=True)
+    options = ("--pool", pool, "--type", "process", "--name", "gage", "--limit", str(RUNS_AT_ONCE))
+    process = _prefect("worker", "start", *options, log=log, home=home, port=running.port)
+    _record(home / "worker.json", Process(process.pid, born(process.pid)))
+    deadline = time.monotonic() + WORKER_START_LIMIT_S
+    while _READY not in log.read_text(errors="replace"):
+        if process.poll() is not None:
+            raise GageError(f"the worker ended at its start (exit code {process.returncode}):\n{_tail(log)}")
+        if time.monotonic() > deadline:
+            _stop_worker(home)
+            raise GageError(f"the worker did not start within {WORKER_START_LIMIT_S:.0f} s. Its log:\n{_tail(log)}")
+        time.sleep(0.1)
+    return True
+
+
 def stop(home: Path = HOME) -> bool:
-    """Stop the server of this folder with all its processes. False: none was running."""
+    """Stop the server of this folder and its worker, with all their processes. False: no server was running."""
     running = find(home)
+    _stop_worker(home)
     (home / "server.json").unlink(missing_ok=True)
     if running is None:
         return False
+    _end(running, "the Prefect server")
+    return True
+
+
+def _stop_worker(home: Path) -> None:
+    worker = find_worker(home)
+    (home / "worker.json").unlink(missing_ok=True)
+    if worker is not None:
+        _end(worker, "the worker")
+
+
+def _end(process: Process, name: str) -> None:
+    """End a process and its group.
+
+    Raises:
+        GageError: it does not end.
+    """
     for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
         try:
-            os.killpg(running.pid, kind)
+            os.killpg(process.pid, kind)
         except ProcessLookupError:
-            return True
+            return
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline:
-            if not _alive(running):
-                return True
+            if not _alive(process):
+                return
             time.sleep(0.05)
-    raise GageError(f"the Prefect server (process {running.pid}) does not end; kill it by hand.")
+    raise GageError(f"{name} (process {process.pid}) does not end; kill it by hand.")
 
 
 def find(home: Path = HOME) -> Running | None:
@@ -129,10 +184,37 @@ def find(home: Path = HOME) -> Running | None:
     return running if _alive(running) else None
 
 
+def find_worker(home: Path = HOME) -> Process | None:
+    """The running worker of this folder's server."""
+    try:
+        record = decode((home / "worker.json").read_bytes())
+        worker = Process(int(record["pid"]), int(record["born"]))
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+    return worker if _alive(worker) else None
+
+
 def running_url(home: Path = HOME) -> str | None:
     """API URL of the running server of this folder."""
     running = find(home)
     return running.api_url if running else None
+
+
+def _prefect(*arguments: str, log: Path, home: Path, port: int) -> "subprocess.Popen[bytes]":
+    """Start a Prefect command in the background."""
+    with log.open("ab") as out:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
+            [sys.executable, "-m", "prefect", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=_environment(home, port),
+        )
+
+
+def _record(file: Path, process: Process) -> None:
+    file.write_bytes(canonical_json(asdict(process)))
 
 
 def _environment(home: Path, port: int) -> dict[str, str]:
@@ -140,20 +222,22 @@ def _environment(home: Path, port: int) -> dict[str, str]:
     return {
         **kept,
         "PREFECT_HOME": str(home.resolve()),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
         "PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",
     }
 
 
-def _alive(running: Running) -> bool:
-    _reap(running.pid)
-    return alive(running.pid, running.born)
+def _alive(process: Process) -> bool:
+    _reap(process.pid)
+    return alive(process.pid, process.born)
 
 
 def _reap(pid: int) -> None:
-    """Reap the server if it is a child of this process and has ended; otherwise it would stay a zombie."""
+    """Reap a process if it is a child of this process and has ended; otherwise it would stay a zombie."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -108,7 +108,10 @@ def _counted(kind: str, names: list[str]) -> str:
 
 
 @app.command()
-@takes("config", *OF_MODELS, "sample_ids", "max_samples", "model_path", "freshness", "overrides", "store")
+@takes(
+    *("config", *OF_MODELS, "sample_ids", "max_samples", "shuffle_seed", "model_path"),
+    *("freshness", "overrides", "store"),
+)
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,

@@ -46,15 +46,18 @@ _GIVEN: dict[str, Any] = {
     "output_dir": OutputDir,
     "concurrency": Annotated[int | None, _of_run("concurrency", "N")],
     "max_samples": Annotated[int | None, _of_run("max_samples", "N")],
+    "shuffle_seed": Annotated[int | None, _of_run("shuffle_seed", "N")],
     "sample_ids": Annotated[list[str] | None, _of_run("sample_ids", "ID")],
     "data_dir": Annotated[str | None, _of_run("data_dir", "DIR")],
     "model": Annotated[str | None, _of_run("model", "NAME")],
     "endpoint": Annotated[str | None, _of_run("endpoint", "URL")],
     "engine": Annotated[str | None, _of_run("engine", "TYPE")],
     "api_key_env": Annotated[str | None, _of_run("api_key_env", "NAME")],
+    "api_key_block": Annotated[str | None, _of_run("api_key_block", "NAME")],
     "judges": Annotated[list[str] | None, _of_run("judges", "NAME")],
     "judge_endpoint": Annotated[str | None, _of_run("judge_endpoint", "URL")],
     "judge_api_key_env": Annotated[str | None, _of_run("judge_api_key_env", "NAME")],
+    "judge_api_key_block": Annotated[str | None, _of_run("judge_api_key_block", "NAME")],
     "model_path": Annotated[str | None, _of_run("model_path", "PATH")],
     "freshness": Annotated[str | None, _of_run("freshness", "TEXT")],
     "overrides": Annotated[list[str] | None, _of_run("overrides", "PATH=VALUE")],
@@ -63,7 +66,10 @@ _GIVEN: dict[str, Any] = {
 }
 
 # The options that name the models and the data of a run.
-OF_MODELS = ("model", "endpoint", "engine", "api_key_env", "judges", "judge_endpoint", "judge_api_key_env", "data_dir")
+OF_MODELS = (
+    *("model", "endpoint", "engine", "api_key_env", "api_key_block"),
+    *("judges", "judge_endpoint", "judge_api_key_env", "judge_api_key_block", "data_dir"),
+)
 
 
 def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "output_dir",
     "concurrency",
     "max_samples",
+    "shuffle_seed",
     "sample_ids",
     "model_path",
     "freshness",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @app.command()
 @takes(
-    *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "model_path"),
-    *("freshness", "overrides", "refresh", "verify"),
+    *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
+    *("sample_ids", "model_path", "freshness", "overrides", "refresh", "verify"),
 )
 def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
     """Run a config, with Prefect or without it."""
@@ -37,8 +37,8 @@ def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: Su
 
 @app.command()
 @takes(
-    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "sample_ids", "freshness"),
-    *("overrides", "refresh", "verify"),
+    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed", "sample_ids"),
+    *("freshness", "overrides", "refresh", "verify"),
 )
 def suite(
     name: Annotated[

@@ -7,7 +7,7 @@ import typer
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson
 
-server_app = typer.Typer(help="A local Prefect server with its UI.", no_args_is_help=True)
+server_app = typer.Typer(help="A local Prefect server with its UI and a worker.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
 
 
@@ -16,18 +16,27 @@ def start(
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4200, or a free one.")
     ] = None,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Start only the server: without deployments, and no worker to run them.")
+    ] = False,
 ) -> None:
-    """Start the server in the background and wait until it answers."""
-    from gage_eval import server
+    """Start the server in the background, with a deployment per suite and a worker that runs them."""
+    from gage_eval import launch, server
+    from gage_eval.deployments import POOL
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
-    print(f"Prefect server {state}: {running.ui_url}. Stop it: gage server stop")
+    print(f"Prefect server {state}: {running.ui_url}", flush=True)
+    if not no_worker:
+        deployed = launch.deploy(running.api_url)
+        state = "started" if server.start_worker(running, POOL) else "already running"
+        print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
+    print("Stop it: gage server stop")
 
 
 @server_app.command("stop")
 def stop() -> None:
-    """Stop the server."""
+    """Stop the server and its worker. Runs of the worker stop too; `gage resume` continues them."""
     from gage_eval import server
 
     print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
@@ -35,14 +44,19 @@ def stop() -> None:
 
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
-    """Show whether the server is running."""
+    """Show whether the server and its worker are running."""
     from gage_eval import server
     from gage_eval.cli.output import print_json
 
-    running = server.find()
+    running, worker = server.find(), server.find_worker()
     if json:
-        print_json({"running": running is not None, "url": running.ui_url if running else None})
+        url = running.ui_url if running else None
+        print_json({"running": running is not None, "url": url, "worker": worker is not None})
     elif running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
+        if worker is not None:
+            print(f"Its worker is running (process {worker.pid}).")
+        else:
+            print("It has no worker: runs that the UI starts wait. Start one: gage server start")
     else:
         print("No Prefect server is running for this folder. Start one: gage server start")

@@ -80,6 +80,7 @@ class Changes(TypedDict, total=False):
         env: what placeholders are filled from; the process's environment unless given.
         overrides: ``a.b=c`` each, as with ``--set``; they count before the file.
         max_samples: at most so many samples of every task (``--max-samples``).
+        shuffle_seed: shuffle the rows of every task with this seed (``--shuffle-seed``).
         model_path: the model of the backend under test (``--model-path``).
         freshness: of the answers of every model (``--freshness``).
         models: the models that the command line chooses, for a suite or in place of the config's.
@@ -90,6 +91,7 @@ class Changes(TypedDict, total=False):
     env: Mapping[str, str] | None
     overrides: Sequence[str]
     max_samples: int | None
+    shuffle_seed: int | None
     model_path: str | None
     freshness: str | None
     models: ModelChoice | None
@@ -153,6 +155,7 @@ def read_document(
     env: Mapping[str, str] | None = None,
     overrides: Sequence[str] = (),
     max_samples: int | None = None,
+    shuffle_seed: int | None = None,
     model_path: str | None = None,
     freshness: str | None = None,
     models: ModelChoice | None = None,
@@ -178,7 +181,13 @@ def read_document(
     apply_pins(document, pins, folder)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
     apply_overrides(
-        document, overrides, max_samples=max_samples, model_path=model_path, freshness=freshness, base_dir=folder
+        document,
+        overrides,
+        max_samples=max_samples,
+        shuffle_seed=shuffle_seed,
+        model_path=model_path,
+        freshness=freshness,
+        base_dir=folder,
     )
     set_from_environment(document, settings or {})
     apply_rules(document)

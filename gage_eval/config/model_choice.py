@@ -27,6 +27,8 @@ JUDGE = "judge"
 MODEL_FIELDS = ("model_path", "model_name_or_path", "model")
 # Tokens of prompt and answer together: a prompt with examples and a solution fit into it.
 _GGUF_CONTEXT = 8192
+# The options that name the model under test, the telling ones first.
+_OPTIONS = ("model", "endpoint", "engine", "api_key_env", "api_key_block")
 # In the place of a model that was refused.
 _STAND_IN: Mapping[str, Any] = {"type": "transformers", "config": {"model_path": "model"}}
 
@@ -40,22 +42,37 @@ class ModelChoice:
         endpoint: URL of an OpenAI-compatible server, up to and with ``/v1``.
         engine: type of the backend.
         api_key_env: the variable that holds the endpoint's key.
+        api_key_block: the Prefect Secret block that holds it.
         judges: models of the judges.
         judge_endpoint: URL of the judges' server; the model's unless given.
         judge_api_key_env: the variable that holds its key.
+        judge_api_key_block: the Prefect Secret block that holds it.
     """
 
     model: str | None = None
     endpoint: str | None = None
     engine: str | None = None
     api_key_env: str | None = None
+    api_key_block: str | None = None
     judges: tuple[str, ...] = ()
     judge_endpoint: str | None = None
     judge_api_key_env: str | None = None
+    judge_api_key_block: str | None = None
 
     @property
     def names_a_model(self) -> bool:
-        return any((self.model, self.endpoint, self.engine, self.api_key_env))
+        return any((self.model, self.endpoint, self.engine, self.api_key))
+
+    @property
+    def api_key(self) -> str | None:
+        """The reference to the endpoint's key, as a config has it."""
+        return key_reference(self.api_key_env, self.api_key_block)
+
+    @property
+    def judge_api_key(self) -> str | None:
+        """The reference to the key of the judges' endpoint."""
+        own = key_reference(self.judge_api_key_env, self.judge_api_key_block)
+        return own or (self.api_key if self.judge_endpoint is None else None)
 
 
 def choose_models(document: Document, choice: ModelChoice, needs: Collection[Need] | None) -> None:
@@ -86,11 +103,11 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
 def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None:
     loc, before = _backend_of(document)
     try:
-        made = backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key_env, images=images)
+        made = backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, images=images)
     except InputError as error:
         document.refuse(str(error))
         made = dict(_STAND_IN)
-    option = next(name for name in ("model", "endpoint", "engine", "api_key_env") if getattr(choice, name))
+    option = next(name for name in _OPTIONS if getattr(choice, name))
     origin = Origin("command line", f"--{option.replace('_', '-')}")
     if before is not None:
         config = before.get("config")
@@ -126,12 +143,11 @@ def _put_judges(document: Document, choice: ModelChoice) -> None:
         document.refuse(_judges_do_not_fit(document, judges, waiting))
         return
     endpoint = choice.judge_endpoint or choice.endpoint
-    key = choice.judge_api_key_env or (choice.api_key_env if choice.judge_endpoint is None else None)
     origin = Origin("command line", "--judge")
     for place, judge in enumerate(judges):
         name = JUDGE if len(judges) == 1 else f"{JUDGE}_{place + 1}"
         try:
-            made = backend_for(judge, endpoint, None, key, images=False)
+            made = backend_for(judge, endpoint, None, choice.judge_api_key, images=False)
         except InputError as error:
             document.refuse(str(error))
             return
@@ -158,10 +174,23 @@ def _judges_do_not_fit(document: Document, judges: Sequence[str], waiting: Colle
     )
 
 
+def key_reference(variable: str | None, block: str | None) -> str | None:
+    """The reference to a key, as a config has it: ``env:NAME``, ``block:name`` or None.
+
+    Raises:
+        InputError: both are given.
+    """
+    if variable is not None and block is not None:
+        raise InputError(f"the key is named twice, by the variable {variable} and by the block '{block}': name one.")
+    if block is not None:
+        return f"block:{block}"
+    return None if variable is None else f"env:{variable}"
+
+
 def backend_for(
-    model: str | None, endpoint: str | None, engine: str | None, api_key_env: str | None, *, images: bool
+    model: str | None, endpoint: str | None, engine: str | None, api_key: str | None, *, images: bool
 ) -> dict[str, Any]:
-    """Type and config of the backend that serves a model.
+    """Type and config of the backend that serves a model. ``api_key`` is a `key_reference`.
 
     Raises:
         InputError: the options do not name one.
@@ -178,16 +207,16 @@ def backend_for(
             config[_model_field(type_, model)] = local_model(os.path.expanduser(model))
         if type_ == "llama_cpp" and "model_path" in config:
             config["n_ctx"] = _GGUF_CONTEXT
-    if api_key_env is None and endpoint is not None and endpoint.startswith("https://api.openai.com/"):
-        api_key_env = "OPENAI_API_KEY"
-    if api_key_env is not None:
-        config["api_key"] = f"env:{api_key_env}"
+    if api_key is None and endpoint is not None and endpoint.startswith("https://api.openai.com/"):
+        api_key = key_reference("OPENAI_API_KEY", None)
+    if api_key is not None:
+        config["api_key"] = api_key
     return {"type": type_, "config": config}
 
 
 def _implied_engine(model: str | None, *, images: bool) -> str:
     if model is None:
-        raise InputError("--api-key-env is about an endpoint: name it with --endpoint, and the model with --model.")
+        raise InputError("an API key is about an endpoint: name it with --endpoint, and the model with --model.")
     place = Path(model).expanduser()
     if model.endswith(".gguf"):
         return "llama_cpp"

@@ -44,6 +44,7 @@ def apply_overrides(
     overrides: Sequence[str] = (),
     *,
     max_samples: int | None = None,
+    shuffle_seed: int | None = None,
     model_path: str | None = None,
     freshness: str | None = None,
     base_dir: Path = Path(),
@@ -54,6 +55,7 @@ def apply_overrides(
         document: the config, not validated yet.
         overrides: each ``path=value``, applied in order.
         max_samples: the limit of every task.
+        shuffle_seed: the seed that the rows of every task are shuffled with.
         model_path: the model of the backend under test.
         freshness: of the answers of every model.
         base_dir: the folder that paths of plug-in files start from.
@@ -70,6 +72,10 @@ def apply_overrides(
             raise InputError(f"--max-samples {max_samples}: give a number of samples, 1 or more.")
         for index, _ in document.mappings("tasks"):
             document.put(("tasks", index, "max_samples"), max_samples, Origin("command line", "--max-samples"))
+    if shuffle_seed is not None:
+        for index, _ in document.mappings("tasks"):
+            for field, value in (("shuffle", True), ("shuffle_seed", shuffle_seed)):
+                document.put(("tasks", index, field), value, Origin("command line", "--shuffle-seed"))
     if model_path is not None:
         _set_model(document, model_path, base_dir)
     if freshness is not None:

@@ -21,7 +21,7 @@ _ANIMALS = (
     "snail snipe sparrow stork swallow swan swift tapir tern thrush tiger toad trout turtle viper vole walrus "
     "weasel whale wolf wombat wren yak zebra"
 ).split()
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 
 
 def new_name() -> str:
@@ -31,7 +31,7 @@ def new_name() -> str:
 
 def is_name(text: str) -> bool:
     """Whether a text can name a run or a baseline: plain, and safe as a folder."""
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(NAME_PATTERN, text) is not None
 
 
 def checked(run_id: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.config import parse_config
-from gage_eval.config.model_choice import backend_for
+from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
 from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import name_of_file
@@ -231,7 +231,7 @@ def new_config(
         raise InputError(f"'{out}' is there already; choose another name with --out.")
     folder = out.parent
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
-    backend = backend_for(model, endpoint, engine, api_key_env, images=False)
+    backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=False)
     backend["config"] = {
         **{key: _near(value, folder) for key, value in backend["config"].items()},
         "default_params": {"temperature": 0, "max_new_tokens": _ROOM.get(implementation, 512)},

@@ -35,6 +35,7 @@ OPTIONS: Mapping[str, Option] = {
     "store": Option("Store", "Where artifacts live: a folder or s3://bucket/prefix."),
     "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
     "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),
+    "shuffle_seed": Option("Seed", "Shuffle the rows with this seed, so that the most samples are drawn from all."),
     "sample_ids": Option("Sample ids", "Only these samples.", many=True),
     "data_dir": Option("Data folder", "A folder that holds the suite's data, in any layout; nothing is fetched then."),
     "model_path": Option("Model path", "Path of the checkpoint, for engines that load one."),
@@ -47,11 +48,13 @@ OPTIONS: Mapping[str, Option] = {
     "endpoint": Option("Endpoint", "URL of an OpenAI-compatible server, up to and with /v1."),
     "engine": Option("Engine", "Backend type, as vllm, transformers or llama_cpp; the one that fits by default."),
     "api_key_env": Option("Key variable", "Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint."),
+    "api_key_block": Option("Key block", "Prefect Secret block that holds the API key."),
     "judges": Option(
         "Judge", "Model of the judge, for suites that need one; once for each judge where there are several.", many=True
     ),
     "judge_endpoint": Option("Judge endpoint", "URL of the judge's server; the model's by default."),
     "judge_api_key_env": Option("Judge key variable", "Variable that holds the API key of the judge's server."),
+    "judge_api_key_block": Option("Judge key block", "Prefect Secret block that holds the key of the judge's server."),
     "overrides": Option("Overrides", "Change the config, each as path=value.", many=True),
     "concurrency": Option("Concurrency", "Requests in flight, for every endpoint.", least=1),
     "refresh": Option("Refresh", "Stages to compute again although they are stored.", many=True),

@@ -38,56 +38,41 @@ def _texts(field: str) -> dict[str, Any]:
     return texts if option.least is None else {**texts, "ge": option.least}
 
 
-class _Options(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
-
-
-class SourceOptions(_Options, title="Config"):
-    """The config to run."""
-
-    config: str = identity("load", **_texts("config"))
-    text: str | None = identity("load", None, **_texts("text"))
-
-
-class OutputOptions(_Options, title="Output"):
-    """The run's name and where its results are stored."""
-
-    run_id: str | None = scheduling(None, **_texts("run_id"))
-    store: str | None = scheduling(None, **_texts("store"))
-    output_dir: str | None = scheduling(None, **_texts("output_dir"))
-
-
-class DataOptions(_Options, title="Data"):
-    """Which samples are used."""
-
-    max_samples: int | None = semantic("load", None, **_texts("max_samples"))
-    sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
-    data_dir: str | None = scheduling(None, **_texts("data_dir"))
-
-
-class ModelOptions(_Options, title="Models"):
+class ModelOptions(BaseModel):
     """The models to run, for a suite or in place of those of the config."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), defer_build=True)
 
     model: str | None = identity("infer", None, **_texts("model"))
     endpoint: str | None = identity("infer", None, **_texts("endpoint"))
     engine: str | None = identity("infer", None, **_texts("engine"))
     api_key_env: str | None = scheduling(None, **_texts("api_key_env"))
+    api_key_block: str | None = scheduling(None, **_texts("api_key_block"))
     judges: tuple[str, ...] = identity("judge", (), **_texts("judges"))
     judge_endpoint: str | None = identity("judge", None, **_texts("judge_endpoint"))
     judge_api_key_env: str | None = scheduling(None, **_texts("judge_api_key_env"))
+    judge_api_key_block: str | None = scheduling(None, **_texts("judge_api_key_block"))
 
 
-class ChangeOptions(_Options, title="Changes"):
-    """Changes to the config."""
+class RunOptions(ModelOptions):
+    """All options of a run. The command line, the Python API and the flows take names, defaults, texts and checks from
+    here.
 
+    They are stored in run.json, so that `gage resume` and a retry in the Prefect UI use the same options.
+    """
+
+    config: str = identity("load", **_texts("config"))
+    text: str | None = identity("load", None, **_texts("text"))
+    run_id: str | None = scheduling(None, **_texts("run_id"))
+    store: str | None = scheduling(None, **_texts("store"))
+    output_dir: str | None = scheduling(None, **_texts("output_dir"))
+    max_samples: int | None = semantic("load", None, **_texts("max_samples"))
+    shuffle_seed: int | None = semantic("load", None, **_texts("shuffle_seed"))
+    sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
+    data_dir: str | None = scheduling(None, **_texts("data_dir"))
     model_path: str | None = identity("infer", None, **_texts("model_path"))
     freshness: str | None = semantic("infer", None, **_texts("freshness"))
     overrides: tuple[str, ...] = semantic("load", (), **_texts("overrides"))
-
-
-class ExecutionOptions(_Options, title="Execution"):
-    """How the run is carried out."""
-
     concurrency: int | None = scheduling(None, **_texts("concurrency"))
     refresh: tuple[Stage, ...] = scheduling((), **_texts("refresh"))
     verify: bool = scheduling(default=False, **_texts("verify"))
@@ -105,24 +90,6 @@ class ExecutionOptions(_Options, title="Execution"):
                     {"name": name, "known": known, "hint": closest(name, STAGES)},
                 )  # fmt: skip
         return value
-
-
-# The groups of options as parameters of the flows: each group is one card in the form of the Prefect UI.
-GROUPS: dict[str, type[BaseModel]] = {
-    "output": OutputOptions,
-    "data": DataOptions,
-    "models": ModelOptions,
-    "changes": ChangeOptions,
-    "execution": ExecutionOptions,
-}
-
-
-class RunOptions(ExecutionOptions, ChangeOptions, ModelOptions, DataOptions, OutputOptions, SourceOptions):
-    """All options of a run. The command line, the Python API and the flows take names, defaults, texts and checks from
-    here.
-
-    They are stored in run.json, so that `gage resume` and a retry in the Prefect UI use the same options.
-    """
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> "RunOptions":
@@ -241,6 +208,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     changes: Changes = {
         "overrides": options.overrides,
         "max_samples": options.max_samples,
+        "shuffle_seed": options.shuffle_seed,
         "model_path": options.model_path,
         "freshness": options.freshness,
         "models": options.choice,

@@ -80,7 +80,9 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
     port = url.split(":")[2].split("/")[0]
     quick = {"max_attempts": 2, "max_elapsed_s": 2.0}
     config = write_config(workplace, url, rows=30, backend=quick)
-    parameters = {"config": str(config), "output": {"store": str(workplace / ".gage"), "run_id": "e2e-worker"}}
+    parameters = {
+        "config": str(config), "storage": {"store": str(workplace / ".gage")}, "run": {"name": "e2e-worker"},
+    }  # fmt: skip
 
     run_id, name, state, message = prefect.script(RUN_DEPLOYMENT, json.dumps(parameters))
 

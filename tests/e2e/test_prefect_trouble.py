@@ -47,7 +47,7 @@ def mortal(mortal_folder: Path) -> Prefect:
     home = mortal_folder / server.HOME
     running = server.find(home)
     if running is None:
-        gage(mortal_folder, "server", "start", "--port", str(server._free_port()))
+        gage(mortal_folder, "server", "start", "--no-worker", "--port", str(server._free_port()))
         running = server.find(home)
     assert running is not None
     return Prefect(mortal_folder, running.api_url, home)

@@ -320,6 +320,7 @@ OPTIONS: dict[str, list[Change]] = {
     "run_id": [Change(options={"run_id": "named"})],
     "concurrency": [Change(options={"concurrency": 2})],
     "max_samples": [Change(options={"max_samples": 2})],
+    "shuffle_seed": [Change(options={"shuffle_seed": 7})],
     "sample_ids": [Change(options={"sample_ids": ["r1"]})],
     "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],

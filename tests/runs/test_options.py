@@ -3,20 +3,23 @@
 import inspect
 import re
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
 from annotated_types import Ge
 from prefect import Flow
+from prefect.utilities.schema_tools.validation import ValidationError as SchemaError
+from prefect.utilities.schema_tools.validation import validate
 
 import gage_eval
 from flows.evaluate import evaluate
-from flows.parameters import options_of, parameters_of
+from flows.forms import FORMS, Engine, Form, options_of, parameters_of, suite_config
 from flows.suite import suite
+from gage_eval import registry
 from gage_eval.cli.main import app, main
 from gage_eval.errors import InputError
-from gage_eval.runs.options import GROUPS, ModelOptions, RunOptions, SourceOptions
+from gage_eval.runs.options import ModelOptions, RunOptions
 
 FIELDS = RunOptions.model_fields
 # Options of a resumed run, and what a caller of the API says by a mapping.
@@ -28,7 +31,7 @@ COMMANDS = {
     "suite": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"config", "model_path"},
     "resume": {"store", "output_dir", "only_errors", "verify"},
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
-    "preview": {"config", "store", "max_samples", "sample_ids", "data_dir", "model_path", "overrides", *MODELS},
+    "preview": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "output_dir", "concurrency", "refresh", "verify"},
     "validate": {"config", "data_dir", "model_path", "overrides", *MODELS},
 }
 SPELLED = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
@@ -72,42 +75,103 @@ def test_the_api_takes_the_options_as_they_are_declared() -> None:
         assert f" {name}: {FIELDS[name].description}" in texts
 
 
+def test_the_forms_have_every_option_once_with_its_text_and_default() -> None:
+    shown = {
+        form.OPTIONS.get(name, name): (form.model_fields[name], field)
+        for form in FORMS.values()
+        for name, field in form.model_json_schema()["properties"].items()
+    }
+    assert shown.keys() == FIELDS.keys() - {"config", "text"}
+    for name, (declared, field) in shown.items():
+        assert field["description"] == FIELDS[name].description
+        assert declared.default == FIELDS[name].default
+
+
 @pytest.mark.parametrize("flow", [evaluate, suite], ids=lambda flow: flow.name)
-def test_a_flow_takes_the_options_as_they_are_declared(flow: Flow[..., Any]) -> None:
+def test_a_form_needs_no_raw_json(flow: Flow[..., Any]) -> None:
     shown = flow.parameters
-    assert shown.required == ["config"]
-    assert shown.properties.keys() == {*SourceOptions.model_fields, *GROUPS}
-    fields = {name: shown.properties[name] for name in SourceOptions.model_fields}
-    for name, group in GROUPS.items():
-        reference = shown.properties[name]["$ref"].rpartition("/")[2]
-        assert shown.properties[name]["default"] == group().model_dump(mode="json")
-        assert shown.definitions[reference]["description"]
-        fields |= shown.definitions[reference]["properties"]
-    assert fields.keys() == FIELDS.keys()
-    for name, field in FIELDS.items():
-        assert fields[name]["description"] == field.description
-        if name in shown.required:
-            continue
-        assert fields[name]["default"] == (list(field.default) if isinstance(field.default, tuple) else field.default)
-        assert name in SourceOptions.model_fields or fields[name]["title"] == field.title
+    assert shown.properties.keys() > FORMS.keys()
+    fields = [field for name, field in shown.properties.items() if name not in FORMS]
+    for name in FORMS:
+        card = shown.definitions[shown.properties[name]["$ref"].rpartition("/")[2]]
+        assert card["description"]
+        fields += card["properties"].values()
+    for field in fields:
+        assert field["description"]
+        assert field["title"]
+        plain = field["items"] if field["type"] == "array" else field
+        assert plain["type"] in {"string", "integer", "boolean"}
+        assert not {"anyOf", "oneOf", "allOf", "discriminator", "$ref"} & {*field, *plain}
 
 
-def test_the_form_offers_the_stages_to_refresh_and_checks_numbers() -> None:
-    fields = suite.parameters.definitions["ExecutionOptions"]["properties"]
-    assert "infer" in fields["refresh"]["items"]["enum"]
-    assert {"type": "integer", "minimum": 1} in fields["concurrency"]["anyOf"]
+def test_the_form_offers_choices_and_checks_values() -> None:
+    shown = suite.parameters
+    assert "gsm8k" in shown.properties["suite"]["enum"]
+    assert "infer" in shown.definitions["RunForm"]["properties"]["refresh"]["items"]["enum"]
+    assert shown.definitions["RunForm"]["properties"]["concurrency"]["minimum"] == 1
+    assert shown.definitions["DataForm"]["properties"]["samples"]["minimum"] == 1
+    engines = get_args(Engine)
+    assert set(engines) == set(registry.backends.names()) - {"dummy", "replay", "custom_script"}
+    assert shown.definitions["ModelForm"]["properties"]["engine"]["enum"] == list(engines)
 
 
-def test_the_parameters_of_a_flow_run_stand_for_its_options() -> None:
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"suite": "gsm9k"},
+        {"suite": "gsm8k", "data": {"samples": 0}},
+        {"suite": "gsm8k", "data": {"samples": "few"}},
+        {"suite": "gsm8k", "model": {"endpoint": "my-server:8000"}},
+        {"suite": "gsm8k", "model": {"engine": "vlm"}},
+        {"suite": "gsm8k", "run": {"name": "my run"}},
+        {"suite": "gsm8k", "run": {"refresh": ["inferr"]}},
+        {"suite": "gsm8k", "run": {"speed": 1}},
+    ],
+    ids=str,
+)
+def test_the_server_refuses_a_wrong_value_before_anything_starts(parameters: dict[str, Any]) -> None:
+    schema = suite.parameters.model_dump_for_openapi()
+    validate({"suite": "gsm8k", "model": {"endpoint": "http://h/v1"}}, schema, raise_on_error=True)
+    with pytest.raises(SchemaError):
+        validate(parameters, schema, raise_on_error=True)
+
+
+def test_a_field_that_was_cleared_in_the_ui_is_not_given() -> None:
+    cleared = {"name": "", "endpoint": "", "key_block": ""}
+    assert FORMS["model"].model_validate(cleared) == FORMS["model"]()
+
+
+def _options(flow: str, parameters: dict[str, Any]) -> RunOptions:
+    """The options that a flow makes of its parameters."""
+    forms: dict[str, Form] = {name: form.model_validate(parameters.get(name, {})) for name, form in FORMS.items()}
+    if flow == "suite":
+        return options_of(suite_config(parameters["suite"], parameters["version"]), **forms)
+    return options_of(parameters["config"], parameters["text"], **forms)
+
+
+@pytest.mark.parametrize(
+    ("config", "flow", "text"),
+    [("suite:demo", "suite", None), ("suite:demo@v1", "suite", None), ("mine.yaml", "evaluate", None),
+     ("folder", "evaluate", "metrics: []")],
+)  # fmt: skip
+def test_the_parameters_of_a_flow_run_stand_for_its_options(config: str, flow: str, text: str | None) -> None:
     options = RunOptions.of(
         {
-            "config": "suite:demo", "run_id": "first", "max_samples": 3, "sample_ids": ["a"], "model_path": "m",
+            "config": config, "text": text, "run_id": "first", "max_samples": 3, "shuffle_seed": 0,
+            "sample_ids": ["a"], "model": "m", "endpoint": "http://h/v1", "engine": "vllm", "api_key_block": "key",
+            "judges": ["j"], "judge_endpoint": "http://j/v1", "judge_api_key_env": "J", "model_path": "m",
             "overrides": ["a=1"], "refresh": ["infer"], "concurrency": 2, "resume": True, "only_errors": True,
+            "store": "s3://b/p", "output_dir": "runs", "verify": True, "data_dir": "data",
         }
     )  # fmt: skip
-    assert options_of(parameters_of(options)) == options
-    assert options_of({"config": "mine.yaml"}) == RunOptions(config="mine.yaml")
-    assert options_of({"config": "mine.yaml", "data": {"max_samples": 5}}).max_samples == 5
+    made = parameters_of(options)
+    assert made[0] == flow
+    assert _options(*made) == options
+    least = parameters_of(RunOptions.of({"config": config, "text": text}))
+    assert _options(*least) == RunOptions.of({"config": config, "text": text})
+    validate(
+        least[1], {"suite": suite, "evaluate": evaluate}[flow].parameters.model_dump_for_openapi(), raise_on_error=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Prefect:
-    """A server with a worker.
+    """A server with its deployments and a worker.
 
     Attributes:
         folder: working folder of both; `gage` started there finds the server.
@@ -116,7 +116,7 @@ print(json.dumps([state.type.value, state.message or ""]))
 RUN_DEPLOYMENT = """
 import json, sys
 from prefect.deployments import run_deployment
-run = run_deployment("suite/e2e", parameters=json.loads(sys.argv[1]), timeout=200, poll_interval=1)
+run = run_deployment("evaluate/evaluate", parameters=json.loads(sys.argv[1]), timeout=200, poll_interval=1)
 print(json.dumps([str(run.id), run.name, run.state.type.value, run.state.message or ""]))
 """
 

@@ -1,0 +1,210 @@
+"""The forms of the flows: nested models, of which the Prefect UI makes a card each, and the options that they give.
+
+Titles, texts, defaults and limits are those of `RunOptions`. A form has names of its own, because a field stands in its
+card: the name in the card *Model* is the option ``model``. Only plain types are used: the UI shows an optional text, a
+number, a choice and a list as fields, but a union of models as raw JSON.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from gage_eval.config.template_places import suite_folders
+from gage_eval.marks import Stage
+from gage_eval.runs.names import NAME_PATTERN
+from gage_eval.runs.option_texts import OPTIONS
+from gage_eval.runs.options import SUITE_PREFIX, RunOptions, suite_of
+
+Engine: TypeAlias = Literal["openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp"]
+
+# Patterns, and not validators, so that the server refuses a wrong value when the form is sent.
+Url: TypeAlias = Annotated[str, StringConstraints(pattern=r"^(https?://.+)?$")]
+RunName: TypeAlias = Annotated[str, StringConstraints(pattern=f"^({NAME_PATTERN})?$")]
+
+
+def _of(option: str, title: str | None = None) -> Any:
+    """A form's field for an option of a run, with a title that may be shorter in its card."""
+    texts = OPTIONS[option]
+    default = RunOptions.model_fields[option].default
+    return Field(default, title=title or texts.title, description=texts.description, ge=texts.least)
+
+
+class Form(BaseModel):
+    """Some options of a run as one card.
+
+    Attributes:
+        OPTIONS: the option of each field that has another name than its option.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """The form for some options."""
+        return cls.model_validate({field: options[cls.OPTIONS.get(field, field)] for field in cls.model_fields})
+
+    @model_serializer(mode="wrap")
+    def _given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """An optional field as a plain one that may be missing. The UI would draw a switch between *str* and *None*."""
+        schema = handler.resolve_ref_schema(handler(core))
+        for field in schema["properties"].values():
+            kinds = [kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}]
+            if len(kinds) == 1:
+                del field["anyOf"], field["default"]
+                field |= kinds[0]
+        return schema
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _cleared(cls, value: Any) -> Any:
+        """A text field that was cleared in the UI is an empty text."""
+        return None if value == "" else value
+
+    def options(self) -> dict[str, Any]:
+        """The options for the values of the form."""
+        return {self.OPTIONS.get(field, field): getattr(self, field) for field in type(self).model_fields}
+
+
+class ModelForm(Form, title="Model"):
+    """The model to evaluate: behind an endpoint, or started by an engine."""
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {
+        "name": "model",
+        "path": "model_path",
+        "key_block": "api_key_block",
+        "key_variable": "api_key_env",
+    }
+
+    name: str | None = _of("model", "Name")
+    endpoint: Url | None = _of("endpoint")
+    engine: Engine | None = _of("engine")
+    key_block: str | None = _of("api_key_block")
+    key_variable: str | None = _of("api_key_env")
+    path: str | None = _of("model_path", "Path")
+
+
+class JudgeForm(Form, title="Judge"):
+    """The model that judges answers, for suites and configs that need one."""
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {
+        "names": "judges",
+        "endpoint": "judge_endpoint",
+        "key_block": "judge_api_key_block",
+        "key_variable": "judge_api_key_env",
+    }
+
+    names: tuple[str, ...] = _of("judges", "Names")
+    endpoint: Url | None = _of("judge_endpoint", "Endpoint")
+    key_block: str | None = _of("judge_api_key_block", "Key block")
+    key_variable: str | None = _of("judge_api_key_env", "Key variable")
+
+
+class DataForm(Form, title="Data"):
+    """Which samples are asked."""
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {"samples": "max_samples", "seed": "shuffle_seed", "folder": "data_dir"}
+
+    samples: int | None = _of("max_samples", "Samples")
+    seed: int | None = _of("shuffle_seed")
+    sample_ids: tuple[str, ...] = _of("sample_ids")
+    folder: str | None = _of("data_dir", "Folder")
+
+
+class RunForm(Form, title="Run"):
+    """The run's name and how it is carried out."""
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {"name": "run_id"}
+
+    name: RunName | None = _of("run_id", "Name")
+    concurrency: int | None = _of("concurrency")
+    refresh: tuple[Stage, ...] = _of("refresh")
+    freshness: str | None = _of("freshness")
+    overrides: tuple[str, ...] = _of("overrides")
+    verify: bool = _of("verify")
+    resume: bool = _of("resume")
+    only_errors: bool = _of("only_errors")
+
+
+class StorageForm(Form, title="Storage"):
+    """Where results are stored."""
+
+    OPTIONS: ClassVar[Mapping[str, str]] = {"runs": "output_dir"}
+
+    store: str | None = _of("store")
+    runs: str | None = _of("output_dir")
+
+
+# The cards of a run, by parameter.
+FORMS: Mapping[str, type[Form]] = {
+    "model": ModelForm,
+    "data": DataForm,
+    "run": RunForm,
+    "judge": JudgeForm,
+    "storage": StorageForm,
+}
+MODEL, JUDGE, DATA, RUN, STORAGE = ModelForm(), JudgeForm(), DataForm(), RunForm(), StorageForm()
+
+SuiteName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(suite_folders())})]
+
+_SUITE = {
+    "suite": "Name of the suite.",
+    "version": "Version of the suite, as v1; the newest by default.",
+}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def described(function: Function) -> Function:
+    """Add an ``Args:`` section to the docstring of a flow: the form shows it for parameters that are not cards."""
+    texts = {**_SUITE, **{name: option.description for name, option in OPTIONS.items()}}
+    names = [name for name in inspect.signature(function).parameters if name not in FORMS]
+    lines = [f"    {name}: {texts[name]}" for name in names]
+    function.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n", "Args:", *lines])
+    return function
+
+
+def parameters_of(options: RunOptions) -> tuple[str, dict[str, Any]]:
+    """(flow, its parameters) for some options."""
+    given = options.model_dump(mode="json")
+    cards = {name: form.of(given).model_dump(mode="json") for name, form in FORMS.items()}
+    if options.config.startswith(SUITE_PREFIX) and options.text is None:
+        name, version = suite_of(options.config)
+        return "suite", {"suite": name, "version": version or "", **cards}
+    return "evaluate", {"config": options.config, "text": options.text or "", **cards}
+
+
+def options_of(config: str, text: str = "", **forms: Form) -> RunOptions:
+    """The options for the values of the forms.
+
+    Raises:
+        InputError: a value does not fit.
+    """
+    given: dict[str, Any] = {"config": config, "text": text or None}
+    for form in forms.values():
+        given |= form.options()
+    return RunOptions.of(given)
+
+
+def suite_config(suite: str, version: str) -> str:
+    """The config of a suite, as a run's options name it."""
+    return f"{SUITE_PREFIX}{suite}{f'@{version}' if version else ''}"

@@ -1,0 +1,119 @@
+"""What the page of a flow run says about a run, as texts: the state's message, the report, tags and progress."""
+
+from collections.abc import Iterable, Sequence
+
+from gage_eval.observability.events import StageProgress
+from gage_eval.observability.results import StageResult
+from gage_eval.planning.plan import model_name
+from gage_eval.planning.specs import Plan
+from gage_eval.report.console import (
+    COLUMNS,
+    clean,
+    closing_facts,
+    counted,
+    group_lines,
+    score_rows,
+    score_text,
+    slice_lines,
+)
+from gage_eval.report.shares import remarks
+from gage_eval.report.summary import Summary, arrow_note
+from gage_eval.runs import RunOutcome
+from gage_eval.runs.figures import duration, of_task, progress_text, result_text
+
+# Tasks, or groups, in the message of a state.
+_MOST_SCORES = 3
+
+
+def score_line(summary: Summary) -> str:
+    """The scores in one line: ``exact_match 0.861 ± 0.019 · 1,319 samples``. Several tasks, or groups, by name."""
+    scores = [
+        (group.group_id, f"{metric.name} {score_text(metric.micro)}")
+        for group in summary.groups
+        for metric in group.metrics[:1]
+    ] or [
+        (task.task_id, f"{metric.name} {score_text(metric)}") for task in summary.tasks for metric in task.metrics[:1]
+    ]
+    named = len(scores) > 1 or len(summary.tasks) > 1
+    parts = [f"{name} {text}" if named else text for name, text in scores[:_MOST_SCORES]]
+    if len(scores) > _MOST_SCORES:
+        parts.append(f"{len(scores) - _MOST_SCORES} more")
+    line = clean(f"{'; '.join(parts) or 'no scores'}{summary.label}")
+    return f"{line} · {counted(summary.sample_count, 'sample')}"
+
+
+def report_markdown(outcome: RunOutcome) -> str:
+    """The run's report as Markdown: scores with their intervals, what to know about them, and where the rest is."""
+    summary = outcome.summary
+    models = dict.fromkeys(task.model for task in summary.tasks if task.model)
+    facts = [*(f"model {_code(model)}" for model in models), *closing_facts(summary)]
+    if summary.run.cached_stages:
+        facts.append(f"cached: {', '.join(summary.run.cached_stages)}")
+    note = arrow_note(summary)
+    sections = [
+        f"## {_cell(summary.title)}",
+        f"**{_cell(score_line(summary))}**",
+        _table(COLUMNS, score_rows(summary)),
+        "" if note is None else f"{note}.",
+        _list(map(clean, remarks(summary))),
+        _titled("Groups", group_lines(summary)),
+        _titled("Slices", slice_lines(summary)),
+        " · ".join(facts),
+        f"Samples and answers: `gage show {outcome.run_id}`. The full report: {_code(_report(outcome))}.",
+    ]
+    return "\n\n".join(filter(None, sections)) + "\n"
+
+
+def tags_of(plan: Plan) -> list[str]:
+    """The name of what is run, and its models."""
+    return sorted({clean(plan.name), *(clean(model_name(task.infer)) for task in plan.tasks)})
+
+
+def stage_line(result: StageResult) -> str:
+    """``gsm8k infer: 1,319 rows · 212 requests/s, in 6.2 s``; ``gsm8k load: cached, 1,319 rows``."""
+    text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
+    words = ["cached", text] if result.cached else [text, f"in {result.seconds:.1f} s"]
+    return f"{stage_label(result.task_id, result.stage)}: {', '.join(filter(None, words))}"
+
+
+def progress_line(event: StageProgress) -> str:
+    """``1,051 of 1,319 · 212 rows/s · 64 in flight · about 1 s left``."""
+    rate = event.figures.get("rows_per_s")
+    parts = [f"{event.done:,}{'' if event.total is None else f' of {event.total:,}'}", progress_text(event.figures)]
+    if rate and event.total is not None and event.total > event.done:
+        parts.append(f"{duration((event.total - event.done) / rate)} left")
+    return " · ".join(filter(None, parts))
+
+
+def stage_label(task_id: str, stage: str) -> str:
+    """``gsm8k infer``; ``gsm8k infer (few-shot examples)``."""
+    task, part = of_task(task_id)
+    return clean(f"{task} {stage}{f' ({part})' if part else ''}")
+
+
+def _report(outcome: RunOutcome) -> str:
+    return outcome.folder.location("report.html")
+
+
+def _titled(title: str, lines: Sequence[str]) -> str:
+    return f"### {title}\n\n{_list(lines)}" if lines else ""
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {_cell(line)}" for line in lines)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *([_cell(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """A text that is no Markdown."""
+    for char in "\\`*_<|[]#":
+        text = text.replace(char, f"\\{char}")
+    return text
+
+
+def _code(text: str) -> str:
+    return f"`{clean(text).replace('`', '')}`"
