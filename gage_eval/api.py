@@ -204,6 +204,8 @@ def run(
     concurrency: int | None = None,
     refresh: Sequence[str] = (),
     verify: bool = False,
+    work_pool: str | None = None,
+    shards: int | None = None,
     inline: bool = True,
     progress: bool = False,
 ) -> Run:
@@ -234,6 +236,8 @@ def run(
         concurrency: Requests in flight, for every endpoint.
         refresh: Stages to compute again although they are stored.
         verify: Check the hashes of every stored result that is used again.
+        work_pool: Prefect work pool whose machines serve the models that need an engine.
+        shards: Processes that share the requests to an engine, each with its own.
         inline: Run in this process; False runs it as a flow where a Prefect API is configured.
         progress: Print what `gage run` prints.
 
@@ -266,6 +270,8 @@ def run(
             "concurrency": concurrency,
             "refresh": tuple(refresh),
             "verify": verify,
+            "work_pool": work_pool,
+            "shards": shards,
         }
     )
     from gage_eval.launch import launch_run

@@ -216,11 +216,7 @@ class InlineBackend(ConfigModel):
 
 
 class BackendEntry(InlineBackend):
-    """A model behind an endpoint or engine.
-
-    ``config`` is marked identity: keys contain the model identity, which the backend makes from it by the marks in
-    its config model.
-    """
+    """A model behind an endpoint or engine. Keys contain its identity, by the marks in the backend's config model."""
 
     backend_id: Id = identity("infer")
 
@@ -230,6 +226,8 @@ class ResourceRequirement(ConfigModel):
 
     pool_size: int | None = scheduling(None, ge=1)
     gpus: int | None = scheduling(None, ge=0)
+    work_pool: str | None = scheduling(None, min_length=1)
+    shards: int | None = scheduling(None, ge=1, le=1024)
 
 
 class RoleAdapterConfig(ConfigModel):

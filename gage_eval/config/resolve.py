@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from gage_eval.backends.placement import Placement
 from gage_eval.config.models import (
     BackendEntry,
     ConfigModel,
@@ -24,7 +25,7 @@ from gage_eval.config.models import (
     TaskConfig,
 )
 from gage_eval.config.problems import ConfigProblem, Loc, path_text, unknown
-from gage_eval.config.resources import with_gpus, with_pool
+from gage_eval.config.resources import placement_of, with_gpus, with_pool
 from gage_eval.config.rules import ADAPTER_KEY, ROLE_OF_STEP
 from gage_eval.config.task_metrics import metrics_of
 from gage_eval.errors import InputError
@@ -41,11 +42,13 @@ class ResolvedRole:
         adapter: the role adapter.
         backend: its backend. An inline backend has the adapter's id as ``backend_id``.
         prompt: its prompt; None if it sends the sample's own messages.
+        placement: where shards serve its backend; None if the run itself does.
     """
 
     adapter: RoleAdapterConfig
     backend: BackendEntry
     prompt: PromptConfig | None
+    placement: Placement | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,12 @@ class _Resolver:
             backend, adapter = with_gpus(backend, sharing), with_pool(adapter, backend)
         except InputError as error:
             self._add((*loc, "resource_requirement", "gpus"), str(error), error)
-        return ResolvedRole(adapter, backend, prompt)
+        placement = None
+        try:
+            placement = placement_of(backend, sharing)
+        except InputError as error:
+            self._add((*loc, "resource_requirement", "work_pool"), str(error), error)
+        return ResolvedRole(adapter, backend, prompt, placement)
 
     def _backend(self, loc: Loc, adapter: RoleAdapterConfig) -> BackendEntry | None:
         if adapter.backend is not None:

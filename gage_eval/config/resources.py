@@ -1,17 +1,18 @@
-"""The effects of an adapter's `resource_requirement`: engines of its backend, or a pool of calls."""
+"""The effects of an adapter's `resource_requirement`: engines of its backend, a pool of calls, where it is served."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from gage_eval import registry
 from gage_eval.backends.base import KeyedConfig
 from gage_eval.backends.build import config_model, parse_config
 from gage_eval.backends.engine_backend import EngineBackend
+from gage_eval.backends.placement import Placement
 from gage_eval.backends.vllm_engine import VLLMEngineConfig
 from gage_eval.config.models import BackendEntry, RoleAdapterConfig
 from gage_eval.errors import InputError
 
 
-def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> BackendEntry:
+def with_gpus(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> BackendEntry:
     """The backend with as many engines as fit on the GPUs that its adapters require.
 
     Adapters that share a backend share its engines: the largest number counts. Given ``replicas`` are kept.
@@ -24,6 +25,8 @@ def with_gpus(backend: BackendEntry, adapters: Iterable[RoleAdapterConfig]) -> B
         return backend
     config = parse_config(backend.type, backend.config)
     if not isinstance(config, VLLMEngineConfig) or getattr(config, "base_url", None) is not None:
+        if starts_engine(backend) and any(adapter.resource_requirement.work_pool for adapter in adapters):
+            return backend
         raise InputError(
             f"gpus has no effect on backend '{backend.backend_id}', which starts no engines; "
             "limit requests in flight with pool_size."
@@ -46,6 +49,45 @@ def with_pool(adapter: RoleAdapterConfig, backend: BackendEntry) -> RoleAdapterC
         return adapter
     needs = needs.model_copy(update={"pool_size": needs.gpus})
     return adapter.model_copy(update={"resource_requirement": needs})
+
+
+def starts_engine(backend: BackendEntry) -> bool:
+    """Whether gage-eval starts an engine for the backend."""
+    config = parse_config(backend.type, backend.config)
+    if isinstance(config, VLLMEngineConfig):
+        return getattr(config, "base_url", None) is None
+    plugin = registry.backends.get(backend.type)
+    return backend.type == "llama_cpp" or (isinstance(plugin.obj, type) and issubclass(plugin.obj, EngineBackend))
+
+
+def placement_of(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> Placement | None:
+    """Where shards serve a backend; None if the run itself does. Adapters that share a backend share its shards.
+
+    Raises:
+        InputError: they name different work pools.
+    """
+    needs = [adapter.resource_requirement for adapter in adapters]
+    pools = sorted({need.work_pool for need in needs if need.work_pool is not None})
+    if len(pools) > 1:
+        raise InputError(
+            f"adapters of backend '{backend.backend_id}' name the work pools {' and '.join(pools)}: an engine serves "
+            "all of them, so name one."
+        )
+    shards = max((need.shards or 1 for need in needs), default=1)
+    if not pools and shards == 1:
+        return None
+    gpus = max((need.gpus or 0 for need in needs), default=0)
+    return Placement(pools[0] if pools else None, shards, gpus or gpus_of(backend))
+
+
+def gpus_of(backend: BackendEntry) -> int:
+    """How many GPUs the engines of a backend need on a machine that has some; 0 if it starts none."""
+    if not starts_engine(backend) or backend.type == "llama_cpp":
+        return 0
+    config = parse_config(backend.type, backend.config)
+    if isinstance(config, VLLMEngineConfig):
+        return config.replicas * config.tensor_parallel_size * config.data_parallel_size
+    return 1
 
 
 def _calls_share_nothing(backend: BackendEntry) -> bool:

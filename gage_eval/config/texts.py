@@ -79,7 +79,9 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
     },
     "ResourceRequirement": {
         "pool_size": "Most requests of the adapter in flight, over all tasks.",
-        "gpus": "GPUs for the engines of its backend.",
+        "gpus": "GPUs for the engines of its backend; of each shard, where there are several.",
+        "work_pool": "The Prefect work pool whose machines serve the model; by default it is served by the run itself.",
+        "shards": "Processes that share its requests, each with an engine.",
     },
     "RoleAdapterConfig": {
         "adapter_id": "Its name.",
@@ -94,7 +96,7 @@ TEXTS: Mapping[str, Mapping[str, str]] = {
         "class_path": "An adapter class of your own.",
         "verdict_parser": "Of a judge: how its verdicts are read.",
         "tool_rounds": "How often the model's tool calls are answered with the sample's recorded outputs.",
-        "resource_requirement": "Requests and GPUs that it may use.",
+        "resource_requirement": "Requests and GPUs that it may use, and where it is served.",
     },
     "PromptMessage": {
         "role": "Whose message it is.",

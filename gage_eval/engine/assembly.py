@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from gage_eval.engine.job import Chunk, Job, WorkGone
 from gage_eval.engine.rows import chunk_tables
+from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
 
@@ -32,7 +33,7 @@ class Assembly:
         self._held: dict[tuple[int, int], Tables] = {}
 
     def expect(self, part: int, chunks: int) -> None:
-        """Set how many chunks a part has. Call it before the part's first chunk is counted."""
+        """Set how many chunks a part has. Call it before the part's first chunk is committed."""
         self._chunks_left[part] = chunks
 
     def commit(self, chunk: Chunk, *, when_stored: Callable[[], None] = lambda: None) -> Coroutine[None, None, None]:
@@ -49,13 +50,6 @@ class Assembly:
         commit.add_done_callback(self._committed)
         return self._counted(chunk, commit, when_stored)
 
-    async def count(self, chunk: Chunk) -> None:
-        """Count a chunk that any process committed. After the last one of a part, write the part."""
-        async with self._lock:
-            self._chunks_left[chunk.part] -= 1
-            if self._chunks_left[chunk.part] == 0 and self._job.responses is not None:
-                await asyncio.to_thread(self._write, chunk.part)
-
     async def finish(self) -> None:
         """Wait for running commits: their threads outlive a cancelled task."""
         if self._commits:
@@ -70,41 +64,62 @@ class Assembly:
     async def _counted(self, chunk: Chunk, commit: asyncio.Future[None], when_stored: Callable[[], None]) -> None:
         await asyncio.shield(commit)
         when_stored()
-        await self.count(chunk)
+        async with self._lock:
+            self._chunks_left[chunk.part] -= 1
+            # A shard leaves the parts to its parent.
+            if self._chunks_left[chunk.part] == 0 and self._job.responses is not None:
+                await asyncio.to_thread(self._write, chunk.part)
 
     def _put(self, chunk: Chunk) -> None:
+        job = self._job
         outcomes = [outcome for outcome in chunk.outcomes if outcome is not None]
         assert len(outcomes) == len(chunk.requests), "a finished chunk lacks answers"
         tables = chunk_tables(chunk.requests, chunk.keys, outcomes)
-        if any(outcome.response.status == "error" for outcome in outcomes):
+        failed = any(outcome.response.status == "error" for outcome in outcomes)
+        if failed and job.attempt is None:
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:
-            self._job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables)
-            if self._job.claims is not None:
-                self._job.claims.release(chunk.name)
+            job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables, attempt=job.attempt if failed else None)
+            if job.claims is not None:
+                job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []
 
     def _write(self, part: int) -> None:
-        """Write a part from the chunks in the store, of any process, and those held in memory."""
+        """Write a part from the chunks in the store and those held in memory."""
         pieces = list(self._job.finished_chunks(part))
         pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
-        stop, responses, telemetry = -1, [], []
-        # A worker started with another number of workers cuts other chunks, so ranges may overlap.
-        for start, end, tables in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
-            if end <= stop:
-                continue
-            if start > max(stop, 0):
-                raise WorkGone
-            skip = max(0, stop - start)
-            responses.append(tables["responses"].slice(skip))
-            telemetry.append(tables["response_telemetry"].slice(skip))
-            stop = end
-        if stop < self._asks[part]:
-            raise WorkGone
-        table = pa.concat_tables(responses)
-        counted = pc.value_counts(table["status"]).to_pylist()
-        self.statuses.update({entry["values"]: entry["counts"] for entry in counted})
+        responses, telemetry = put_together(pieces, self._asks[part])
+        self.statuses.update(count_statuses(responses))
         assert self._job.responses is not None
         assert self._job.telemetry is not None
-        self._job.responses.write(part, table)
-        self._job.telemetry.write(part, pa.concat_tables(telemetry))
+        self._job.responses.write(part, responses)
+        self._job.telemetry.write(part, telemetry)
+
+
+def put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: int) -> tuple[pa.Table, pa.Table]:
+    """The responses and telemetry of a part, from chunks in any order.
+
+    Args:
+        pieces: (start, stop, tables) of its chunks. Ranges overlap where processes cut the part differently.
+        asks: number of asks of the part.
+
+    Raises:
+        WorkGone: an ask is in no chunk.
+    """
+    stop, responses, telemetry = 0, [RESPONSES.empty()], [RESPONSE_TELEMETRY.empty()]
+    for start, end, tables in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
+        if end <= stop:
+            continue
+        if start > stop:
+            raise WorkGone
+        responses.append(tables["responses"].slice(stop - start))
+        telemetry.append(tables["response_telemetry"].slice(stop - start))
+        stop = end
+    if stop < asks:
+        raise WorkGone
+    return pa.concat_tables(responses), pa.concat_tables(telemetry)
+
+
+def count_statuses(responses: pa.Table) -> dict[str, int]:
+    """Number of responses by status."""
+    return {entry["values"]: entry["counts"] for entry in pc.value_counts(responses["status"]).to_pylist()}

@@ -11,9 +11,7 @@ from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.errors import InputError
-
-# How often a chunk that another process works on is checked.
-POLL_S = 0.2
+from gage_eval.store import Claims
 
 
 class Feeder:
@@ -37,46 +35,30 @@ class Feeder:
         self._any_made = False
 
     async def run(self) -> None:
-        """Feed every chunk that no other process works on. Then wait for the others and take over what they abandon.
+        """Feed every chunk that no other process works on.
 
         Raises:
             WorkGone: another process finished the whole action.
         """
-        left: list[Chunk] = []
         for part, chunks in chunks_of(self._job.source.parts, self._job.workers).items():
             self._assembly.expect(part, max(1, len(chunks)))
             if not chunks:
                 await self._assembly.commit(Chunk(part, 0, 0))
-            left += await self._feed(chunks)
-        # Only the process that writes the parts needs the chunks of the others.
-        while left and self._queue.stopped is None and self._job.responses is not None:
-            await asyncio.sleep(POLL_S)
-            left = await self._feed(left, again=True)
+            await self._feed(part, chunks)
         self._queue.close()
 
-    async def _feed(self, chunks: list[Chunk], *, again: bool = False) -> list[Chunk]:
-        """Prepare chunks, in order of their parts; returns those that another process works on."""
-        claims = self._job.claims
-        taken: list[Chunk] = []
-        opened = -1
+    async def _feed(self, part: int, chunks: list[Chunk]) -> None:
+        """Prepare the chunks of a part, without those that another process works on."""
+        opened: tuple[PartSource, dict[str, Outcome]] | None = None
         for chunk in chunks:
-            if claims is not None:
-                if not await asyncio.to_thread(claims.take, chunk.name):
-                    taken.append(chunk)
-                    continue
-                if await asyncio.to_thread(self._is_committed, chunk):
-                    claims.release(chunk.name)
-                    await self._assembly.count(chunk)
-                    continue
-                if again:
-                    # The process that had claimed it is gone. The answers it got are in its log.
-                    await asyncio.to_thread(self._known.read_logs)
             await self._queue.until_room()
             if self._queue.stopped is not None:
-                return taken
-            if opened != chunk.part:
-                opened = chunk.part
-                source, finished = await asyncio.to_thread(self._open, opened)
+                return
+            if self._job.claims is not None and not await asyncio.to_thread(self._claim, self._job.claims, chunk):
+                continue
+            if opened is None:
+                opened = await asyncio.to_thread(self._open, part)
+            source, finished = opened
             items = await asyncio.to_thread(self._prepare, chunk, source, finished)
             self._tally.count_known(chunk.outcomes)
             if any(outcome is not None and outcome.response.status != "error" for outcome in chunk.outcomes):
@@ -85,7 +67,15 @@ class Feeder:
                 self._queue.put_chunk(items)
             else:
                 await self._assembly.commit(chunk)
-        return taken
+
+    def _claim(self, claims: Claims, chunk: Chunk) -> bool:
+        """Claim a chunk that is not committed yet."""
+        if not claims.take(chunk.name):
+            return False
+        if self._is_committed(chunk):
+            claims.release(chunk.name)
+            return False
+        return True
 
     def _is_committed(self, chunk: Chunk) -> bool:
         """Whether another process finished this very chunk.
@@ -93,7 +83,8 @@ class Feeder:
         Raises:
             WorkGone: the whole action is finished, and its chunks may have been removed.
         """
-        done = any((found.start, found.stop) == (chunk.start, chunk.stop) for found in self._job.wip.chunks(chunk.part))
+        finished = self._job.wip.chunks(chunk.part, attempt=self._job.attempt)
+        done = any((found.start, found.stop) == (chunk.start, chunk.stop) for found in finished)
         if not done and self._job.is_over():
             raise WorkGone
         return done

@@ -11,6 +11,7 @@
 """
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from gage_eval.engine.asking import Asker
 from gage_eval.engine.assembly import Assembly
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.feeding import Feeder
-from gage_eval.engine.job import Item, Job, Tally
+from gage_eval.engine.job import Item, Job, Tally, chunks_of
 from gage_eval.engine.known import KnownAnswers
-from gage_eval.engine.ready import ReadyQueue
+from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
 from gage_eval.errors import BudgetSpent, GageError
@@ -35,25 +36,36 @@ TICK_S = 0.25
 class Generate:
     """Runs one `Job`; `run` is awaited on the run's loop.
 
+    Args:
+        job: the step.
+        tally: of earlier tries of this step in this process; they are counted together.
+
     Attributes:
         tally: what the step did so far.
         statuses: responses written, by status.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.tally = Tally(total=sum(asks for _, asks in job.source.parts))
+    def __init__(self, job: Job, tally: Tally | None = None) -> None:
+        self.tally = tally or Tally(total=0)
+        self.tally.total = sum(asks for _, asks in job.source.parts)
         self._job = job
         limits = [job.backend.max_concurrency, self.tally.total or 1]
         limits += [job.max_inflight] if job.max_inflight else []
         self._width = min(limits) if job.pool is None else min(*limits, job.pool.cap)
-        # A process that shares the work takes only as much as it needs to stay busy.
+        # A process that shares the work takes only as much as it needs to stay busy, and not more than its share.
         ahead = (job.prefetch_factor or 2) * self._width
         least = 0 if job.claims or job.prefetch_factor else READY_REQUESTS
-        self._queue = ReadyQueue(max(least, ahead))
+        self._queue = ReadyQueue(max(least, ahead), self._most_chunks())
         self._assembly = Assembly(job)
         self._began = time.monotonic()
         # Requests that were answered since then.
         self._settled = 0
+
+    def _most_chunks(self) -> int:
+        if self._job.claims is None:
+            return MAX_OPEN_CHUNKS
+        chunks = sum(map(len, chunks_of(self._job.source.parts, self._job.workers).values()))
+        return max(1, min(MAX_OPEN_CHUNKS, math.ceil(chunks / self._job.workers)))
 
     @property
     def statuses(self) -> Counter[str]:
@@ -80,7 +92,7 @@ class Generate:
                 for _ in range(self._width):
                     group.create_task(self._work(asker, group))
         except BaseExceptionGroup as failures:
-            raise _first(failures) from None
+            raise first_failure(failures) from None
         finally:
             ticker.cancel()
             # After this, no thread writes any more.
@@ -140,8 +152,8 @@ class Generate:
         )
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure that ended the group: preferably one with a message for the user."""
+def first_failure(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure that ended a group of tasks: preferably one with a message for the user."""
     leaves = list(_leaves(group))
     return next((error for error in leaves if isinstance(error, GageError)), leaves[0])
 

@@ -56,9 +56,10 @@ class Job:
         store: holds answers of other runs.
         wip: chunks of this action.
         log_folder: write-ahead logs of this action, of all writers.
-        responses, telemetry: writers of the outputs; None in a worker, whose chunks another process assembles.
+        responses, telemetry: writers of the outputs; None in a shard, whose chunks another process assembles.
         workers: number of processes that share the action, the same in all of them.
-        claims: this process's claims on chunks; None if no other process works on the action.
+        claims: this shard's claims on chunks; None if no other process works on the action.
+        attempt: what chunks with errors belong to in a shard; None where they stay in memory.
         is_over: tells whether another process has committed the action.
         max_inflight: most requests of this step in flight.
         prefetch_factor: requests that are rendered ahead, as a multiple of those in flight; None for the default.
@@ -82,6 +83,7 @@ class Job:
     telemetry: ArtifactWriter | None
     workers: int = 1
     claims: Claims | None = None
+    attempt: str | None = None
     is_over: Callable[[], bool] = lambda: False
     max_inflight: int | None = None
     prefetch_factor: int | None = None
@@ -100,7 +102,7 @@ class Job:
             WorkGone: the chunks were removed.
         """
         try:
-            for chunk in self.wip.chunks(part):
+            for chunk in self.wip.chunks(part, attempt=self.attempt):
                 yield chunk.start, chunk.stop, chunk.tables()
         except FileNotFoundError as error:
             raise WorkGone from error
@@ -200,6 +202,20 @@ class Tally:
 def chunk_size(part_asks: int, all_asks: int, workers: int) -> int:
     """Asks in a chunk: min(part, all / (4 · workers)), so that every worker has several to take."""
     return max(1, min(part_asks, max(MIN_CHUNK_ASKS, math.ceil(all_asks / (4 * workers)))))
+
+
+def missing_chunks(parts: Sequence[tuple[int, int]], workers: int, wip: Wip, attempt: str | None = None) -> list[Chunk]:
+    """The chunks that are not in the store yet.
+
+    Args:
+        parts: (part index, number of asks) in order.
+        workers: number of processes that share the chunks.
+        wip: the chunks in the store.
+        attempt: also those with errors of this attempt are in the store.
+    """
+    done = {(chunk.part, chunk.start, chunk.stop) for chunk in wip.chunks(attempt=attempt)}
+    cut = chunks_of(parts, workers).values()
+    return [chunk for chunks in cut for chunk in chunks if (chunk.part, chunk.start, chunk.stop) not in done]
 
 
 def chunks_of(parts: Sequence[tuple[int, int]], workers: int) -> dict[int, list[Chunk]]:

@@ -38,7 +38,9 @@ class KnownAnswers:
             kept = outcomes_in({"responses": responses, "response_telemetry": telemetry})
             found = {key: outcome for key, outcome in kept.items() if outcome.response.status != "error"}
         for _, _, tables in self._job.finished_chunks(part):
-            found.update(outcomes_in(tables))
+            # Those of a shard's own attempt may hold errors.
+            kept = outcomes_in(tables)
+            found.update({key: outcome for key, outcome in kept.items() if outcome.response.status != "error"})
         return found
 
     def find(self, keys: list[str], finished: dict[str, Outcome]) -> list[Outcome | None]:

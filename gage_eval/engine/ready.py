@@ -16,12 +16,14 @@ class ReadyQueue:
         stopped: why sending has stopped; None while it has not.
     """
 
-    def __init__(self, low: int) -> None:
+    def __init__(self, low: int, most_chunks: int = MAX_OPEN_CHUNKS) -> None:
         """Args:
         low: the next chunk is rendered when no more items than this are ready.
+        most_chunks: open chunks at once.
         """
         self.stopped: str | None = None
         self._low = low
+        self._most_chunks = most_chunks
         self._items: deque[Item] = deque()
         self._open_chunks = 0
         self._closed = False
@@ -30,7 +32,7 @@ class ReadyQueue:
 
     async def until_room(self) -> None:
         """Wait until another chunk is due, or until the queue is stopped."""
-        while self.stopped is None and (len(self._items) > self._low or self._open_chunks >= MAX_OPEN_CHUNKS):
+        while self.stopped is None and (len(self._items) > self._low or self._open_chunks >= self._most_chunks):
             self._room.clear()
             await self._room.wait()
 

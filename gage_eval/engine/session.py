@@ -1,18 +1,33 @@
-"""A model session: an engine, the steps it serves and their missing chunks, as a text for another process or machine.
+"""A model session: an engine and the steps that it serves, as a document in the store.
 
-An engine starts once for all steps of a session. Any number of workers may serve one session at a time: each claims
-chunks, answers them and commits them to the store. The process that runs the stage assembles the parts.
+An engine starts once for all steps of a session. Any number of processes (shards), on any machines, serve a session at
+a time: each claims chunks, answers them and commits them to the store. The run that created the session (the parent)
+opens no engine. It waits, then assembles the parts.
+
+A session is a folder of the store, named by its URL:
+
+    sessions/<id>/session.json      what to serve
+    sessions/<id>/parent.json       sign of life of the parent
+    sessions/<id>/shards/<n>.json   sign of life of a shard, with its progress and its end
+    sessions/<id>/end.json          the marker that ends it: both sides stop when they see it
+    sessions/<id>/files/<sha256>    files of the config's folder that the engine needs
 """
 
+import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.canonical import canonical_json, canonical_text, decode, sha256_hex
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage
+from gage_eval.store import Store, local_folder
+from gage_eval.store.heartbeats import Heartbeat, Watch
+from gage_eval.store.objects import Objects, safe_name, safe_path
 
-FORMAT = 2
+FORMAT = 3
+ROOT = "sessions"
 
 
 @dataclass(frozen=True)
@@ -22,21 +37,14 @@ class EngineSpec:
     Attributes:
         type: the backend's type.
         config: its config; secrets in it are references, never values.
-        base_dir: folder that relative paths of the config are relative to.
+        gpus: GPUs of its machine that it needs; 0 for all that are visible.
+        files: sha256 of the files that the config names, by path below its folder.
     """
 
     type: str
     config: Mapping[str, Any]
-    base_dir: str
-
-
-@dataclass(frozen=True)
-class MissingChunk:
-    """The asks ``start`` to ``stop`` (exclusive) of a part, still without answers."""
-
-    part: int
-    start: int
-    stop: int
+    gpus: int = 0
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,8 @@ class SessionStep:
         work_key: key of the work in progress.
         requests: how the requests are rendered, as plain values.
         inputs: artifact ids by input.
-        missing: chunks to answer; other workers may answer some of them in the meantime.
+        earlier: ids of responses and telemetry of the action's incomplete result: only its errors are asked again.
+        reuse: take answers from other runs; false for a refresh.
     """
 
     task_id: str
@@ -61,7 +70,8 @@ class SessionStep:
     work_key: str
     requests: Mapping[str, Any]
     inputs: Mapping[str, str]
-    missing: tuple[MissingChunk, ...] = ()
+    earlier: tuple[str, str] | None = None
+    reuse: bool = True
 
 
 @dataclass(frozen=True)
@@ -69,23 +79,27 @@ class ModelSession:
     """An engine and the steps it serves.
 
     Attributes:
-        store: URL of the store.
         engine: the engine that answers.
-        workers: number of processes that share the chunks; all cut the same chunks.
+        workers: number of shards that share the chunks; all cut the same chunks.
+        attempt: names this attempt. Chunks with errors belong to it, and a later attempt asks them again.
         steps: in the order of serving.
+        limits: the run's limits (`Budget`), for each shard.
+        concurrency: overrides the backend's own `max_concurrency`.
     """
 
-    store: str
     engine: EngineSpec
     workers: int
+    attempt: str
     steps: tuple[SessionStep, ...]
+    limits: Mapping[str, float] = field(default_factory=dict)
+    concurrency: int | None = None
 
     def to_json(self) -> str:
         """The session as canonical JSON text."""
         return canonical_text({"format": FORMAT, **asdict(self)})
 
     @classmethod
-    def from_json(cls, text: str) -> "ModelSession":
+    def from_json(cls, text: str | bytes) -> "ModelSession":
         """Read a session from its JSON text.
 
         Raises:
@@ -104,5 +118,116 @@ class ModelSession:
 
 
 def _step(value: dict[str, Any]) -> SessionStep:
-    missing = tuple(MissingChunk(**chunk) for chunk in value.pop("missing"))
-    return SessionStep(missing=missing, **value)
+    earlier = value.pop("earlier")
+    return SessionStep(earlier=None if earlier is None else (earlier[0], earlier[1]), **value)
+
+
+class SessionFolder:
+    """A session's folder in its store.
+
+    Attributes:
+        id: the session's name.
+        store: the store that holds it, and everything that its steps read and write.
+    """
+
+    def __init__(self, store: Store, id: str) -> None:  # noqa: A002
+        self.id = safe_name(id)
+        self.store = store
+        self._objects: Objects = store.objects
+        self._folder = f"{ROOT}/{id}"
+
+    @classmethod
+    def create(cls, store: Store, session: ModelSession, files: Mapping[str, bytes] | None = None) -> "SessionFolder":
+        """Put a session and the files that it names into a store.
+
+        Args:
+            store: the store.
+            session: what to serve.
+            files: the files' content by path, as in `EngineSpec.files`.
+        """
+        folder = cls(store, uuid.uuid4().hex)
+        for data in (files or {}).values():
+            store.objects.create(f"{folder._folder}/files/{sha256_hex(data)}", data)
+        store.objects.create(f"{folder._folder}/session.json", session.to_json().encode())
+        return folder
+
+    @classmethod
+    def at(cls, url: str) -> "SessionFolder":
+        """The session with this URL.
+
+        Raises:
+            InputError: the URL names no session.
+            StoreError: its store cannot be opened.
+        """
+        store, separator, name = url.rstrip("/").rpartition(f"/{ROOT}/")
+        if not separator or not store:
+            raise InputError(f"'{url}' does not name a model session: it looks like STORE/{ROOT}/ID.")
+        return cls(Store.open(store), name)
+
+    @property
+    def url(self) -> str:
+        """The session's URL, for other processes and machines."""
+        root = local_folder(self.store.url)
+        store = self.store.url.rstrip("/") if root is None else root.as_uri()
+        return f"{store}/{self._folder}"
+
+    def session(self) -> ModelSession:
+        """Read the session.
+
+        Raises:
+            InputError: it is over and was removed, or is of another version.
+        """
+        try:
+            return ModelSession.from_json(self._objects.get(f"{self._folder}/session.json"))
+        except FileNotFoundError as error:
+            raise InputError(f"there is no model session at {self.url}: its run has ended.") from error
+
+    def unpack(self, session: ModelSession, folder: Path) -> None:
+        """Write the files that the session brings into a folder.
+
+        Raises:
+            InputError: a file is missing or is not the one that was sent.
+        """
+        for name, digest in session.engine.files.items():
+            try:
+                data = self._objects.get(f"{self._folder}/files/{safe_name(digest)}")
+            except FileNotFoundError:
+                data = b""
+            if sha256_hex(data) != digest:
+                raise InputError(f"the model session at {self.url} lacks its file '{name}': its run has ended.")
+            target = folder / safe_path(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+
+    def end(self, reason: str) -> None:
+        """End the session: shards and parent stop when they see it. The first reason stays."""
+        self._objects.create(f"{self._folder}/end.json", canonical_json({"reason": reason}))
+
+    def ended(self) -> str | None:
+        """Why the session has ended; None while it has not."""
+        try:
+            return str(decode(self._objects.get(f"{self._folder}/end.json"))["reason"])
+        except FileNotFoundError:
+            return None
+
+    def parent(self) -> Heartbeat:
+        """The parent's sign of life, to be started by the parent."""
+        return Heartbeat(self._objects, f"{self._folder}/parent.json")
+
+    def watch_parent(self) -> Watch:
+        """Watches the parent's sign of life."""
+        return Watch(self._objects, f"{self._folder}/parent.json")
+
+    def shard_path(self, number: int) -> str:
+        """The object of a shard's sign of life."""
+        return f"{self._folder}/shards/{number}.json"
+
+    def watch_shard(self, number: int) -> Watch:
+        """Watches the sign of life of a shard."""
+        return Watch(self._objects, self.shard_path(number))
+
+    def remove(self) -> None:
+        """Remove the session from the store. The marker of its end goes last, so that late shards still see it."""
+        items = sorted(self._objects.list(self._folder), key=lambda item: item.path.endswith("/end.json"))
+        for item in items:
+            self._objects.delete(item.path)

@@ -8,6 +8,7 @@ from typing import Any
 from gage_eval import registry
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend
+from gage_eval.backends.placement import Placement
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.planning.keys import RENDER_VERSION
@@ -53,6 +54,7 @@ class GenerateSpec:
     hooks: RoleHooks | None = None
     tool_rounds: int = 0
     pool_size: int | None = None
+    placement: Placement | None = None
 
     @cached_property
     def model(self) -> Backend:

@@ -7,11 +7,13 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
+from gage_eval.backends.placement import Placement
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
+from gage_eval.config.resources import gpus_of, starts_engine
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
@@ -22,19 +24,44 @@ from gage_eval.planning.metrics import score_spec, task_card
 from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
 
 
-def make_plan(loaded: LoadedConfig, sample_ids: tuple[str, ...] = (), data: DataCache | None = None) -> Plan:
+def make_plan(
+    loaded: LoadedConfig,
+    sample_ids: tuple[str, ...] = (),
+    data: DataCache | None = None,
+    placement: Placement | None = None,
+) -> Plan:
     """The specs of all tasks. They use the bound metrics and built backends of the checked config.
 
     Args:
         loaded: the config.
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
+        placement: where the engines that gage-eval starts are served, in place of what the config says.
 
     Raises:
         InputError: settings contradict each other, such as the bounds of image sizes.
     """
-    tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in loaded.tasks)
+    resolved = loaded.tasks if placement is None else [placed(task, placement) for task in loaded.tasks]
+    tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in resolved)
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
+
+
+def placed(task: ResolvedTask, placement: Placement) -> ResolvedTask:
+    """A task whose engines are served elsewhere. Endpoints and models without an engine stay where they are."""
+
+    def moved(role: ResolvedRole) -> ResolvedRole:
+        if not starts_engine(role.backend):
+            return role
+        gpus = role.placement.gpus if role.placement is not None else gpus_of(role.backend)
+        return replace(role, placement=replace(placement, gpus=gpus))
+
+    return replace(
+        task,
+        dut=moved(task.dut),
+        judge=None if task.judge is None else moved(task.judge),
+        support=None if task.support is None else moved(task.support),
+        other_judges=tuple(map(moved, task.other_judges)),
+    )
 
 
 def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids: tuple[str, ...]) -> TaskPlan:
@@ -132,6 +159,7 @@ def _generate(task: ResolvedTask, role: ResolvedRole, role_type: str, context: B
         hooks=RoleHooks(adapter.class_path) if adapter.class_path else None,
         tool_rounds=adapter.tool_rounds,
         pool_size=adapter.resource_requirement.pool_size,
+        placement=role.placement,
     )
 
 

@@ -19,6 +19,7 @@ from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import OriginPath
 from gage_eval.errors import InputError
 from gage_eval.inputs import INPUTS, Input
+from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.planning.generate_spec import GenerateSpec
@@ -286,6 +287,13 @@ class TaskPlan:
     report: ReportSpec
     # A task whose load and standardize make the few-shot examples; its other stages are never called.
     pool: "TaskPlan | None" = None
+
+    @property
+    def placed(self) -> list[tuple[Stage, GenerateSpec]]:
+        """The models that shards serve, by stage."""
+        specs: list[tuple[Stage, GenerateSpec | None]] = [("support", self.support), ("infer", self.infer)]
+        specs += [("judge", judge) for judge in self.judge.judges]
+        return [(stage, spec) for stage, spec in specs if spec is not None and spec.placement is not None]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from gage_eval import stages
 from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
+from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
@@ -27,8 +28,12 @@ def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOu
         return carry_out(session)
 
 
-def carry_out(session: RunSession) -> RunOutcome:
+def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOutcome:
     """Run all tasks of a session in this process and publish the result.
+
+    Args:
+        session: the run.
+        launchers: what starts the shards of models that are served elsewhere; by default processes on this machine.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
@@ -41,7 +46,9 @@ def carry_out(session: RunSession) -> RunOutcome:
     fetch_hub_data(session.plan, session.store, session.observer)
     call = stage_call(session)
     tasks = session.plan.tasks
-    if len(tasks) == 1 or session.tasks_at_once == 1:
+    if any(task.placed for task in tasks):
+        _in_waves(session, launchers or local_launchers(session.folder.engines))
+    elif len(tasks) == 1 or session.tasks_at_once == 1:
         for task in tasks:
             run_dag(task, call)
     else:
@@ -64,7 +71,17 @@ def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
 
     An interruption (Ctrl-C, a signal) ends them soon: requests in flight are cancelled.
     """
-    work = _Apart(lambda: _until_all_end(session, call))
+    _apart(session, lambda: _until_all_end(session, call))
+
+
+def _in_waves(session: RunSession, launchers: Launchers) -> None:
+    from gage_eval.runs.waves import Waves
+
+    _apart(session, Waves(session, launchers).run)
+
+
+def _apart(session: RunSession, tasks: Callable[[], None]) -> None:
+    work = _Apart(tasks)
     try:
         work.wait()
     except BaseException:

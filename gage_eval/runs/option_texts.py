@@ -60,5 +60,7 @@ OPTIONS: Mapping[str, Option] = {
     "refresh": Option("Refresh", "Stages to compute again although they are stored.", many=True),
     "verify": Option("Verify", "Check the hashes of every stored result that is used again.", flag=True),
     "resume": Option("Resume", "Resume the run of that id.", flag=True),
+    "work_pool": Option("Work pool", "Prefect work pool whose machines serve the models that need an engine."),
+    "shards": Option("Shards", "Processes that share the requests to an engine, each with its own.", least=1),
     "only_errors": Option("Only errors", "Ask again only for rows that ended in an error.", flag=True),
 }

@@ -39,7 +39,7 @@ class Planned:
         )
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
-        self.plan: Plan = make_plan(self.loaded, options.sample_ids, self.data)
+        self.plan: Plan = make_plan(self.loaded, options.sample_ids, self.data, options.placement)
 
     def fetch_data(self, observer: Observer) -> None:
         """Bring the data files that are missing into the data cache.

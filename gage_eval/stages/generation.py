@@ -2,11 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
+from gage_eval.engine.answers import StepAnswers
+from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, Progress, Tally
+from gage_eval.engine.job import Job, Progress, Tally, WorkGone
 from gage_eval.engine.rows import index_answers
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.foreign import PluginError
@@ -16,9 +19,9 @@ from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.outputs import with_telemetry
 from gage_eval.planning.source import RoleSource
-from gage_eval.stages.base import Env, StageRun
+from gage_eval.stages.base import Env, Served, StageRun
 from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
-from gage_eval.store import Artifact
+from gage_eval.store import Artifact, Wip
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 # How many kinds of error a message names.
@@ -38,50 +41,17 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
         BudgetSpent: a limit of the run is reached; the message says which, and how much is kept.
     """
     env, spec = run.env, asks.spec
-    # A later model step gets another key after its input rows changed. It finds its kept answers by response key.
-    first_step = not (run.has_input("responses") or run.has_input("support_responses"))
-    if env.only_errors and first_step and run.previous is None:
-        raise InputError(
-            f"{run.stage} of task '{spec.task_id}' never finished, so there are no failed rows to ask again. "
-            f"Resume the whole run: {env.again}"
-        )
-    backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    check_only_errors(run, spec)
     work_key = asks.work_key(run.work_key)
     wip = env.store.wip(work_key)
     wip.begun_by(env.run_id)
+    served = env.served.get(work_key)
     with env.runtime.answers.step() as answers:
-        engine = Generate(
-            Job(
-                source=RoleSource.of(asks, env.store, run.inputs),
-                backend=backend,
-                model_identity=spec.model_identity,
-                store=env.store,
-                wip=wip,
-                log_folder=env.store.scratch(work_key),
-                responses=run.writer(RESPONSES),
-                telemetry=run.writer(RESPONSE_TELEMETRY),
-                workers=env.workers,
-                claims=env.store.claims(work_key) if env.workers > 1 else None,
-                max_inflight=env.max_inflight,
-                prefetch_factor=env.prefetch_factor,
-                pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
-                budget=env.runtime.budget,
-                price=price_of(spec),
-                reuse=not run.refreshing,
-                answers=answers,
-                earlier=earlier(run, asks),
-                progress=progress or run.progress,
-            )
-        )
-        try:
-            tally = env.runtime.call(engine.run())
-        except EndpointFailed as error:
-            raise EndpointFailed(stopped(run, engine.tally, error)) from error
-        except BudgetSpent as error:
-            raise BudgetSpent(
-                f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
-            ) from error
-        statuses = {name: engine.statuses[name] for name in RESPONSE_STATUSES}
+        if served is None:
+            tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
+        else:
+            tally, counted = _gather(run, asks, wip, served)
+        statuses = {name: counted[name] for name in RESPONSE_STATUSES}
         is_last = asks.received == asks.output
         responses = run.commit(
             RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
@@ -93,6 +63,77 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
         responses = parsed(run, asks, responses)
     run.counts.update(sent=tally.sent, reused=tally.reused + tally.replayed, retried=tally.retried)
     return responses
+
+
+def check_only_errors(run: StageRun, spec: GenerateSpec) -> None:
+    """Refuse to compute a whole stage if only its failed rows may be asked again.
+
+    Raises:
+        InputError: the stage never finished.
+    """
+    env = run.env
+    # A later model step gets another key after its input rows changed. It finds its kept answers by response key.
+    first_step = not (run.has_input("responses") or run.has_input("support_responses"))
+    if env.only_errors and first_step and run.previous is None:
+        raise InputError(
+            f"{run.stage} of task '{spec.task_id}' never finished, so there are no failed rows to ask again. "
+            f"Resume the whole run: {env.again}"
+        )
+
+
+def _ask(
+    run: StageRun, asks: Asks, wip: Wip, answers: StepAnswers, progress: Progress
+) -> tuple[Tally, Mapping[str, int]]:
+    """Ask the model in this process. Returns what was done, and the responses by status."""
+    env, spec = run.env, asks.spec
+    backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+    engine = Generate(
+        Job(
+            source=RoleSource.of(asks, env.store, run.inputs),
+            backend=backend,
+            model_identity=spec.model_identity,
+            store=env.store,
+            wip=wip,
+            log_folder=env.store.scratch(wip.key),
+            responses=run.writer(RESPONSES),
+            telemetry=run.writer(RESPONSE_TELEMETRY),
+            max_inflight=env.max_inflight,
+            prefetch_factor=env.prefetch_factor,
+            pool=env.runtime.pool(spec.adapter_id, spec.pool_size) if spec.pool_size else None,
+            budget=env.runtime.budget,
+            price=price_of(spec),
+            reuse=not run.refreshing,
+            answers=answers,
+            earlier=earlier(run, asks),
+            progress=progress,
+        )
+    )
+    try:
+        return env.runtime.call(engine.run()), engine.statuses
+    except EndpointFailed as error:
+        raise EndpointFailed(stopped(run, engine.tally, error)) from error
+    except BudgetSpent as error:
+        raise BudgetSpent(
+            f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
+        ) from error
+
+
+def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally, Mapping[str, int]]:
+    """Assemble what a model session has answered. Returns what was done, and the responses by status."""
+    source = RoleSource.of(asks, run.env.store, run.inputs)
+    gathered = Gather(source.parts, wip, served.attempt, run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY))
+    try:
+        gathered.run()
+    except (WorkGone, FileNotFoundError) as error:
+        if served.error is None:
+            # Another run has probably committed the action: the stage looks for it, and tries once more.
+            gone = "another run removed the chunks before they were assembled."
+            run.env.served[wip.key] = replace(served, error=gone)
+            raise WorkGone from error
+        total = sum(asks for _, asks in source.parts)
+        tally = Tally(total, done=sum(chunk.stop - chunk.start for chunk in wip.chunks()))
+        raise EndpointFailed(stopped(run, tally, served.error)) from error
+    return gathered.tally, gathered.statuses
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
@@ -156,7 +197,7 @@ def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
     return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
 
 
-def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
+def stopped(run: StageRun, tally: Tally, error: EndpointFailed | str) -> str:
     """A sentence with the endpoint's error, how much is kept, and how to resume."""
     return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}"
 

@@ -1,19 +1,20 @@
-"""Model sessions: send a generate stage's work to other processes, and serve it there."""
+"""Steps of model sessions: what a generate stage asks, as plain values, and serving it in another process."""
 
-import os
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.role_hooks import RoleHooks
-from gage_eval.canonical import digest
-from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, WorkGone, chunks_of
+from gage_eval.canonical import digest, sha256_hex
+from gage_eval.engine.generate import Generate, first_failure
+from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.session import EngineSpec, MissingChunk, ModelSession, SessionStep
+from gage_eval.engine.session import EngineSpec, ModelSession, SessionStep
 from gage_eval.errors import InputError
 from gage_eval.foreign import beside, seen_from
 from gage_eval.marks import Stage
@@ -26,114 +27,217 @@ from gage_eval.store import Artifact, Store
 
 # The input with explicit asks.
 _ASKS = "asks"
-
-
-def session_of(store: Store, engine: GenerateSpec, steps: Iterable[SessionStep], workers: int) -> ModelSession:
-    """The session of an engine and the steps it serves."""
-    folder = engine.context.base_dir
-    spec = EngineSpec(seen_from(engine.backend_type, folder), dict(engine.backend_config), str(folder.absolute()))
-    return ModelSession(store.url, spec, workers, tuple(steps))
+# Steps that a shard works on at once: enough to overlap the end of one with the start of the next.
+_STEPS_AT_ONCE = 4
+# How often a shard without work looks for chunks whose shard is gone.
+_LOOK_EVERY_S = 1.0
+# Larger files do not travel with a session.
+_MOST_BYTES = 16 * 2**20
 
 
 def step_of(
-    store: Store,
     asks: Asks,
     *,
     stage: Stage,
     key: str,
     work_key: str,
     inputs: Mapping[str, str],
-    workers: int,
+    earlier: tuple[Artifact, Artifact] | None = None,
+    reuse: bool = True,
 ) -> SessionStep:
     """A generate stage as a step of a session.
 
     Args:
-        store: where the inputs and finished chunks are.
         asks: the asks of one model; explicit asks are read from an artifact.
         stage: name of the stage.
         key: key of the stage's action.
         work_key: key of the work in progress.
         inputs: artifact ids by input.
-        workers: number of processes that will share the step.
+        earlier: responses and telemetry of the action's incomplete result.
+        reuse: take answers from other runs.
     """
-    wip = store.wip(work_key)
-    missing = []
-    for part, chunks in chunks_of(RoleSource.of(asks, store, inputs).parts, workers).items():
-        done = {(chunk.start, chunk.stop) for chunk in wip.chunks(part)}
-        missing += [
-            MissingChunk(part, chunk.start, chunk.stop) for chunk in chunks if (chunk.start, chunk.stop) not in done
-        ]
     read = dict(inputs)
     if asks.table is not None:
         assert isinstance(asks.table, Artifact), "other processes read explicit asks from the store"
         read[_ASKS] = asks.table.id
     return SessionStep(
-        asks.spec.task_id, stage, key, _digest(stage, asks), work_key, _requests(asks), read, tuple(missing)
+        task_id=asks.spec.task_id,
+        stage=stage,
+        key=key,
+        asks=_digest(stage, asks),
+        work_key=work_key,
+        requests=_requests(asks),
+        inputs=read,
+        earlier=None if earlier is None else (earlier[0].id, earlier[1].id),
+        reuse=reuse,
     )
 
 
-def serve(session: ModelSession, runtime: Runtime, *, context: BackendContext | None = None) -> int:
-    """Answer the missing chunks of a session, possibly together with other processes. Returns the number of sent
-    requests.
+def engine_of(spec: GenerateSpec, files: Mapping[str, bytes] | None = None) -> EngineSpec:
+    """The engine of a spec, for another machine.
 
-    The engine is opened once for all steps. A chunk with error rows is left to the process that runs the stage.
+    Args:
+        spec: asks the engine.
+        files: the files that travel with it, by path (`files_of`).
+    """
+    gpus = 0 if spec.placement is None else spec.placement.gpus
+    digests = {name: sha256_hex(data) for name, data in (files or {}).items()}
+    return EngineSpec(seen_from(spec.backend_type, spec.context.base_dir), dict(spec.backend_config), gpus, digests)
+
+
+def serve(
+    session: ModelSession,
+    store: Store,
+    runtime: Runtime,
+    context: BackendContext,
+    *,
+    progress: Callable[[list[Tally]], None] = lambda tallies: None,
+) -> int:
+    """Answer the chunks of a session, together with other shards. Returns the number of sent requests.
+
+    The engine is opened once for all steps. Returns when every chunk is answered, by this shard or by another: the
+    chunks of a lost shard are taken over.
 
     Args:
         session: the session to serve.
+        store: the store that holds it.
         runtime: runs the engine.
-        context: media, environment and secrets of this machine; its folder is the session's.
+        context: folder, media, environment and secrets of this machine.
+        progress: called once with the tallies of the steps, which change while the session is served.
 
     Raises:
         EndpointFailed: the engine cannot answer any more; the answers so far are kept.
         InputError: the bindings differ on this machine.
     """
-    store = Store.open(session.store)
-    around = context or BackendContext(media=store.media.get, env=os.environ, media_file=store.media.path)
-    here = replace(around, base_dir=Path(session.engine.base_dir))
-    sent = 0
-    for step in session.steps:
-        asks = _asks(session, step, here, store)
-        sent += _serve_step(store, session, step, asks, runtime)
-    return sent
+    steps = [ServedStep(session, step, store, context) for step in session.steps]
+    steps = [step for step in steps if not step.is_finished()]
+    for step in steps:
+        step.check()
+    progress([step.tally for step in steps])
+    if steps:
+        for step in steps:
+            step.open(runtime)
+        runtime.call(_serve_all(steps))
+    return sum(step.tally.sent for step in steps)
 
 
-def _serve_step(store: Store, session: ModelSession, step: SessionStep, asks: Asks, runtime: Runtime) -> int:
-    spec = asks.spec
+async def _serve_all(steps: "Sequence[ServedStep]") -> None:
+    slots = asyncio.Semaphore(_STEPS_AT_ONCE)
 
-    def is_over() -> bool:
-        action = store.find_action(step.stage, step.key)
-        return action is not None and action.complete
+    async def first(step: ServedStep) -> None:
+        async with slots:
+            await step.answer()
 
-    if is_over():
-        return 0
-    if _digest(step.stage, asks) != step.asks:
-        # Finished chunks of this action are accepted from other machines.
-        raise InputError(
-            f"step {step.stage} of task '{step.task_id}' has other bindings on this machine: use the same "
-            "gage-eval, plug-ins, libraries and model files as on the machine that made the session."
-        )
-    backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
-    engine = Generate(
-        Job(
-            source=RoleSource.of(asks, store, {name: id_ for name, id_ in step.inputs.items() if name != _ASKS}),
+    await _together([first(step) for step in steps])
+    while steps := [step for step in steps if not await asyncio.to_thread(step.is_finished)]:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        abandoned = [step for step in steps if await asyncio.to_thread(step.take_abandoned)]
+        await _together([step.answer() for step in abandoned])
+
+
+async def _together(work: Sequence[Any]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(one)
+    except BaseExceptionGroup as failures:
+        raise first_failure(failures) from None
+
+
+class ServedStep:
+    """A step of a session in a shard.
+
+    Attributes:
+        tally: what this shard did for it.
+    """
+
+    def __init__(self, session: ModelSession, step: SessionStep, store: Store, context: BackendContext) -> None:
+        self.tally = Tally(total=0)
+        self._session = session
+        self._step = step
+        self._store = store
+        self._context = context
+        self._wip = store.wip(step.work_key)
+        self._over = False
+        self._job: Job | None = None
+        self._runtime: Runtime | None = None
+
+    def check(self) -> None:
+        """Check that this machine would ask the same.
+
+        Raises:
+            InputError: it would not. Finished chunks of an action are accepted from other machines.
+        """
+        if _digest(self._step.stage, self._asks) != self._step.asks:
+            raise InputError(
+                f"step {self._step.stage} of task '{self._step.task_id}' has other bindings on this machine: use the "
+                "same gage-eval, plug-ins, libraries and model files as on the machine that made the session."
+            )
+
+    def open(self, runtime: Runtime) -> None:
+        """Open the engine, if no other step has done so."""
+        spec, step, store = self._asks.spec, self._step, self._store
+        backend = runtime.backend(spec.backend_type, spec.backend_config, spec.context)
+        earlier = step.earlier
+        self._runtime = runtime
+        self._job = Job(
+            source=self._source,
             backend=backend,
             model_identity=spec.model_identity,
             store=store,
-            wip=store.wip(step.work_key),
+            wip=self._wip,
             log_folder=store.scratch(step.work_key),
             responses=None,
             telemetry=None,
-            workers=session.workers,
+            workers=self._session.workers,
             claims=store.claims(step.work_key),
-            is_over=is_over,
+            attempt=self._session.attempt,
+            is_over=self._is_committed,
+            reuse=step.reuse,
+            earlier=None if earlier is None else (store.artifact(earlier[0]), store.artifact(earlier[1])),
             budget=runtime.budget,
             price=price_of(spec),
         )
-    )
-    # Other workers were faster: all chunks are answered.
-    with suppress(WorkGone):
-        runtime.call(engine.run())
-    return engine.tally.sent
+
+    async def answer(self) -> None:
+        """Answer the chunks that no other shard works on."""
+        assert self._runtime is not None
+        assert self._job is not None
+        with self._runtime.answers.step() as self._job.answers:
+            engine = Generate(self._job, self.tally)
+            # Another run has committed the action.
+            with suppress(WorkGone):
+                await engine.run()
+
+    def is_finished(self) -> bool:
+        """Whether every chunk is answered, or the action committed."""
+        self._over = self._over or self._is_committed() or not self._missing()
+        return self._over
+
+    def take_abandoned(self) -> bool:
+        """Claim an unanswered chunk of a shard that is gone. Returns whether there is one."""
+        assert self._job is not None
+        assert self._job.claims is not None
+        return any(self._job.claims.take(name) for name in self._missing())
+
+    def _missing(self) -> list[str]:
+        """Names of the chunks that are not answered."""
+        session = self._session
+        missing = missing_chunks(self._source.parts, session.workers, self._wip, session.attempt)
+        return [chunk.name for chunk in missing]
+
+    def _is_committed(self) -> bool:
+        action = self._store.find_action(self._step.stage, self._step.key)
+        return self._step.reuse and action is not None and action.complete
+
+    @cached_property
+    def _asks(self) -> Asks:
+        return _asks(self._session.engine, self._step, self._context, self._store)
+
+    @cached_property
+    def _source(self) -> RoleSource:
+        inputs = {name: id_ for name, id_ in self._step.inputs.items() if name != _ASKS}
+        return RoleSource.of(self._asks, self._store, inputs)
 
 
 def _digest(stage: Stage, asks: Asks) -> str:
@@ -165,14 +269,14 @@ def _prompt(given: Mapping[str, Any] | None) -> PromptBinding | None:
     return PromptBinding(**given) if given else None
 
 
-def _asks(session: ModelSession, step: SessionStep, context: BackendContext, store: Store) -> Asks:
+def _asks(engine: EngineSpec, step: SessionStep, context: BackendContext, store: Store) -> Asks:
     given = dict(step.requests)
     try:
         class_path, bound = given.pop("class_path"), given.pop("bindings")
         spec = GenerateSpec(
             task_id=step.task_id,
-            backend_type=beside(session.engine.type, context.base_dir),
-            backend_config=session.engine.config,
+            backend_type=beside(engine.type, context.base_dir),
+            backend_config=engine.config,
             context=context,
             hooks=RoleHooks(beside(class_path, context.base_dir)) if class_path else None,
             **given,
@@ -186,3 +290,33 @@ def _asks(session: ModelSession, step: SessionStep, context: BackendContext, sto
         raise InputError(
             f"step {step.stage} of task '{step.task_id}' cannot be read ({error}); make the session again."
         ) from error
+
+
+def files_of(spec: GenerateSpec) -> dict[str, bytes]:
+    """The files of the config's folder that the engine or the role's class needs, by path below it.
+
+    Raises:
+        InputError: a model is named by a path below the folder, which another machine does not have.
+    """
+    folder = spec.context.base_dir.resolve()
+    found: dict[str, bytes] = {}
+    named = [spec.backend_type, *([spec.hooks.path] if spec.hooks else [])]
+    if any(name.rpartition(":")[0].endswith(".py") for name in named):
+        # A plug-in may import its neighbours.
+        found |= {file.name: file.read_bytes() for file in folder.glob("*.py")}
+    for name in named:
+        file = Path(name.rpartition(":")[0])
+        if file.suffix == ".py" and (folder / file).resolve().is_relative_to(folder):
+            found[(folder / file).resolve().relative_to(folder).as_posix()] = (folder / file).read_bytes()
+    for setting, value in spec.backend_config.items():
+        if not isinstance(value, str) or not value or Path(value).is_absolute() or "://" in value:
+            continue
+        place = folder / value
+        if place.is_file() and place.stat().st_size <= _MOST_BYTES:
+            found[Path(value).as_posix()] = place.read_bytes()
+        elif setting.endswith("path") and place.exists():
+            raise InputError(
+                f"backend of adapter '{spec.adapter_id}': {setting} '{value}' is in the config's folder, where the "
+                "machines of a work pool cannot read it. Give an absolute path that they have, or a name on the hub."
+            )
+    return found

@@ -137,6 +137,8 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "ResourceRequirement": {
         "pool_size": [_at("role_adapters.0.resource_requirement.pool_size", 2)],
         "gpus": [_at("role_adapters.0.resource_requirement.gpus", 1)],
+        "work_pool": [_at("role_adapters.0.resource_requirement.work_pool", "local")],
+        "shards": [_at("role_adapters.0.resource_requirement.shards", 2)],
     },
     "RoleAdapterConfig": {
         "adapter_id": [
@@ -327,6 +329,8 @@ OPTIONS: dict[str, list[Change]] = {
     "only_errors": [Change(options={"only_errors": True})],
     "freshness": [Change(options={"freshness": "2030-01-01"})],
     "verify": [Change(options={"verify": True})],
+    "work_pool": [Change(options={"work_pool": "local"})],
+    "shards": [Change(options={"shards": 2})],
 }
 
 # By backend type: a config that is whole, and another value for every field. `same` names the same content.

@@ -1,7 +1,6 @@
-"""A model session is a text; whoever serves it pulls chunks, and each request is sent once."""
+"""A model session is a document in the store; whoever serves it pulls chunks, and each request is sent once."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +10,23 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 
 from gage_eval import stages
+from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.session import ModelSession
-from gage_eval.errors import InputError
+from gage_eval.engine.session import ModelSession, SessionFolder
+from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.keys import action_document
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions, load
 from gage_eval.stages import Env, StageResult, TaskPlan
-from gage_eval.stages.sharing import serve, session_of, step_of
+from gage_eval.stages.base import Served
+from gage_eval.stages.sharing import engine_of, files_of, serve, step_of
 from gage_eval.store import Store
 
-ROWS = 1319
-WORKERS = 3
+ROWS = 330
+SHARDS = 3
 
 
 class Shared:
@@ -41,133 +42,181 @@ class Shared:
             samples = stages.standardize(env, self.task.standardize, raw=stages.load(env, self.task.load))
             self.prepared = stages.preprocess(env, self.task.preprocess, samples=samples)
 
-    def env(self, runtime: Runtime) -> Env:
-        return Env(self.store, runtime, Observers([]), "shared", workers=WORKERS)
+    def env(self, runtime: Runtime, served: Served | None = None) -> Env:
+        env = Env(self.store, runtime, Observers([]), "shared")
+        if served is not None:
+            env.served[self.key] = served
+        return env
 
-    def session(self) -> ModelSession:
-        inputs = {"prepared": self.prepared.outputs["prepared"]}
-        key = digest(action_document("infer", self.task.infer, inputs, self.store))
-        step = step_of(
-            self.store,
-            Asks.implicit(self.task.infer.binding),
-            stage="infer",
-            key=key,
-            work_key=key,
-            inputs=inputs,
-            workers=WORKERS,
-        )
-        return session_of(self.store, self.task.infer, [step], WORKERS)
+    @property
+    def inputs(self) -> dict[str, str]:
+        return {"prepared": self.prepared.outputs["prepared"]}
 
-    def start_workers(self, count: int) -> "list[subprocess.Popen[str]]":
-        """Processes that begin together, once all of them have loaded what they need."""
-        file = self.folder / "session.json"
-        file.write_text(self.session().to_json())
-        command = [sys.executable, str(Path(__file__).with_name("serving.py")), str(file)]
-        workers = [
-            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(count)
-        ]
-        for worker in workers:
-            assert worker.stdout
-            assert worker.stdout.readline() == "ready\n"
-        for worker in workers:
-            assert worker.stdin
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-        return workers
+    @property
+    def key(self) -> str:
+        return digest(action_document("infer", self.task.infer, self.inputs, self.store))
 
-    def answering(self) -> int:
-        """How many processes have answers in their logs."""
-        logs = self.store.scratch(self.session().steps[0].work_key).glob("*.log")
-        return sum(log.stat().st_size > 0 for log in logs)
+    def session(self, attempt: str = "first") -> ModelSession:
+        asks = Asks.implicit(self.task.infer.binding)
+        step = step_of(asks, stage="infer", key=self.key, work_key=self.key, inputs=self.inputs)
+        return ModelSession(engine_of(self.task.infer), SHARDS, attempt, (step,))
 
-    def infer(self) -> StageResult:
+    def serve(self, session: ModelSession | None = None) -> int:
+        """Serve the session in this process, until all chunks are answered."""
         with Runtime() as runtime:
-            return stages.infer(self.env(runtime), self.task.infer, prepared=self.prepared)
+            return serve(session or self.session(), self.store, runtime, BackendContext(self.folder))
+
+    def gather(self, attempt: str = "first", error: str | None = None) -> StageResult:
+        """What the parent does: the stage, with all answers in the store."""
+        with Runtime() as runtime:
+            return stages.infer(self.env(runtime, Served(attempt, error)), self.task.infer, prepared=self.prepared)
+
+    def statuses(self, result: StageResult) -> dict[str, int]:
+        statuses = self.store.artifact(result.outputs["responses"]).table(columns=["status"])["status"].to_pylist()
+        return {status: statuses.count(status) for status in set(statuses)}
 
 
-def test_three_processes_share_the_rows_and_send_each_request_once(tmp_path: Path) -> None:
-    with mock_endpoint(latency_ms=40) as endpoint:
-        shared = Shared(tmp_path, endpoint)
-        workers = shared.start_workers(WORKERS - 1)
-        # They answer before this process begins, so that all three have a part in it.
-        while shared.answering() < WORKERS - 1:
-            assert all(worker.poll() is None for worker in workers)
-        result = shared.infer()
-        sent = [int(worker.communicate(timeout=60)[0]) for worker in workers]
-        stats = endpoint.stats()
-    assert (stats["requests"], stats["resent_after_answer"]) == (ROWS, 0)
-    assert sum(sent) + result.counts["sent"] == ROWS
-    assert all(count > 0 for count in sent)
-    rows = shared.store.artifact(result.outputs["responses"]).table(columns=["row_index", "status"])
+@pytest.fixture
+def endpoint() -> Iterator[MockEndpoint]:
+    with mock_endpoint() as running:
+        yield running
+
+
+def test_the_parent_assembles_without_a_request_what_a_shard_has_answered(
+    tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    shared = Shared(tmp_path, endpoint)
+    assert shared.serve() == ROWS
+    requests = endpoint.stats()["requests"]
+    result = shared.gather()
+    assert endpoint.stats()["requests"] == requests == ROWS
+    assert result.counts["sent"] == ROWS
+    rows = shared.store.artifact(result.outputs["responses"]).table(columns=["row_index"])
     assert rows["row_index"].to_pylist() == list(range(ROWS))
-    assert set(rows["status"].to_pylist()) == {"ok"}
+    assert shared.store.wips() == [], "nothing of the unfinished work is left"
 
 
-def test_a_killed_workers_chunks_are_taken_over_and_its_logged_answers_kept(tmp_path: Path) -> None:
-    with mock_endpoint(latency_ms=20) as endpoint:
-        shared = Shared(tmp_path, endpoint)
-        (worker,) = shared.start_workers(1)
-        while endpoint.stats()["answered"] < 60:
-            assert worker.poll() is None
-        worker.kill()
-        worker.communicate()
-        shared.infer()
-        stats = endpoint.stats()
-    assert stats["distinct_answered"] == ROWS
-    assert stats["resent_after_answer"] <= 8, "what it had in flight"
+def test_a_session_gives_the_same_responses_as_a_run_that_asks_by_itself(
+    tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    shared = Shared(tmp_path, endpoint)
+    shared.serve()
+    ours = shared.gather().outputs["responses"]
+    (tmp_path / "alone").mkdir()
+    alone = Shared(tmp_path / "alone", endpoint)
+    with Runtime() as runtime:
+        result = stages.infer(alone.env(runtime), alone.task.infer, prepared=alone.prepared)
+    assert result.outputs["responses"] == ours
 
 
-def test_whoever_comes_when_all_is_done_sends_nothing(tmp_path: Path) -> None:
-    with mock_endpoint() as endpoint:
-        shared = Shared(tmp_path, endpoint)
-        session = shared.session()
-        assert sum(chunk.stop - chunk.start for chunk in session.steps[0].missing) == ROWS
-        shared.infer()
-        with Runtime() as runtime:
-            assert serve(session, runtime) == 0
-        assert endpoint.stats()["requests"] == ROWS
+def test_whoever_comes_when_all_is_done_sends_nothing(tmp_path: Path, endpoint: MockEndpoint) -> None:
+    shared = Shared(tmp_path, endpoint)
+    session = shared.session()
+    shared.serve(session)
+    assert shared.serve(session) == 0, "every chunk is answered"
+    shared.gather()
+    assert shared.serve(session) == 0, "the action is committed"
+    assert endpoint.stats()["requests"] == ROWS
 
 
-def test_a_machine_that_would_ask_something_else_answers_nothing(tmp_path: Path) -> None:
-    with mock_endpoint() as endpoint:
-        session = Shared(tmp_path, endpoint).session()
-        (step,) = session.steps
-        binding = {**step.requests["bindings"][0], "params": {"temperature": 0.5}}
-        other = replace(step, requests={**step.requests, "bindings": [binding]})
-        with (
-            Runtime() as runtime,
-            pytest.raises(InputError, match=r"step infer of task .* has other bindings on this machine"),
-        ):
-            serve(replace(session, steps=(other,)), runtime)
-        assert endpoint.stats()["requests"] == 0
+def test_a_machine_that_would_ask_something_else_answers_nothing(tmp_path: Path, endpoint: MockEndpoint) -> None:
+    shared = Shared(tmp_path, endpoint)
+    session = shared.session()
+    (step,) = session.steps
+    binding = {**step.requests["bindings"][0], "params": {"temperature": 0.5}}
+    other = replace(step, requests={**step.requests, "bindings": [binding]})
+    with pytest.raises(InputError, match=r"step infer of task .* has other bindings on this machine"):
+        shared.serve(replace(session, steps=(other,)))
+    assert endpoint.stats()["requests"] == 0
 
 
-def test_a_worker_leaves_rows_in_error_to_the_one_who_holds_the_stage(tmp_path: Path) -> None:
+def test_rows_in_error_are_committed_with_their_attempt_and_asked_again_by_the_next(tmp_path: Path) -> None:
     with mock_endpoint(fault={"context": 0.05}, fault_attempts=1) as endpoint:
-        shared = Shared(tmp_path, endpoint)
-        with Runtime() as runtime:
-            serve(shared.session(), runtime)
+        shared = Shared(tmp_path, endpoint, tasks=[{"task_id": "t", "dataset_id": "sums", "max_error_share": 1.0}])
+        shared.serve()
         wrong = endpoint.stats()["faults"]["context"]
-        shared.infer()
-        stats = endpoint.stats()
-    assert stats["requests"] == ROWS + wrong
-    assert stats["distinct_answered"] == ROWS
+        assert wrong
+        result = shared.gather()
+        assert shared.statuses(result) == {"ok": ROWS - wrong, "error": wrong}
+        assert not shared.store.artifact(result.outputs["responses"]).complete
+
+        action = shared.store.find_action("infer", shared.key)
+        assert action is not None
+        earlier = action.outputs["responses"], action.outputs["response_telemetry"]
+        session = shared.session("second")
+        again = replace(session, steps=(replace(session.steps[0], earlier=earlier),))
+        assert shared.serve(again) == wrong, "only the rows in error are asked again"
+        assert shared.statuses(shared.gather("second")) == {"ok": ROWS}
 
 
-def test_a_session_is_the_same_after_its_way_as_a_text(tmp_path: Path) -> None:
+def test_chunks_that_no_shard_answered_end_the_stage_with_the_shards_own_words(
+    tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    shared = Shared(tmp_path, endpoint)
+    with pytest.raises(EndpointFailed, match=r"infer stopped: shard 0: boom 0 of 330 responses are kept\."):
+        shared.gather(error="shard 0: boom")
+    assert endpoint.stats()["requests"] == 0
+
+
+def test_a_session_is_the_same_after_its_way_through_the_store(tmp_path: Path, endpoint: MockEndpoint) -> None:
     prompt = {"prompt_id": "ask", "template": [{"role": "user", "content": "{{ sample.messages[0] }}"}]}
     adapter = {"adapter_id": "dut", "role_type": "dut_model", "prompt_id": "ask", "sampling_params": {"top_p": 0.5}}
-    with mock_endpoint() as endpoint:
-        shared = Shared(tmp_path, endpoint)
-        session = shared.session()
-        prompted = Shared(tmp_path, endpoint, name="prompted.yaml", prompts=[prompt], role_adapters=[adapter])
-    assert ModelSession.from_json(session.to_json()) == session
-    (binding,) = prompted.session().steps[0].requests["bindings"]
+    session = Shared(tmp_path, endpoint, name="prompted.yaml", prompts=[prompt], role_adapters=[adapter]).session()
+    place = SessionFolder.create(Store.open(str(tmp_path / ".gage")), session)
+    assert SessionFolder.at(place.url).session() == session
+    assert str(tmp_path) not in session.to_json(), "no folder of the submitter's machine"
+    (binding,) = session.steps[0].requests["bindings"]
     assert binding["params"] == {"top_p": 0.5}
     assert binding["prompt"]["template"] == prompt["template"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 2}', '{"format": 9}', '{"format": 2, "engine": {}}'])
+def test_a_session_that_is_over_is_named_in_one_sentence(tmp_path: Path) -> None:
+    store = Store.open(str(tmp_path / ".gage"))
+    with pytest.raises(InputError, match=r"there is no model session at .*/sessions/gone: its run has ended\."):
+        SessionFolder.at(f"{store.url}/sessions/gone").session()
+    with pytest.raises(InputError, match="does not name a model session"):
+        SessionFolder.at(store.url)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 3}', '{"format": 9}', '{"format": 3, "engine": {}}'])
 def test_a_text_that_is_not_a_session_is_refused_in_one_sentence(text: str) -> None:
     with pytest.raises(InputError, match="model session"):
         ModelSession.from_json(text)
+
+
+HOOKS = """
+from neighbour import LOUD
+
+class Shouting:
+    version = 1
+    def parse(self, response):
+        response.answer = (response.answer or "") + LOUD
+        return response
+    def prepare(self, request, context):
+        request.messages[-1]["content"] += LOUD
+        return request
+"""
+
+
+def test_plugin_files_travel_with_the_session(tmp_path: Path, endpoint: MockEndpoint) -> None:
+    (tmp_path / "hooks.py").write_text(HOOKS)
+    (tmp_path / "neighbour.py").write_text("LOUD = '!'\n")
+    adapter = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "mock", "class_path": "hooks.py:Shouting"}
+    shared = Shared(tmp_path, endpoint, role_adapters=[adapter])
+    files = files_of(shared.task.infer)
+    assert sorted(files) == ["hooks.py", "neighbour.py"]
+    session = replace(shared.session(), engine=engine_of(shared.task.infer, files))
+    place = SessionFolder.create(shared.store, session, files)
+    elsewhere = tmp_path / "elsewhere"
+    SessionFolder.at(place.url).unpack(session, elsewhere)
+    assert (elsewhere / "hooks.py").read_text() == HOOKS
+
+
+def test_a_model_beside_the_config_is_refused_before_anything_is_sent(tmp_path: Path, endpoint: MockEndpoint) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text("{}")
+    engine = {"backend_id": "engine", "type": "transformers", "config": {"model_path": "checkpoint"}}
+    shared = Shared(tmp_path, endpoint)
+    spec = replace(shared.task.infer, backend_type=engine["type"], backend_config=engine["config"])
+    with pytest.raises(InputError, match=r"model_path 'checkpoint' is in the config's folder.*absolute path"):
+        files_of(spec)

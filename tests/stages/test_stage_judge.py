@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
+from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
 from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
@@ -25,7 +26,7 @@ from gage_eval.planning.specs import ScoreSpec
 from gage_eval.registry import Plugin
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
-from gage_eval.stages.sharing import serve, session_of, step_of
+from gage_eval.stages.sharing import engine_of, serve, step_of
 from gage_eval.tables import ASKS
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
@@ -340,18 +341,13 @@ def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
     stored = writer.commit()
     _, asks = judges.spec.asks(table)
     key = digest("the stage's")
-    step = step_of(
-        bench.store,
-        replace(asks, table=stored),
-        stage="judge",
-        key=key,
-        work_key=asks.work_key(key),
-        inputs=inputs,
-        workers=2,
-    )
-    session = ModelSession.from_json(session_of(bench.store, judges.expert, [step], 2).to_json())
-    assert sum(chunk.stop - chunk.start for chunk in step.missing) == 4, "two rows, two replicates each"
-    assert serve(session, bench.env.runtime) == 2, "the replicates of a row ask the same"
+    step = step_of(replace(asks, table=stored), stage="judge", key=key, work_key=asks.work_key(key), inputs=inputs)
+    session = ModelSession(engine_of(judges.expert), 2, "attempt", (step,))
+    context = BackendContext(media=bench.store.media.get)
+    sent = serve(ModelSession.from_json(session.to_json()), bench.store, bench.env.runtime, context)
+    assert sent == 2, "the replicates of a row ask the same"
+    (chunk,) = bench.store.wip(step.work_key).chunks()
+    assert chunk.stop - chunk.start == 4, "two rows, two replicates each"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Launchers: what starts the shards of a model session, on this machine or elsewhere."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from gage_eval.backends.placement import Placement
+from gage_eval.errors import InputError
+
+# How long processes have to end by themselves when their session has ended.
+_STOP_S = 10.0
+
+
+class Launched(Protocol):
+    """The shards of one session."""
+
+    def ended(self, number: int) -> str | None:
+        """Why a shard does not run any more; None while it may run, or wait for its start."""
+
+    def notice(self) -> str | None:
+        """A sentence for the user while shards cannot start; None where nothing is to be said."""
+
+    def close(self) -> None:
+        """Stop what still runs or waits; called after the session has ended."""
+
+
+class Launcher(Protocol):
+    """Starts shards."""
+
+    def launch(self, url: str, shards: int, folder: Path) -> Launched:
+        """Start the shards of a session.
+
+        Args:
+            url: the session's URL.
+            shards: how many; they are numbered from 0.
+            folder: the config's folder, for shards on this machine.
+
+        Raises:
+            InputError: they cannot be started.
+        """
+
+
+# The launcher for a placement.
+Launchers: TypeAlias = Callable[[Placement], Launcher]
+
+
+class LocalProcesses:
+    """Starts shards as processes on this machine.
+
+    Args:
+        log_folder: where they write their output; None for a temporary folder.
+    """
+
+    def __init__(self, log_folder: Path | None) -> None:
+        self._log_folder = log_folder or Path(tempfile.mkdtemp(prefix="gage-eval-shards-"))
+
+    def launch(self, url: str, shards: int, folder: Path) -> "Launched":
+        """Start the processes."""
+        self._log_folder.mkdir(parents=True, exist_ok=True)
+        name = url.rpartition("/")[2][:8]
+        logs = [self._log_folder / f"shard-{name}-{number}.log" for number in range(shards)]
+        return _Processes([_start(url, number, folder, log) for number, log in enumerate(logs)], logs)
+
+
+class _Processes:
+    def __init__(self, processes: "list[subprocess.Popen[bytes]]", logs: list[Path]) -> None:
+        self._processes = processes
+        self._logs = logs
+
+    def ended(self, number: int) -> str | None:
+        status = self._processes[number].poll()
+        if status is None:
+            return None
+        words = self._logs[number].read_text(errors="replace").strip().splitlines()[-1:]
+        return " ".join([f"its process ended with status {status}.", *words])
+
+    def notice(self) -> str | None:
+        return None
+
+    def close(self) -> None:
+        for process in self._processes:
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _start(url: str, number: int, folder: Path, log: Path) -> "subprocess.Popen[bytes]":
+    # Ctrl-C is for the parent, which ends the session. The option -P leaves the working folder out of the path.
+    command = [sys.executable, "-P", "-m", "gage_eval.runs.shard", url, str(number), str(folder.absolute())]
+    with log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603 - our own module
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def local_launchers(log_folder: Path | None) -> Launchers:
+    """The launchers of a run without a Prefect API."""
+
+    def launcher(placement: Placement) -> Launcher:
+        if placement.work_pool not in (None, "local"):
+            raise InputError(
+                f"the work pool '{placement.work_pool}' needs a Prefect API: set PREFECT_API_URL, or serve the model "
+                "here by --set role_adapters.ADAPTER.resource_requirement.work_pool=local."
+            )
+        return LocalProcesses(log_folder)
+
+    return launcher

@@ -1,0 +1,217 @@
+"""The parent of a model session: creates it, has shards started, waits for the chunks, ends it."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gage_eval.engine.job import missing_chunks
+from gage_eval.engine.session import ModelSession, SessionFolder, SessionStep
+from gage_eval.errors import GageError, RunCancelled, StoreError
+from gage_eval.runs.launchers import Launched, Launcher
+from gage_eval.store import Store
+from gage_eval.store.heartbeats import Watch
+
+_LOOK_EVERY_S = 1.0
+# The store is listed less often where that takes a request.
+_LIST_EVERY_S = 3.0
+# Shards tell how they ended within this time.
+_END_S = 15.0
+
+
+@dataclass
+class ParentStep:
+    """A step of a session and its progress.
+
+    Attributes:
+        step: the step.
+        parts: (part index, number of asks) in order.
+        progress: called with (done, total, figures).
+    """
+
+    step: SessionStep
+    parts: Sequence[tuple[int, int]]
+    progress: Callable[..., None]
+
+    @property
+    def total(self) -> int:
+        """Number of asks."""
+        return sum(asks for _, asks in self.parts)
+
+
+class Parent:
+    """Has one session served.
+
+    Args:
+        store: the store.
+        session: what to serve.
+        steps: the session's steps.
+        launcher: starts the shards.
+        folder: the config's folder.
+        files: files that the session brings, by path.
+        check: raises when the run is cancelled.
+        warn: called with sentences for the user.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session: ModelSession,
+        steps: Sequence[ParentStep],
+        launcher: Launcher,
+        folder: Path,
+        files: dict[str, bytes],
+        *,
+        check: Callable[[], None],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._steps = steps
+        self._launcher = launcher
+        self._folder = folder
+        self._files = files
+        self._check = check
+        self._warn = warn
+        self._open = list(steps)
+        self._listed = 0.0
+        self._committed: dict[str, int] = {}
+        self._noticed: str | None = None
+
+    def run(self) -> str | None:
+        """Wait until every chunk is answered. Returns why that did not happen, None if it did.
+
+        Raises:
+            RunCancelled: the run or the session was cancelled.
+            GageError: the shards cannot be started.
+        """
+        place = SessionFolder.create(self._store, self._session, self._files)
+        beat = place.parent()
+        beat.start()
+        launched: Launched | None = None
+        shards: list[_Shard] = []
+        reason = "the run failed"
+        try:
+            launched = self._launcher.launch(place.url, self._session.workers, self._folder)
+            shards = [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
+            error = self._wait(place, launched, shards)
+            reason = "every chunk is answered" if error is None else error
+            return error
+        except RunCancelled as cancelled:
+            reason = str(cancelled)
+            raise
+        finally:
+            self._end(place, reason, launched, shards)
+            beat.stop()
+            _remove(place, shards)
+
+    def _wait(self, place: SessionFolder, launched: Launched, shards: "list[_Shard]") -> str | None:
+        while True:
+            self._check()
+            with suppress(StoreError):
+                ended = place.ended()
+                if ended is not None:
+                    raise RunCancelled(f"the model session was ended: {ended}")
+            for shard in shards:
+                shard.look()
+            over = all(shard.is_over for shard in shards)
+            self._look_for_chunks(shards, at_once=over)
+            if not self._open:
+                return None
+            if over:
+                return _why(shards)
+            self._notice(launched)
+            time.sleep(_LOOK_EVERY_S)
+
+    def _look_for_chunks(self, shards: "Sequence[_Shard]", *, at_once: bool) -> None:
+        """Find out which steps are answered, and report the progress of the others."""
+        now = time.monotonic()
+        remote = self._store.objects.local_root is None
+        if at_once or not remote or now - self._listed >= _LIST_EVERY_S or any(shard.is_over for shard in shards):
+            self._listed = now
+            for step in list(self._open):
+                wip = self._store.wip(step.step.work_key)
+                session = self._session
+                missing = missing_chunks(step.parts, session.workers, wip, session.attempt)
+                left = sum(chunk.stop - chunk.start for chunk in missing)
+                self._committed[step.step.work_key] = step.total - left
+                if not missing or self._is_committed(step.step):
+                    self._open.remove(step)
+        for index, step in enumerate(self._steps):
+            figures = [shard.steps[index] for shard in shards if index < len(shard.steps)]
+            done, in_flight, _, retried = (sum(column) for column in zip((0, 0, 0, 0), *figures, strict=True))
+            done = min(step.total, max(done, self._committed.get(step.step.work_key, 0)))
+            step.progress(done, step.total, in_flight=in_flight, retried=retried)
+
+    def _is_committed(self, step: SessionStep) -> bool:
+        """Whether another run has committed the action."""
+        action = self._store.find_action(step.stage, step.key) if step.reuse else None
+        return action is not None and action.complete
+
+    def _notice(self, launched: Launched) -> None:
+        notice = launched.notice()
+        if notice is not None and notice != self._noticed:
+            self._warn(notice)
+        self._noticed = notice
+
+    def _end(self, place: SessionFolder, reason: str, launched: Launched | None, shards: "list[_Shard]") -> None:
+        """End the session; return when its shards have stopped, or after a while."""
+        with suppress(StoreError):
+            place.end(reason)
+        if launched is not None:
+            launched.close()
+        deadline = time.monotonic() + _END_S
+        while any(shard.appeared and not shard.is_over for shard in shards) and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_S / 4)
+            for shard in shards:
+                shard.look()
+
+
+class _Shard:
+    """A shard as the parent sees it: its sign of life, and what the launcher knows."""
+
+    def __init__(self, number: int, watch: Watch, launched: Launched) -> None:
+        self.number = number
+        self.appeared = False
+        self.steps: list[list[int]] = []
+        self.error: str | None = None
+        self._watch = watch
+        self._launched = launched
+        self._done = False
+        self._ended: str | None = None
+
+    def look(self) -> None:
+        """Read its sign of life."""
+        sign: dict[str, Any] | None = self._watch.look()
+        if sign is not None:
+            self.appeared = True
+            self.steps = sign["steps"] or self.steps
+            self._done = sign["state"] in ("done", "failed")
+            self.error = sign["error"] or self.error
+        if not self._done:
+            self._ended = self._launched.ended(self.number)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it serves no more: it ended, or it is lost."""
+        return self._done or self._ended is not None or (self.appeared and self._watch.is_gone)
+
+    @property
+    def why(self) -> str:
+        """Why it is over, one sentence."""
+        return self.error or self._ended or "it shows no sign of life any more."
+
+
+def _why(shards: Sequence[_Shard]) -> str:
+    """Why the shards have left chunks without answers."""
+    reasons = {shard.why: shard.number for shard in reversed(shards)}
+    return " ".join(f"shard {number}: {why}" for why, number in sorted(reasons.items(), key=lambda item: item[1]))
+
+
+def _remove(place: SessionFolder, shards: Sequence[_Shard]) -> None:
+    """Remove the session, unless a shard may still write to it: garbage collection does so later."""
+    if all(shard.is_over for shard in shards):
+        with suppress(GageError):
+            place.remove()
