@@ -2,14 +2,12 @@
 
 The command line counts before a config, a config before the environment: values that a config could hold are put into
 it where it leaves them unset (`gage_eval.config.environment`). The others only say where and how fast.
-Import this module where it is needed: pydantic-settings takes a while to load.
 """
 
 import os
 from collections.abc import Mapping
 
-from pydantic import AliasChoices, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gage_eval.config.environment import Given, local_model
 from gage_eval.config.plain_words import plain_words
@@ -25,6 +23,12 @@ PREFIX = "GAGE_EVAL_"
 _EVENTS = "the folder of a run holds all of its events, in events.jsonl."
 _LATER = f"events are not sent anywhere yet; {_EVENTS}"
 _MEDIA = "media are stored once, by their hash, and read by GAGE_EVAL_EMBED_MEDIA_THREADS threads."
+
+# Settings whose variables have other names. The first variable that is set counts.
+_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "threads": (f"{PREFIX}THREADS", f"{PREFIX}CONCURRENCY"),
+    "vllm_native_model_path": ("VLLM_NATIVE_MODEL_PATH",),
+}
 
 # Variables of the first design that nothing needs any more, and what there is instead.
 REPLACED: Mapping[str, str] = {
@@ -52,12 +56,10 @@ REPLACED: Mapping[str, str] = {
 }
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """What the environment sets; every field has the mark that a config field would have."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
-    )
+    model_config = ConfigDict(frozen=True)
 
     store: str = scheduling(".gage", description="URL or folder of the artifact store")
     save_dir: str | None = scheduling(None, description="folder of runs; `runs` in the store unless given")
@@ -79,7 +81,6 @@ class Settings(BaseSettings):
         None,
         ge=1,
         description="requests in flight at a backend whose config sets no `max_concurrency`",
-        validation_alias=AliasChoices(f"{PREFIX}THREADS", f"{PREFIX}CONCURRENCY"),
     )
     max_inflight: int | None = scheduling(None, ge=1, description="most requests of a step in flight")
     prefetch_factor: int | None = scheduling(
@@ -113,7 +114,6 @@ class Settings(BaseSettings):
         "infer",
         None,
         description="model of every `vllm_native` backend, whatever its config says",
-        validation_alias=AliasChoices("VLLM_NATIVE_MODEL_PATH"),
     )
 
     @property
@@ -145,14 +145,22 @@ class Settings(BaseSettings):
 
     def _variable(self, name: str) -> str:
         """The variable of a setting: of several the one that is set, else the first."""
-        names = variables_of(name)
-        return next((variable for variable in names if os.environ.get(variable)), names[0])
+        return _variable_of(name, _environment())
 
 
-def variables_of(name: str) -> list[str]:
+def variables_of(name: str) -> tuple[str, ...]:
     """The variables that a setting is read from."""
-    alias = Settings.model_fields[name].validation_alias
-    return [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [PREFIX + name.upper()]
+    return _VARIABLES.get(name, (PREFIX + name.upper(),))
+
+
+def _environment() -> dict[str, str]:
+    """The variables that are set and not empty, with their names in upper case."""
+    return {name.upper(): value for name, value in os.environ.items() if value}
+
+
+def _variable_of(name: str, environment: Mapping[str, str]) -> str:
+    names = variables_of(name)
+    return next((variable for variable in names if variable in environment), names[0])
 
 
 def unknown_variables() -> list[str]:
@@ -172,11 +180,12 @@ def load_settings() -> Settings:
     Raises:
         InputError: a variable holds what its setting cannot be; the message names it.
     """
+    environment = _environment()
+    variables = {name: _variable_of(name, environment) for name in Settings.model_fields}
     try:
-        return Settings()
+        return Settings.model_validate(
+            {name: environment[variable] for name, variable in variables.items() if variable in environment}
+        )
     except ValidationError as error:
-        sentences = []
-        for found in plain_words(error, {}, Settings):
-            name = str(found.loc[-1]).upper()
-            sentences.append(f"{name if name.startswith(PREFIX) else PREFIX + name} {found.message}")
-        raise InputError(" ".join(sentences)) from error
+        found = plain_words(error, {}, Settings)
+        raise InputError(" ".join(f"{variables[str(one.loc[-1])]} {one.message}" for one in found)) from error

@@ -63,6 +63,13 @@ def test_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_concurrency_is_another_name_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAGE_EVAL_CONCURRENCY", "4")
     assert load_settings().threads == 4
+    monkeypatch.setenv("GAGE_EVAL_THREADS", "8")
+    assert load_settings().threads == 8
+
+
+def test_names_of_variables_may_be_in_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("gage_eval_max_samples", "5")
+    assert load_settings().max_samples == 5
 
 
 def test_sequential_means_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +85,7 @@ def test_sequential_means_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
         ("MAX_SAMPLES", "0", "GAGE_EVAL_MAX_SAMPLES must be at least 1, not '0'."),
         ("SHUFFLE", "perhaps", "GAGE_EVAL_SHUFFLE must be true or false, not 'perhaps'."),
         ("THREADS", "-1", "GAGE_EVAL_THREADS must be at least 1, not '-1'."),
+        ("CONCURRENCY", "0", "GAGE_EVAL_CONCURRENCY must be at least 1, not '0'."),
     ],
 )
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:

@@ -8,7 +8,8 @@ page's policy forbids inline styles.
 
 import math
 from collections.abc import Sequence
-from html import escape
+
+from markupsafe import escape
 
 from gage_eval.report.details import Bin
 from gage_eval.report.summary import GroupScore, MetricSummary, format_value

@@ -11,7 +11,6 @@ from gage_eval.observability.events import RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
-from gage_eval.runs.export import export
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.report_details import run_details
@@ -29,8 +28,11 @@ def publish(session: RunSession) -> RunOutcome:
     session.folder.write_json(SUMMARY_FILE, summary.model_dump(mode="json"))
     readers = [_reader(session, task.task_id) for task in session.plan.tasks]
     _write_report(session, summary, readers)
-    for kind in session.loaded.config.export:
-        export(readers, kind, session.folder)
+    if kinds := session.loaded.config.export:
+        from gage_eval.runs.export import export
+
+        for kind in kinds:
+            export(readers, kind, session.folder)
     session.finish()
     return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
 

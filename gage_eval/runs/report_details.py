@@ -357,7 +357,8 @@ def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tu
         found += [(measure.name, reason, count) for reason, count in _most(reasons)]
     for stage, output in (("standardize", "rejects"), ("preprocess", "prepare_rejects")):
         rejected: dict[str, int] = {}
-        for table in task.artifact(stage, output).tables(columns=["reason"]):
+        rejects = task.artifact(stage, output)
+        for table in rejects.tables(columns=["reason"]) if rejects.rows else ():
             _count(rejected, table["reason"])
         found += [(f"rejected in {stage}", reason, count) for reason, count in _most(rejected)]
     return tuple(found)
