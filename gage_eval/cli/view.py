@@ -15,6 +15,9 @@ def view(
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Open this task.")] = None,
     sample: Annotated[str | None, typer.Option("--sample", metavar="ID", help="Open this sample.")] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="RUN", help="Open the answers that got worse since this run.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4280, or a free one.")
     ] = None,
@@ -37,7 +40,7 @@ def view(
 
     locations = Locations.at(store, output_dir)
     settings = load_settings()
-    for name in runs or ():
+    for name in [*(runs or ()), *([against] if against is not None else [])]:
         reader = RunReader.open(locations, name)
         for wanted in [task] if task is not None else []:
             reader.task(wanted)
@@ -51,10 +54,12 @@ def view(
     )
     path = "/"
     if runs:
-        path += f"runs/{quote(runs[0])}"
-        query = {name: value for name, value in (("task", task), ("id", sample)) if value is not None}
+        path += f"runs/{quote(runs[-1])}"
+        flips = None if against is None else "flip:worse"
+        asked = (("task", task), ("id", sample), ("against", against), ("q", flips))
+        query = {name: value for name, value in asked if value is not None}
         if len(runs) > 1:
-            path, query = f"{path}/compare", {**query, "with": ",".join(runs[1:])}
+            path, query = f"{path}/compare", {**query, "with": ",".join(runs[:-1])}
         elif query:
             path += "/sample" if sample is not None else "/samples"
         path += f"?{urlencode(query)}" if query else ""

@@ -1,8 +1,10 @@
 """Tables as files for other programs: CSV, JSON lines, Parquet."""
 
 import csv
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from gage_eval.errors import InputError
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 # A spreadsheet would take a text that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_CHUNK = 1_000
 
 
 def write_table(table: pa.Table, file: Path) -> None:
@@ -32,13 +35,13 @@ def write_table(table: pa.Table, file: Path) -> None:
             import pyarrow.parquet as pq
 
             pq.write_table(table, file)
-        elif file.suffix == ".csv":
-            _write_csv(table, file)
         else:
+            is_csv = file.suffix == ".csv"
             with file.open("wb") as out:
-                for batch in table.to_batches():
-                    for row in batch.to_pylist():
-                        out.write(canonical_json({name: plain(value) for name, value in row.items()}) + b"\n")
+                if is_csv:
+                    out.write(csv_header(table))
+                for batch in table.to_batches(max_chunksize=_CHUNK):
+                    out.write(csv_lines(batch) if is_csv else json_lines(batch))
     except OSError as error:
         raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from error
 
@@ -60,13 +63,26 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _write_csv(table: pa.Table, file: Path) -> None:
-    with file.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(table.column_names)
-        for batch in table.to_batches():
-            for row in batch.to_pylist():
-                writer.writerow([_csv_cell(plain(value)) for value in row.values()])
+def json_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """Rows as JSON, one per line."""
+    found = ({name: plain(value) for name, value in row.items()} for row in rows.to_pylist())
+    return b"".join(canonical_json(row) + b"\n" for row in found)
+
+
+def csv_header(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """The line of CSV that names the columns."""
+    return _csv([rows.schema.names])
+
+
+def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
+    """Rows as CSV, without a header."""
+    return _csv([_csv_cell(plain(value)) for value in row.values()] for row in rows.to_pylist())
+
+
+def _csv(lines: Iterable[Sequence[Any]]) -> bytes:
+    out = StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    return out.getvalue().encode()
 
 
 def _csv_cell(value: Any) -> Any:

@@ -21,6 +21,8 @@ from starlette.types import ASGIApp
 from gage_eval.errors import GageError, InputError
 from gage_eval.runs.folder import REPORT_FILE
 from gage_eval.store.media_types import media_type
+from gage_eval.viewer.compare_page import compare_page, side_by_side_page
+from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.pages import STATIC, rendered
@@ -57,7 +59,8 @@ class Viewer:
         self.opened = opened
         self.session = session
         self.runs = RunsList(opened.locations)
-        self.lists = ListPage(opened, session)
+        self.labels = LabelPages(opened.locations.store, session)
+        self.lists = ListPage(opened, self.labels, session)
 
     def routes(self) -> "list[Route]":
         """Every address."""
@@ -67,11 +70,15 @@ class Viewer:
             "/runs/{run}/samples": self.lists.samples,
             "/runs/{run}/sample": self.lists.sample,
             "/runs/{run}/report": self._report,
+            "/runs/{run}/compare": self._compare,
+            "/runs/{run}/side-by-side": self._side_by_side,
+            "/runs/{run}/export.{kind}": self.lists.export,
             "/media/{digest}": self._media,
         }
         return [
             Route("/token", self._token, methods=["GET", "POST"]),
             Route("/static/{name}", self._static),
+            Route("/labels", self._labels, methods=["GET", "POST"]),
             Route("/ok", lambda request: PlainTextResponse("ok")),
             *(Route(path, partial(self._page, page)) for path, page in pages.items()),
         ]
@@ -127,6 +134,20 @@ class Viewer:
 
     def _run(self, request: Request) -> Response:
         return HTMLResponse(run_page(self.opened, self.lists, request.path_params["run"], request.query_params))
+
+    def _compare(self, request: Request) -> Response:
+        return HTMLResponse(compare_page(self.opened, request.path_params["run"], request.query_params))
+
+    def _side_by_side(self, request: Request) -> Response:
+        return HTMLResponse(
+            side_by_side_page(self.opened, self.lists, request.path_params["run"], request.query_params)
+        )
+
+    async def _labels(self, request: Request) -> Response:
+        if request.method == "GET" or not request.scope["gage_open"]:
+            return await self._page(lambda _: self.labels.page(), request)
+        form = await posted(request)
+        return await self._page(lambda _: self.labels.add(form), request)
 
     def _report(self, request: Request) -> Response:
         data = self.opened.run(request.path_params["run"]).stored.folder.read(REPORT_FILE)

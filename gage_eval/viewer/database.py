@@ -63,7 +63,7 @@ class IndexDatabase:
     def table(self, sql: str, values: Sequence[Any] = ()) -> "pa.Table":
         """The rows of a query as an Arrow table."""
         with self._cursor() as cursor:
-            return cursor.execute(sql, list(values)).to_arrow_table()
+            return cursor.sql(sql, params=list(values)).to_arrow_table()
 
     @contextmanager
     def _cursor(self) -> "Iterator[duckdb.DuckDBPyConnection]":

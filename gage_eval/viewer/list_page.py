@@ -3,7 +3,7 @@
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +12,20 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gage_eval.errors import InputError
-from gage_eval.runs.outcomes import Measure
 from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.viewer.database import IndexDatabase
+from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
-from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of
+from gage_eval.viewer.label_page import LabelPages
+from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, sample_query
+from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.opened import Opened
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
 from gage_eval.viewer.pages import rendered
-from gage_eval.viewer.query import terms, without_term
+from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
 from gage_eval.viewer.sample_view import sample_view
 from gage_eval.viewer.security import Session
-
-
-@dataclass(frozen=True)
-class OpenTask:
-    """A task of a run with its index."""
-
-    run: RunReader
-    task: TaskReader
-    listing: Listing
-    measure: IndexedMeasure | None
-
-    @property
-    def outcome_measure(self) -> Measure | None:
-        """The measure as the reader knows it."""
-        return None if self.measure is None else self.task.measure(self.measure.name)
+from gage_eval.viewer.word_diff import Piece, word_diff
 
 
 class ListPage:
@@ -45,11 +33,13 @@ class ListPage:
 
     Args:
         opened: the runs.
+        labels: what people said.
         session: of this server.
     """
 
-    def __init__(self, opened: Opened, session: Session) -> None:
+    def __init__(self, opened: Opened, labels: LabelPages, session: Session) -> None:
         self._opened = opened
+        self._labels = labels
         self._session = session
         self._listings: weakref.WeakKeyDictionary[IndexDatabase, Listing] = weakref.WeakKeyDictionary()
         self._rivals: dict[str, str | None] = {}
@@ -64,8 +54,9 @@ class ListPage:
         state = _with_task(state, shown)
         problem, positions, rows = "", np.empty(0, dtype=np.int32), []
         try:
-            positions = shown.listing.positions(state)
-            rows = shown.listing.page(state)
+            labelled = self.labelled(state)
+            positions = shown.listing.positions(state, labelled)
+            rows = shown.listing.page(state, labelled)
         except InputError as error:
             problem = str(error)
         pages = max(1, -(-len(positions) // state.size))
@@ -117,11 +108,38 @@ class ListPage:
             "sample_id": sample_id,
             "replicate": replicate,
             "replicates": shown.listing.replicates(sample_id),
+            "labels": self._labels.of(view.response_key),
+            "here": f"/runs/{shown.run.run_id}/sample?{sample_query(state, sample_id, replicate)}",
+            "pieces": self._changed(shown, state, sample_id, replicate, view.answer.answer),
             **self._neighbours(shown, state, found["pos"]),
         }
         return HTMLResponse(rendered("sample_part.html" if params.get("part") else "sample.html", **context))
 
+    def export(self, request: Request) -> Response:
+        """The listed answers as a file."""
+        state = ListState.of(request.query_params)
+        shown = self.open(request.path_params["run"], state)
+        return exported(shown, state, request.path_params["kind"], self.labelled(state))
+
     # --- parts of pages
+
+    def labelled(self, state: ListState) -> Labelled:
+        """The labels that the search line asks for."""
+        return self._labels.labelled() if "label:" in state.q else NO_LABELS
+
+    def _changed(
+        self, shown: OpenTask, state: ListState, sample_id: str, replicate: int, answer: str | None
+    ) -> list[Piece]:
+        """The answer's words against those of the run that it is compared with."""
+        if not state.against:
+            return []
+        other = self.open(state.against, ListState(task=state.task))
+        found = other.listing.find(sample_id, replicate)
+        if found is None:
+            return []
+        row = next(other.task.rows_of_part(found["part"], [found["row_index"]]))
+        before = next((one.get("answer") for one in row.responses if one["replicate"] == replicate), None)
+        return word_diff(before or "", answer or "")
 
     def open(self, run_id: str, state: ListState) -> OpenTask:
         """A task with its index, paired with the run that the state names.
@@ -176,7 +194,7 @@ class ListPage:
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""
         try:
-            positions = shown.listing.positions(state)
+            positions = shown.listing.positions(state, self.labelled(state))
         except InputError:
             positions = np.empty(0, dtype=np.int32)
         places = np.flatnonzero(positions == position)
@@ -215,7 +233,7 @@ def _columns(state: ListState, shown: OpenTask) -> list[tuple[str, str]]:
             usual = ("id", "asked", "answer", "expected", "status", "tokens")
         names = [name for name in usual if name != "score" or not judged]
         if shown.listing.database.has_pairs:
-            names += ["other", "change"]
+            names = [*(name for name in names if name != "tokens"), "other", "change"]
     return [(name, known[name]) for name in names]
 
 

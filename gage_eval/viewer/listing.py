@@ -11,10 +11,11 @@ from urllib.parse import urlencode
 from gage_eval.errors import InputError, closest
 from gage_eval.viewer.database import IndexDatabase, check_expression
 from gage_eval.viewer.index import BETWEEN, About, IndexedMeasure
-from gage_eval.viewer.query import condition_of
+from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     Positions = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -129,6 +130,14 @@ def sample_query(state: ListState, sample_id: str, replicate: int) -> str:
     return f"{state.query(page=state.page)}&{rest}"
 
 
+def _once(columns: list[str]) -> list[str]:
+    """The columns whose names differ, the first of each."""
+    found: dict[str, str] = {}
+    for column in columns:
+        found.setdefault(column.rpartition(" AS ")[2].strip('"').lower(), column)
+    return list(found.values())
+
+
 class Listing:
     """The lists of one index; results are remembered."""
 
@@ -139,18 +148,23 @@ class Listing:
         self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
         self._lock = threading.Lock()
 
-    def positions(self, state: ListState) -> "Positions":
+    def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
         """Positions of the answers that a state lists, in its order.
+
+        Args:
+            state: the state.
+            labelled: response numbers by what people said.
 
         Raises:
             InputError: the search line, the SQL or the order cannot be used.
         """
-        key = (state.q, state.where, state.metric, state.sort, state.desc)
+        said = sum(map(len, labelled.values())) if "label:" in state.q else 0
+        key = (state.q, state.where, state.metric, state.sort, state.desc, said)
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
                 return self._known[key]
-        sql, values = self.selection(state, "a.pos")
+        sql, values = self.selection(state, "a.pos", labelled)
         found = self.database.positions(sql, values)
         with self._lock:
             self._known[key] = found
@@ -158,11 +172,11 @@ class Listing:
                 self._known.popitem(last=False)
         return found
 
-    def selection(self, state: ListState, columns: str) -> tuple[str, list[Any]]:
+    def selection(self, state: ListState, columns: str, labelled: Labelled = NO_LABELS) -> tuple[str, list[Any]]:
         """A query for some columns of the listed answers, in order, and its values."""
         measure = measure_of(self.about, state.metric)
         paired = self.database.has_pairs
-        condition = condition_of(state.q, self.about, measure, paired=paired)
+        condition = condition_of(state.q, self.about, measure, paired=paired, labelled=labelled)
         where = [condition.sql]
         if state.where:
             check_expression(state.where)
@@ -174,9 +188,9 @@ class Listing:
             *condition.values
         ]
 
-    def page(self, state: ListState) -> list[dict[str, Any]]:
+    def page(self, state: ListState, labelled: Labelled = NO_LABELS) -> list[dict[str, Any]]:
         """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
-        found = self.positions(state)[(state.page - 1) * state.size : state.page * state.size]
+        found = self.positions(state, labelled)[(state.page - 1) * state.size : state.page * state.size]
         return self.at(found.tolist(), state)
 
     def at(self, positions: list[int], state: ListState) -> list[dict[str, Any]]:
@@ -199,6 +213,37 @@ class Listing:
         rows = self.database.rows(f"SELECT {', '.join(columns)} FROM task.answers a{joined} WHERE {where}")  # noqa: S608
         by_position = {row["pos"]: row for row in rows}
         return [by_position[position] for position in positions if position in by_position]
+
+    def export_columns(self, state: ListState, names: list[str]) -> str:
+        """The columns of an export in SQL: the named ones, all measures and slices, and whole texts."""
+        measure = measure_of(self.about, state.metric)
+        texts = {"asked", "answer"} if self.about.has_texts else set()
+        columns = ["a.sample_id"]
+        for name in names:
+            column = COLUMNS[name][1]
+            if name != "id" and (self.database.has_pairs or column not in _OF_PAIRS):
+                columns.append(f'{f"x.{name}" if name in texts else self._column(column, measure)} AS "{name}"')
+        for prefix, known in (("value", self.about.measures), ("slice", self.about.slices)):
+            for one in known:
+                quoted = one.name.replace('"', '""')
+                columns.append(f'a.{prefix}_{one.number} AS "{quoted}"')
+        return ", ".join(_once(columns))
+
+    def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
+        """Columns of the answers at some positions, in that order."""
+        import pyarrow as pa
+
+        texts = " JOIN task.texts x ON x.pos = a.pos" if self.about.has_texts else ""
+        pairs = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
+        given = ", ".join(map(str, positions.tolist())) or "-1"
+        ends = f"{positions.min()} AND {positions.max()}" if len(positions) else "-1 AND -1"
+        table = self.database.table(
+            f"SELECT a.pos, {columns} FROM task.answers a{texts}{pairs} "  # noqa: S608
+            f"WHERE a.pos BETWEEN {ends} AND a.pos IN ({given}) ORDER BY a.pos"
+        )
+        order = positions.argsort(kind="stable")
+        places = order.argsort(kind="stable")
+        return table.take(pa.array(places)).drop_columns(["pos"])
 
     def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
         """Position, part and row index of an answer; None if there is none."""

@@ -10,7 +10,7 @@ from concurrent.futures import TimeoutError as StillRunning
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.errors import GageError, InputError
@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 MOST_CACHED_BYTES = 20 * 1024**3
 _MOST_OPEN = 4
 _MOST_READERS = 32
+_MOST_RESULTS = 16
 _WAIT_S = 1.5
 
 
@@ -80,6 +81,7 @@ class Opened:
         self._work: dict[str, _Work[Path]] = {}
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         self._temporary: dict[str, Path] = {}
+        self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
 
     def close(self) -> None:
@@ -132,6 +134,29 @@ class Opened:
         file = self._folder / f"pairs-{digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]}.duckdb"
         what = f"pairs of {one[0].run_id} and {other[0].run_id}"
         return self._made(file, what, _WAIT_S, lambda out, tell: build_pairs(mine, theirs, measure, out))
+
+    def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T]) -> T:
+        """The result of a long computation, which is made in the background and remembered.
+
+        Raises:
+            StillIndexing: it takes longer than a moment.
+        """
+        with self._lock:
+            future = self._results.get(key)
+            if future is None:
+                future = self._results[key] = self._pool.submit(make)
+            self._results.move_to_end(key)
+            while len(self._results) > _MOST_RESULTS:
+                self._results.popitem(last=False)
+        try:
+            result: T = future.result(timeout=_WAIT_S)
+            return result
+        except StillRunning:
+            raise StillIndexing(what, 0.0) from None
+        except GageError:
+            with self._lock:
+                self._results.pop(key, None)
+            raise
 
     def _build(
         self, task: TaskReader, run: RunReader, file: Path, tell: Callable[[float], None], *, texts: bool

@@ -1,11 +1,12 @@
 """The search line: words to find, and terms such as ``status:wrong``, ``topic:"linear algebra"`` or ``tokens>400``."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from gage_eval.errors import InputError, closest
+from gage_eval.runs.labels import VERDICTS
 from gage_eval.statuses import REASONS, RESPONSE_STATUSES
 from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
 
@@ -21,6 +22,10 @@ NUMBERS = {
 """Columns that terms such as ``tokens>400`` compare, by their name in the search line."""
 
 TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expected", "id": "sample_id"}
+Labelled: TypeAlias = Mapping[str, Collection[int]]
+"""Numbers of labelled responses (`index.response_number`) by verdict; under ``any`` all of them."""
+
+NO_LABELS: Labelled = {}
 FLIPS = ("worse", "better", "same", "changed")
 _TERM = re.compile(
     r"""(?P<not>-)?(?P<name>[A-Za-z_][\w.]*)(?P<operator>:|<=|>=|<|>|=)(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]*))"""
@@ -100,7 +105,14 @@ def without_term(line: str, gone: Term) -> str:
     return " ".join(one.text for one in terms(line) if (one.start, one.end) != (gone.start, gone.end))
 
 
-def condition_of(line: str, about: About, measure: IndexedMeasure | None, *, paired: bool = False) -> Condition:
+def condition_of(
+    line: str,
+    about: About,
+    measure: IndexedMeasure | None,
+    *,
+    paired: bool = False,
+    labelled: Labelled = NO_LABELS,
+) -> Condition:
     """A search line as a condition over ``answers a`` (and ``pairs p`` if paired).
 
     Raises:
@@ -109,7 +121,7 @@ def condition_of(line: str, about: About, measure: IndexedMeasure | None, *, pai
     parts: list[str] = []
     values: list[Any] = []
     for one in terms(line):
-        found = _condition(one, about, measure, paired=paired)
+        found = _label(one, labelled) if one.name == "label" else _condition(one, about, measure, paired=paired)
         parts.append(f"NOT coalesce({found.sql}, false)" if one.negated else f"({found.sql})")
         values += found.values
     return Condition(" AND ".join(parts) or "true", tuple(values))
@@ -158,6 +170,12 @@ def _text(one: Term, about: About, measure: IndexedMeasure | None) -> Condition:
     return Condition(f"contains(lower({column}), ?)", (one.value.lower(),))
 
 
+def _label(one: Term, labelled: Labelled) -> Condition:
+    wanted = _known(one, ("any", *VERDICTS[:-1]))
+    numbers = ", ".join(map(str, labelled.get(wanted, ())))
+    return Condition(f"a.response_key IN ({numbers or -1})")
+
+
 def _flip(one: Term, *, paired: bool) -> Condition:
     if not paired:
         raise InputError("search: 'flip:' needs a run to compare with: choose one first.")
@@ -169,7 +187,17 @@ def _flip(one: Term, *, paired: bool) -> Condition:
 def _slice(one: Term, about: About) -> Condition:
     found = [x for x in about.slices if one.name in (x.name, x.path)]
     if not found:
-        names = ["status", "reason", "error", "finish", *NUMBERS, *TEXTS, *(x.name for x in about.slices)]
+        names = [
+            "status",
+            "reason",
+            "error",
+            "finish",
+            "flip",
+            "label",
+            *NUMBERS,
+            *TEXTS,
+            *(x.name for x in about.slices),
+        ]
         raise InputError(
             f"search: there is no field '{one.name}'. Fields: {', '.join(names)}.{closest(one.name, names)}"
         )

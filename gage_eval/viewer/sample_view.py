@@ -210,8 +210,8 @@ def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tu
         found.append(("finish", str(response["finish_reason"])))
     if (telemetry.get("attempts") or 0) > 1:
         found.append(("attempts", str(telemetry["attempts"])))
-    if telemetry.get("source"):
-        found.append(("answer", str(telemetry["source"])))
+    if telemetry.get("source") in ("reused", "repeated", "log"):
+        found.append(("from", f"{telemetry['source']} answer"))
     if telemetry.get("model_fingerprint"):
         found.append(("model", str(telemetry["model_fingerprint"])))
     return found

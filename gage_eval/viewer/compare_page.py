@@ -1,0 +1,139 @@
+"""Two or more runs: paired statistics, what differs between them, and one sample's answers side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gage_eval.errors import InputError
+from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.definitions import KINDS as ALLOWABLE
+from gage_eval.regression.definitions import Difference
+from gage_eval.regression.differing import run_differences
+from gage_eval.runs.reading import RunReader
+from gage_eval.viewer.list_page import ListPage
+from gage_eval.viewer.listing import ListState
+from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.pages import rendered
+from gage_eval.viewer.sample_view import SampleView, sample_view
+from gage_eval.viewer.word_diff import Piece, word_diff
+
+MOST_RUNS = 6
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A run that the current one is compared with, and what came of it."""
+
+    run: RunReader
+    tasks: list[Compared]
+    differences: list[tuple[str, Difference]]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One run's answer to a sample; ``pieces`` are its words against the first column's."""
+
+    run_id: str
+    view: SampleView | None
+    pieces: list[Piece]
+    problem: str = ""
+
+
+def compare_page(opened: Opened, run_id: str, params: Mapping[str, str]) -> str:
+    """Paired statistics of a run against others.
+
+    Raises:
+        InputError: a run does not exist.
+        StillIndexing: the comparison is being computed.
+    """
+    run = opened.run(run_id)
+    names = _names(params)
+    task_id, metric = params.get("task") or None, params.get("metric") or None
+    allowed = tuple(name for name in params.get("allow", "").split(",") if name in ALLOWABLE)
+    rivals = [_rival(opened, run, opened.run(name), task_id, metric, allowed) for name in names]
+    return rendered(
+        "compare.html",
+        title=f"{run_id} against {', '.join(names)}",
+        run=run,
+        rivals=rivals,
+        names=names,
+        task_id=task_id,
+        metric=metric,
+        allowed=allowed,
+        allowable=ALLOWABLE,
+    )
+
+
+def side_by_side_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, str]) -> str:
+    """One sample in several runs.
+
+    Raises:
+        InputError: a run, the task or the sample does not exist.
+        StillIndexing: an index is being made.
+    """
+    state = ListState.of(params)
+    sample_id, number = params.get("id", ""), params.get("rep", "0")
+    replicate = int(number) if number.isdecimal() and len(number) < 9 else 0
+    columns: list[Column] = []
+    for name in [*_names(params), run_id]:
+        column = _column(lists, name, state, sample_id, replicate)
+        first = next((one.view.answer.answer for one in columns if one.view is not None), None)
+        if column.view is not None and first is not None:
+            column = Column(name, column.view, word_diff(first, column.view.answer.answer or ""))
+        columns.append(column)
+    shown = next((one.view for one in columns if one.view is not None), None)
+    if shown is None:
+        raise InputError(f"no run has an answer to sample '{sample_id}': {columns[0].problem}")
+    run = opened.run(run_id)
+    return rendered(
+        "side_by_side.html",
+        title=f"{sample_id} in {len(columns)} runs",
+        run=run,
+        task_id=run.task(state.task or None).task_id,
+        columns=columns,
+        shown=shown,
+        sample_id=sample_id,
+        replicate=replicate,
+        state=state,
+        names=_names(params),
+    )
+
+
+def _names(params: Mapping[str, str]) -> list[str]:
+    names = [name.strip() for name in (params.get("with") or params.get("against") or "").split(",") if name.strip()]
+    if not names:
+        raise InputError("name the runs to compare with: ?with=RUN,RUN")
+    if len(names) >= MOST_RUNS:
+        raise InputError(f"at most {MOST_RUNS} runs are shown side by side.")
+    return names
+
+
+def _rival(
+    opened: Opened,
+    run: RunReader,
+    other: RunReader,
+    task_id: str | None,
+    metric: str | None,
+    allowed: tuple[str, ...],
+) -> Rival:
+    state = [str(one.stored.record.updated) for one in (run, other)]
+    key = ("compare", run.run_id, other.run_id, *state, task_id, metric, allowed)
+    try:
+        what = f"the comparison of {run.run_id} and {other.run_id}"
+        found = opened.computed(key, what, lambda: compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
+        return Rival(other, found, run_differences(other, run, task_id=task_id))
+    except InputError as error:
+        return Rival(other, [], [], str(error))
+
+
+def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:
+    try:
+        opened = lists.open(run_id, ListState(task=state.task, metric=state.metric))
+    except InputError as error:
+        return Column(run_id, None, [], str(error))
+    found = opened.listing.find(sample_id, replicate)
+    if found is None:
+        return Column(run_id, None, [], "It has no answer to this sample.")
+    row = next(opened.task.rows_of_part(found["part"], [found["row_index"]]))
+    kind = opened.listing.at([found["pos"]], ListState(metric=state.metric))[0]["status"]
+    return Column(run_id, sample_view(opened.task, row, replicate, opened.outcome_measure, kind), [])

@@ -1,0 +1,68 @@
+"""The listed answers as a file: CSV, JSON lines or Parquet."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pyarrow as pa
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse, Response, StreamingResponse
+
+from gage_eval.errors import InputError
+from gage_eval.runs.tabular import csv_header, csv_lines, json_lines
+from gage_eval.viewer.listing import COLUMNS, ListState
+from gage_eval.viewer.open_task import OpenTask
+from gage_eval.viewer.query import Labelled
+
+# Answers that are in memory at a time.
+_CHUNK = 10_000
+_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/x-ndjson",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+def exported(shown: OpenTask, state: ListState, kind: str, labelled: Labelled) -> Response:
+    """The file with all rows that the state lists, in its order, with whole questions and answers.
+
+    Raises:
+        InputError: the format is unknown, or the state cannot be listed.
+    """
+    if kind not in _TYPES:
+        raise InputError(f"'{kind}' is not a format: {', '.join(_TYPES)}.")
+    tables = _tables(shown, state, labelled)
+    headers = {"content-disposition": f'attachment; filename="{shown.run.run_id}.{kind}"'}
+    if kind == "parquet":
+        file = _parquet(tables)
+        return FileResponse(file, media_type=_TYPES[kind], headers=headers, background=BackgroundTask(file.unlink))
+    lines = _csv(tables) if kind == "csv" else (json_lines(table) for table in tables)
+    return StreamingResponse(lines, media_type=_TYPES[kind], headers=headers)
+
+
+def _csv(tables: Iterator[pa.Table]) -> Iterator[bytes]:
+    for number, table in enumerate(tables):
+        if number == 0:
+            yield csv_header(table)
+        yield csv_lines(table)
+
+
+def _parquet(tables: Iterator[pa.Table]) -> Path:
+    import pyarrow.parquet as pq
+
+    with NamedTemporaryFile(prefix="gage-view-", suffix=".parquet", delete=False) as file:
+        writer = None
+        for table in tables:
+            writer = writer or pq.ParquetWriter(file, table.schema)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
+    return Path(file.name)
+
+
+def _tables(shown: OpenTask, state: ListState, labelled: Labelled) -> Iterator[pa.Table]:
+    """The rows in chunks; at least one table, which may be empty."""
+    positions = shown.listing.positions(state, labelled)
+    columns = shown.listing.export_columns(state, list(COLUMNS))
+    for start in range(0, max(len(positions), 1), _CHUNK):
+        yield shown.listing.table_at(positions[start : start + _CHUNK], columns)

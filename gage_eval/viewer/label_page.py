@@ -1,0 +1,90 @@
+"""Labels in the viewer: forms on an answer's page, and the page of all labels."""
+
+import threading
+import time
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from gage_eval.errors import GageError, InputError, StoreError
+from gage_eval.runs.labels import Label, Labels, Verdict, by_verdict
+from gage_eval.store import Store
+from gage_eval.viewer.index import response_number
+from gage_eval.viewer.pages import rendered
+from gage_eval.viewer.query import Labelled
+from gage_eval.viewer.security import Session, safe_address
+
+_FRESH_S = 5.0
+
+
+class LabelPages:
+    """The labels of a store.
+
+    Args:
+        store: the URL of the store.
+        session: of this server.
+    """
+
+    def __init__(self, store: str, session: Session) -> None:
+        self._session = session
+        self._url = store
+        self._lock = threading.Lock()
+        self._read: tuple[float, list[Label]] = (0.0, [])
+        self._reader = Labels(Store.open(store, read_only=True))
+
+    def all(self) -> list[Label]:
+        """All labels; on a slow store as they were some seconds ago."""
+        with self._lock:
+            if self._read[0] < time.monotonic():
+                self._read = time.monotonic() + _FRESH_S, self._reader.all()
+            return self._read[1]
+
+    def of(self, response_key: str) -> list[Label]:
+        """The labels of a response."""
+        return [label for label in self.all() if label.response_key == response_key]
+
+    def labelled(self) -> Labelled:
+        """Response numbers by verdict, for the search line."""
+        return {verdict: {response_number(key) for key in keys} for verdict, keys in by_verdict(self.all()).items()}
+
+    def page(self) -> Response:
+        """All labels, the newest first."""
+        labels = [(label, _address(label)) for label in reversed(self.all())]
+        return HTMLResponse(rendered("labels.html", title="Labels", labels=labels, form=self._session.form))
+
+    def add(self, form: Mapping[str, str]) -> Response:
+        """Keep a label, and go back to the answer.
+
+        Raises:
+            InputError: the form is not ours, or the label cannot be kept.
+        """
+        if not self._session.is_ours(form):
+            raise InputError("this form is too old: load the page again.")
+        replicate = form.get("replicate", "0")
+        # The model refuses any other verdict.
+        verdict: Verdict = form.get("verdict", "")  # type: ignore[assignment]
+        try:
+            Labels(Store.open(self._url)).add(
+                form.get("response_key", ""),
+                verdict,
+                run_id=form.get("run", ""),
+                task_id=form.get("task", ""),
+                sample_id=form.get("id", ""),
+                replicate=int(replicate) if replicate.isdecimal() else 0,
+                metric=form.get("metric") or None,
+                note=form.get("note", ""),
+                withdraws=form.get("withdraws") or None,
+            )
+        except StoreError as error:
+            raise GageError(f"the label cannot be kept: {error}") from error
+        with self._lock:
+            self._read = (0.0, [])
+        return RedirectResponse(safe_address(form.get("address", "/")), 303)
+
+
+def _address(label: Label) -> str:
+    query = {"task": label.task_id, "id": label.sample_id}
+    if label.replicate:
+        query["rep"] = str(label.replicate)
+    return f"/runs/{label.run_id}/sample?{urlencode(query)}"

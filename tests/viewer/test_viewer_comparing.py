@@ -1,0 +1,172 @@
+"""Promises of comparing, labelling and exporting in the viewer."""
+
+import csv
+import io
+import re
+from html import unescape
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
+
+import gage_eval
+from gage_eval.regression.compare import compare
+from gage_eval.runs.labels import Labels
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.store import Store
+from gage_eval.viewer.word_diff import word_diff
+
+ORIGIN = {"origin": "http://127.0.0.1:4280"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("comparing")
+    write_questions(folder)
+    for run_id, answer in (("first", "2"), ("second", "3"), ("third", "1")):
+        run(folder, run_id, backends=answers(answer))
+    prompt = {"prompt_id": "ask", "template": "Say: {{ sample.messages[0].content[0].text }}"}
+    adapter = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "prompt_id": "ask"}
+    run(folder, "prompted", backends=answers("3"), prompts=[prompt], role_adapters=[adapter])
+    return folder
+
+
+@pytest.fixture
+def client(folder: Path) -> TestClient:  # type: ignore[misc]
+    with viewer(folder) as client:
+        yield client
+
+
+def hidden(text: str) -> dict[str, str]:
+    """The hidden fields of the form that adds a label."""
+    form = text.split('action="/labels"')[-1]
+    return fields(form)
+
+
+def fields(form: str) -> dict[str, str]:
+    """The hidden fields of a form."""
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form.split("</form>")[0])
+    return {name: unescape(value) for name, value in found}
+
+
+def test_the_statistics_are_those_of_gage_compare(client: TestClient, folder: Path) -> None:
+    text = page(client, "/runs/second/compare?with=first")
+    locations = Locations.at(str(folder / "store"), None)
+    (found,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
+    assert f"p = {found.p:.3f}" in text
+    assert f"<b>{len(found.task.worse)}</b> worse" in text
+    assert f"<b>{len(found.task.better)}</b> better" in text
+
+
+def test_runs_that_ask_otherwise_are_refused_with_a_way_to_compare_all_the_same(client: TestClient) -> None:
+    text = page(client, "/runs/prompted/compare?with=first")
+    assert "other prompts" in text
+    allowed = page(client, "/runs/prompted/compare?with=first&allow=prompts")
+    assert "not the same prompts, as allowed" in allowed
+
+
+def test_three_runs_stand_side_by_side_with_their_words_marked(client: TestClient) -> None:
+    text = page(client, "/runs/third/side-by-side?with=first,second&id=s0")
+    assert [word for word in ("first", "second", "third") if f'aria-label="{word}"' in text] == [
+        "first",
+        "second",
+        "third",
+    ]
+    assert "<del>2</del><ins>3</ins>" in text
+    assert "<del>2</del><ins>1</ins>" in text
+
+
+def test_a_word_diff_gives_both_texts_back() -> None:
+    before, after = "So 9 × 2 = 18.\n#### 18", "So 9 × 2 = 18.\nRounded it is 17"
+    pieces = word_diff(before, after)
+    assert "".join(piece.text for piece in pieces if piece.kind != "gone") == after
+    assert [piece.text.strip() for piece in pieces if piece.kind == "gone"] == ["#### 18"]
+
+
+def test_an_answer_says_what_it_was_in_the_other_run(client: TestClient) -> None:
+    text = page(client, "/runs/second/sample?id=s1&against=first")
+    assert "In first:" in text
+    assert "right." in text
+    assert "<del>2</del>" in text
+
+
+def test_a_label_is_kept_by_response_and_metric_with_who_and_when(client: TestClient, folder: Path) -> None:
+    answer = page(client, "/runs/first/sample?id=s1")
+    form = {**hidden(answer), "verdict": "score_wrong", "note": "<b>two</b> is meant"}
+    back = client.post("/labels", data=form, headers=ORIGIN)
+    assert back.status_code == 200
+    assert "&lt;b&gt;two&lt;/b&gt; is meant" in back.text
+    (label,) = Labels(Store.open(str(folder / "store"), read_only=True)).all()
+    assert (label.verdict, label.metric, label.sample_id, label.run_id) == ("score_wrong", "exact_match", "s1", "first")
+    assert label.by
+    assert label.at.tzinfo is not None
+    assert ids(samples(client, "first", q="label:any")) == ["s1"]
+    assert ids(samples(client, "first", q="label:question_wrong")) == []
+    assert "s1" in page(client, "/labels")
+
+    # A run that uses the same response has the label too.
+    run(folder, "again", backends=answers("2"))
+    assert "&lt;b&gt;two&lt;/b&gt; is meant" in page(client, "/runs/again/sample?id=s1")
+
+
+def test_a_label_can_be_taken_back(tmp_path: Path) -> None:
+    write_questions(tmp_path)
+    run(tmp_path, "first", backends=answers("2"))
+    with viewer(tmp_path) as client:
+        form = {**hidden(page(client, "/runs/first/sample?id=s1")), "verdict": "note", "note": "remark"}
+        text = client.post("/labels", data=form, headers=ORIGIN).text
+        back = fields(text.split('action="/labels"')[1])
+        assert "remark" not in client.post("/labels", data=back, headers=ORIGIN).text
+        assert Labels(Store.open(str(tmp_path / "store"))).all() == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"form": "made-up"}, {"form": ""}, {"verdict": "nonsense"}, {"response_key": "../x"}]
+)
+def test_a_form_that_is_not_ours_or_makes_no_sense_keeps_nothing(client: TestClient, change: dict[str, str]) -> None:
+    form = {**hidden(page(client, "/runs/second/sample?id=s2")), "verdict": "score_wrong", **change}
+    assert client.post("/labels", data=form, headers=ORIGIN).status_code == 400
+    assert ids(samples(client, "second", q="label:any")) == []
+
+
+def test_the_listed_answers_are_exported_in_their_order(client: TestClient, tmp_path: Path) -> None:
+    query = {"q": "status:wrong", "sort": "id", "desc": "1"}
+    expected = ids(samples(client, "third", **query, size=200))
+    assert len(expected) == ROWS * 2 // 3
+    table = list(csv.DictReader(io.StringIO(client.get("/runs/third/export.csv", params=query).text)))
+    lines = [orjson.loads(line) for line in client.get("/runs/third/export.jsonl", params=query).content.splitlines()]
+    parquet = pq.read_table(io.BytesIO(client.get("/runs/third/export.parquet", params=query).content)).to_pylist()
+    for rows in (table, lines, parquet):
+        assert [row["sample_id"] for row in rows] == expected
+        assert {row["answer"] for row in rows} == {"1"}
+        assert {row["topic"] for row in rows} == {"even", "odd"}
+    assert [float(row["exact_match"]) for row in table] == [row["exact_match"] for row in parquet]
+    assert client.get("/runs/third/export.csv", params={"q": "nothing-has-this"}).text.startswith("sample_id,")
+
+
+def test_an_exported_formula_is_a_text(tmp_path: Path) -> None:
+    write_questions(tmp_path)
+    run(tmp_path, "first", backends=answers('=HYPERLINK("http://evil.example")'))
+    with viewer(tmp_path) as client:
+        rows = list(csv.DictReader(io.StringIO(client.get("/runs/first/export.csv").text)))
+    assert {row["answer"][:2] for row in rows} == {"'="}
+
+
+def test_labels_are_not_in_the_way_of_a_check_of_the_store(folder: Path) -> None:
+    store = Store.open(str(folder / "store"))
+    Labels(store).add("0" * 64, "note", note="x", run_id="first", task_id="sums", sample_id="s1")
+    assert gage_eval.open_run("second", store=str(folder / "store")).summary.metrics
+    assert [finding for finding in store.verify() if "labels" in str(finding)] == []
+
+
+def test_a_collection_leaves_labels_alone(tmp_path: Path) -> None:
+    write_questions(tmp_path)
+    run(tmp_path, "first", backends=answers("2"))
+    store = Store.open(str(tmp_path / "store"))
+    label = Labels(store).add("0" * 64, "score_wrong", run_id="first", task_id="sums", sample_id="s1")
+    assert store.gc((), min_age_s=-1.0).objects > 0, "everything else goes"
+    assert Labels(store).all() == [label]
