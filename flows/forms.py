@@ -126,6 +126,7 @@ class DataForm(Form, title="Data"):
 
     samples: int | None = _of("max_samples", "Samples")
     seed: int | None = _of("shuffle_seed")
+    task_ids: tuple[str, ...] = _of("task_ids")
     sample_ids: tuple[str, ...] = _of("sample_ids")
     folder: str | None = _of("data_dir", "Folder")
 

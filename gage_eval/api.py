@@ -187,6 +187,7 @@ def run(
     output_dir: str | None = None,
     max_samples: int | None = None,
     shuffle_seed: int | None = None,
+    task_ids: Sequence[str] = (),
     sample_ids: Sequence[str] = (),
     data_dir: str | None = None,
     model: str | None = None,
@@ -219,6 +220,7 @@ def run(
         output_dir: Where run folders live; <store>/runs by default.
         max_samples: At most this many rows of each dataset.
         shuffle_seed: Shuffle the rows with this seed, so that the most samples are drawn from all.
+        task_ids: Only these tasks.
         sample_ids: Only these samples.
         data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
         model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.
@@ -253,6 +255,7 @@ def run(
             "output_dir": output_dir,
             "max_samples": max_samples,
             "shuffle_seed": shuffle_seed,
+            "task_ids": tuple(task_ids),
             "sample_ids": tuple(sample_ids),
             "data_dir": data_dir,
             "model": model,

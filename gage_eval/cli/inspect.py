@@ -109,12 +109,11 @@ def _counted(kind: str, names: list[str]) -> str:
 
 @app.command()
 @takes(
-    *("config", *OF_MODELS, "sample_ids", "max_samples", "shuffle_seed", "model_path"),
+    *("config", *OF_MODELS, "task_ids", "sample_ids", "max_samples", "shuffle_seed", "model_path"),
     *("freshness", "overrides", "store"),
 )
 def preview(
     n: Annotated[int, typer.Option("-n", metavar="N", min=1, help="Samples of each task.")] = 3,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
     *,
     given: Given,
     json: AsJson = False,
@@ -127,7 +126,7 @@ def preview(
     from gage_eval.runs.progress import ConsoleObserver
 
     with ConsoleObserver(quiet=json) as console:
-        shown = preview_requests(RunOptions.of(given), n, task, console)
+        shown = preview_requests(RunOptions.of(given), n, console)
     if json:
         print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
         return

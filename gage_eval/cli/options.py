@@ -10,7 +10,13 @@ import typer
 from gage_eval.runs.option_texts import OPTIONS
 
 # Options with another name than their field.
-_NAMES = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
+_NAMES = {
+    "task_ids": "--task",
+    "sample_ids": "--sample-id",
+    "overrides": "--set",
+    "data_dir": "--data",
+    "judges": "--judge",
+}
 
 
 def _of_run(field: str, metavar: str | None = None) -> Any:
@@ -47,6 +53,7 @@ _GIVEN: dict[str, Any] = {
     "concurrency": Annotated[int | None, _of_run("concurrency", "N")],
     "max_samples": Annotated[int | None, _of_run("max_samples", "N")],
     "shuffle_seed": Annotated[int | None, _of_run("shuffle_seed", "N")],
+    "task_ids": Annotated[list[str] | None, _of_run("task_ids", "ID")],
     "sample_ids": Annotated[list[str] | None, _of_run("sample_ids", "ID")],
     "data_dir": Annotated[str | None, _of_run("data_dir", "DIR")],
     "model": Annotated[str | None, _of_run("model", "NAME")],

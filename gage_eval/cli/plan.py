@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @app.command()
 @takes(
-    *("config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "shuffle_seed", "sample_ids"),
-    *("model_path", "freshness", "overrides", "work_pool", "shards"),
+    *("config", *OF_MODELS, "store", "output_dir", "concurrency", "max_samples", "shuffle_seed", "task_ids"),
+    *("sample_ids", "model_path", "freshness", "overrides", "work_pool", "shards"),
 )
 def plan(
     given: Given,

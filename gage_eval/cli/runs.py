@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @app.command()
 @takes(
     *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
-    *("sample_ids", "model_path", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
+    *("task_ids", "sample_ids", "model_path", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
 )
 def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
     """Run a config, with Prefect or without it."""
@@ -37,8 +37,8 @@ def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: Su
 
 @app.command()
 @takes(
-    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed", "sample_ids"),
-    *("freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
+    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
+    *("task_ids", "sample_ids", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
 )
 def suite(
     name: Annotated[

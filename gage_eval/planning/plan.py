@@ -1,6 +1,6 @@
 """From a resolved config to the specs of every stage of every task."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, starts_engine
 from gage_eval.datasets.fetch import DataCache
+from gage_eval.errors import InputError, closest
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
@@ -29,19 +30,27 @@ def make_plan(
     sample_ids: tuple[str, ...] = (),
     data: DataCache | None = None,
     placement: Placement | None = None,
+    *,
+    task_ids: Collection[str] = (),
 ) -> Plan:
-    """The specs of all tasks. They use the bound metrics and built backends of the checked config.
+    """The specs of the tasks. They use the bound metrics and built backends of the checked config.
 
     Args:
         loaded: the config.
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
         placement: where the engines that gage-eval starts are served, in place of what the config says.
+        task_ids: plan only these tasks; all of them unless given.
 
     Raises:
-        InputError: settings contradict each other, such as the bounds of image sizes.
+        InputError: settings contradict each other, such as the bounds of image sizes; or there is no such task.
     """
-    resolved = loaded.tasks if placement is None else [placed(task, placement) for task in loaded.tasks]
+    known = [task.task.task_id for task in loaded.tasks]
+    for name in task_ids:
+        if name not in known:
+            raise InputError(f"no task '{name}' in {loaded.source}. Tasks: {', '.join(known)}.{closest(name, known)}")
+    chosen = [task for task in loaded.tasks if not task_ids or task.task.task_id in task_ids]
+    resolved = chosen if placement is None else [placed(task, placement) for task in chosen]
     tasks = tuple(_task(task, loaded, data or DataCache(), sample_ids) for task in resolved)
     return Plan(loaded.config.metadata.name or Path(loaded.source).stem, tasks)
 

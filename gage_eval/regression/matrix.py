@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,11 +20,13 @@ from gage_eval.stats.multiple import holm
 _ALPHA = 0.05
 
 
-class _Model(BaseModel):
+class StrictModel(BaseModel):
+    """Unknown keys are errors."""
+
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
 
-class MatrixRow(_Model):
+class MatrixRow(StrictModel):
     """A suite or a config, with its own options."""
 
     suite: str | None = None
@@ -48,14 +50,14 @@ class MatrixRow(_Model):
         return self.suite or self.config or ""
 
 
-class MatrixModel(_Model):
+class MatrixModel(StrictModel):
     """A model: how it is called in the table, and the options that choose it."""
 
     name: str = Field(min_length=1)
     options: dict[str, Any] = {}
 
 
-class Matrix(_Model):
+class Matrix(StrictModel):
     """What a matrix file holds.
 
     Attributes:
@@ -67,11 +69,11 @@ class Matrix(_Model):
 
     name: str = "matrix"
     rows: list[MatrixRow] = Field(min_length=1)
-    models: list[MatrixModel] = Field(min_length=1)
+    models: Sequence[MatrixModel] = Field(min_length=1)
     options: dict[str, Any] = {}
 
     @model_validator(mode="after")
-    def _different(self) -> "Matrix":
+    def _different(self) -> Self:
         for what, names in (("model", [one.name for one in self.models]), ("row", [one.name for one in self.rows])):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
@@ -79,7 +81,7 @@ class Matrix(_Model):
         return self
 
     @classmethod
-    def read(cls, file: Path) -> "Matrix":
+    def read(cls, file: Path) -> Self:
         """The matrix of a YAML file.
 
         Raises:
@@ -91,13 +93,26 @@ class Matrix(_Model):
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:
             raise InputError(f"{file} has {len(data):,} bytes; a matrix has at most {MAX_BYTES:,}.")
-        tree = as_written(parse(data.decode(errors="replace"), str(file)))
+        return cls.of_text(data.decode(errors="replace"), str(file))
+
+    @classmethod
+    def of_text(cls, text: str, source: str) -> Self:
+        """The matrix of a YAML text.
+
+        Args:
+            text: the YAML.
+            source: the name in errors.
+
+        Raises:
+            InputError: it says something impossible; all problems at once.
+        """
+        tree = as_written(parse(text, source))
         try:
             found = cls.model_validate(tree)
             found.check_options()
         except ValidationError as error:
             problems = [Problem(".".join(map(str, x["loc"])), f"{x['msg'].rstrip('.')}.") for x in error.errors()]
-            raise ConfigError(str(file), problems) from error
+            raise ConfigError(source, problems) from error
         return found
 
     def check_options(self) -> None:

@@ -1,6 +1,6 @@
 """The scores of a suite's runs over time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -46,19 +46,24 @@ class TrendPoint:
         return {**asdict(self), "created": self.created.isoformat()}
 
 
-def trend(locations: Locations, entry: BaselineEntry) -> list[TrendPoint]:
+def trend(
+    locations: Locations, entry: BaselineEntry, counts: Callable[[str], bool] = lambda run_id: True
+) -> list[TrendPoint]:
     """All completed runs of the entry's suite, oldest first; one point per task.
 
     Args:
         locations: where the runs are.
         entry: of the baseline.
+        counts: says which runs to take, by their names.
     """
-    points = [point for point in _points(locations, entry) if point.task_id in entry.runs[0].tasks]
+    points = [point for point in _points(locations, entry, counts) if point.task_id in entry.runs[0].tasks]
     return sorted(points, key=lambda point: (point.task_id, point.created))
 
 
-def _points(locations: Locations, entry: BaselineEntry) -> Iterator[TrendPoint]:
+def _points(locations: Locations, entry: BaselineEntry, counts: Callable[[str], bool]) -> Iterator[TrendPoint]:
     for stored in stored_runs(locations):
+        if not counts(stored.run_id):
+            continue
         record = stored.record
         if record.name != entry.suite or record.status != "completed":
             continue

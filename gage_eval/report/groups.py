@@ -33,8 +33,8 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
     """The numbers of each group.
 
     Args:
-        groups: whose tasks are among ``tasks``.
-        tasks: of the run.
+        groups: of the config.
+        tasks: of the run. A group with other tasks than these is left out.
 
     Returns:
         A metric is there for every number (metric id, filter, value key, aggregation) that all tasks of a group have
@@ -44,6 +44,8 @@ def group_summaries(groups: Sequence[Group], tasks: Sequence[TaskSummary]) -> li
     by_id = {task.task_id: task for task in tasks}
     found = []
     for group in groups:
+        if not by_id.keys() >= set(group.tasks):
+            continue
         members = _members(group, [by_id[name] for name in group.tasks])
         found.append(
             GroupSummary(

@@ -36,6 +36,7 @@ OPTIONS: Mapping[str, Option] = {
     "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
     "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),
     "shuffle_seed": Option("Seed", "Shuffle the rows with this seed, so that the most samples are drawn from all."),
+    "task_ids": Option("Task ids", "Only these tasks.", many=True),
     "sample_ids": Option("Sample ids", "Only these samples.", many=True),
     "data_dir": Option("Data folder", "A folder that holds the suite's data, in any layout; nothing is fetched then."),
     "model_path": Option("Model path", "Path of the checkpoint, for engines that load one."),

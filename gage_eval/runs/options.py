@@ -69,6 +69,7 @@ class RunOptions(ModelOptions):
     output_dir: str | None = scheduling(None, **_texts("output_dir"))
     max_samples: int | None = semantic("load", None, **_texts("max_samples"))
     shuffle_seed: int | None = semantic("load", None, **_texts("shuffle_seed"))
+    task_ids: tuple[str, ...] = scheduling((), **_texts("task_ids"))
     sample_ids: tuple[str, ...] = semantic("preprocess", (), **_texts("sample_ids"))
     data_dir: str | None = scheduling(None, **_texts("data_dir"))
     model_path: str | None = identity("infer", None, **_texts("model_path"))

@@ -39,7 +39,9 @@ class Planned:
         )
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
-        self.plan: Plan = make_plan(self.loaded, options.sample_ids, self.data, options.placement)
+        self.plan: Plan = make_plan(
+            self.loaded, options.sample_ids, self.data, options.placement, task_ids=options.task_ids
+        )
 
     def fetch_data(self, observer: Observer) -> None:
         """Bring the data files that are missing into the data cache.

@@ -7,7 +7,7 @@ from typing import Any
 
 from gage_eval import stages
 from gage_eval.client.types import Request
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError
 from gage_eval.marks import STAGES, Stage
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
@@ -54,8 +54,8 @@ class Preview:
     notes: list[str]
 
 
-def preview_requests(options: RunOptions, count: int, task_id: str | None, observer: Observer | None = None) -> Preview:
-    """The requests of the first ``count`` samples of each task, or of one.
+def preview_requests(options: RunOptions, count: int, observer: Observer | None = None) -> Preview:
+    """The requests of the first ``count`` samples of each task.
 
     Fetches missing data files, and computes load, standardize and preprocess unless they are stored. Sends nothing and
     starts no engine.
@@ -63,22 +63,17 @@ def preview_requests(options: RunOptions, count: int, task_id: str | None, obser
     Args:
         options: the config.
         count: samples of each task.
-        task_id: of this task only.
         observer: told what is fetched.
 
     Raises:
-        InputError: the config cannot be used, or has no such task.
+        InputError: the config cannot be used.
     """
     asked = planned(options)
-    names = [task.task_id for task in asked.plan.tasks]
-    if task_id is not None and task_id not in names:
-        raise InputError(f"no task '{task_id}'. Tasks: {', '.join(names)}.{closest(task_id, names)}")
     asked.fetch_data(observer or Observers())
     env = stages.Env(asked.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])
     for task in asked.plan.tasks:
-        if task_id in (None, task.task_id):
-            _add(preview, env, task, count)
+        _add(preview, env, task, count)
     return preview
 
 

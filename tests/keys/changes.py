@@ -323,6 +323,7 @@ OPTIONS: dict[str, list[Change]] = {
     "concurrency": [Change(options={"concurrency": 2})],
     "max_samples": [Change(options={"max_samples": 2})],
     "shuffle_seed": [Change(options={"shuffle_seed": 7})],
+    "task_ids": [Change(options={"task_ids": ["sums"]})],
     "sample_ids": [Change(options={"sample_ids": ["r1"]})],
     "data_dir": [Change(options={"data_dir": "{folder}"})],
     "overrides": [Change(options={"overrides": ["datasets.main.params.limit=3"]})],

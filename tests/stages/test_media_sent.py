@@ -181,5 +181,5 @@ def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEn
     write_image(folder / "data" / "img" / "a.png", colour=(0, 0, 0))
     changed = next(found for found in forecast(store, plan) if found.stage == "preprocess")
     assert (changed.state, changed.why) == ("miss", "the media files changed")
-    (shown,) = preview_requests(options, 3, None).requests
+    (shown,) = preview_requests(options, 3).requests
     assert [message["role"] for message in shown.rendered.request.messages or []] == ["user", "assistant", "user"]

@@ -1,0 +1,251 @@
+"""Nights: every suite with every model, each measured against its baseline.
+
+A night is a matrix with a schedule. Its runs have names made of the night's date, so that a night that is started again
+resumes, and their answers have the date as freshness, so that no night is answered from the store.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Literal, Self, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_validator, model_validator
+
+from gage_eval.errors import GageError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.gate import GateRule, Verdict
+from gage_eval.regression.gating import Gated, gate
+from gage_eval.regression.matrix import Cell, Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.runs.names import is_name, slug
+from gage_eval.runs.options import RunOptions
+from gage_eval.runs.reading import RunReader
+
+# The verdict on a cell; failed: it has no scores; unmeasured: there is no baseline, or one that does not compare.
+CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
+# What the night as a whole is, the gravest first.
+_GRAVEST: tuple[CellVerdict, ...] = ("regressed", "failed", "unmeasured", "inconclusive", "improved", "passed")
+
+
+class Schedule(StrictModel):
+    """When a night begins.
+
+    Attributes:
+        cron: five fields: minute, hour, day of the month, month, day of the week.
+        timezone: a name such as ``Europe/Berlin``.
+    """
+
+    cron: str = Field(min_length=9)
+    timezone: str = "UTC"
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"no time zone '{value}'; give a name such as Europe/Berlin") from error
+        return value
+
+
+class NightlyModel(MatrixModel):
+    """A model, and the name of the baselines that its runs are measured against: its own name by default."""
+
+    baseline: str | None = None
+
+    @property
+    def baseline_name(self) -> str:
+        return self.baseline or slug(self.name)
+
+
+class Nightly(Matrix):
+    """What a file of nightly runs holds.
+
+    Attributes:
+        name: of the deployment, and the first part of the names of all runs.
+        schedule: when a night begins.
+        models: each runs every row.
+        gate: tolerance, level and mode of all verdicts.
+        webhook: URL that is called when a night has regressed; ``block:NAME`` for a Webhook block that exists.
+    """
+
+    name: str = "nightly"
+    schedule: Schedule
+    models: list[NightlyModel] = Field(min_length=1)
+    gate: GateRule = GateRule()
+    webhook: str | None = Field(None, pattern=r"^(https?://|block:)\S+$")
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for model in self.models:
+            if not is_name(model.baseline_name):
+                raise ValueError(f"the baseline '{model.baseline_name}' needs a plain name: letters, digits, . _ -")
+        ids = [self.run_id(date.min, row, model) for row in self.rows for model in self.models]
+        twice = next((one for one in ids if ids.count(one) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two cells would have the run name '{twice}': rename a model or a config")
+        long = next((one for one in ids if not is_name(one)), None)
+        if long is not None:
+            raise ValueError(f"'{long}' is too long for the name of a run: choose shorter names")
+        return self
+
+    def run_id(self, night: date, row: MatrixRow, model: MatrixModel) -> str:
+        """The name of a cell's run."""
+        return "-".join((slug(self.name), night.isoformat(), _row_slug(row), slug(model.name)))
+
+    def is_run_of(self, run_id: str, row: MatrixRow, model: MatrixModel) -> bool:
+        """Whether a run is some night's run of a cell."""
+        name, ends = (re.escape(text) for text in (slug(self.name), f"{_row_slug(row)}-{slug(model.name)}"))
+        return re.fullmatch(rf"{name}-\d{{4}}-\d\d-\d\d-{ends}", run_id) is not None
+
+    def options_of_night(self, night: date, row: MatrixRow, model: MatrixModel, folder: Path) -> RunOptions:
+        """The options of a cell on a night.
+
+        Raises:
+            InputError: an option does not fit.
+        """
+        given = {"run_id": self.run_id(night, row, model), "freshness": night.isoformat()}
+        return self.options_of(row, model, folder).model_copy(update=given)
+
+
+@dataclass(frozen=True)
+class NightCell:
+    """One model on one row, and the verdict on it.
+
+    Attributes:
+        row, model: of the file.
+        run: the run; None where it failed.
+        gated: the verdicts against the newest entry of the baseline; None where there is none.
+        anchor: the same against the first entry, where that is another one.
+        problem: why there is no verdict.
+    """
+
+    row: MatrixRow
+    model: NightlyModel
+    run: RunReader | None
+    gated: Gated | None = None
+    anchor: Gated | None = None
+    problem: str | None = None
+
+    @property
+    def verdict(self) -> CellVerdict:
+        if self.gated is not None:
+            return self.gated.verdict
+        return "failed" if self.run is None else "unmeasured"
+
+    @property
+    def rings(self) -> bool:
+        """Whether the sequential alarm rings for one of its tasks."""
+        return self.gated is not None and any(task.alarm.rings for task in self.gated.tasks)
+
+
+@dataclass(frozen=True)
+class Night:
+    """All cells of a night."""
+
+    asked: Nightly
+    date: date
+    cells: tuple[NightCell, ...]
+
+    @property
+    def verdict(self) -> CellVerdict:
+        """The gravest verdict of a cell."""
+        return min((cell.verdict for cell in self.cells), key=_GRAVEST.index)
+
+    @property
+    def sentence(self) -> str:
+        """What happened, for a state's message."""
+        bad = [cell for cell in self.cells if cell.verdict in ("regressed", "failed")]
+        if bad:
+            return "; ".join(f"{cell.row.name} with {cell.model.name}: {_what(cell)}" for cell in bad)
+        counts = {verdict: sum(cell.verdict == verdict for cell in self.cells) for verdict in _GRAVEST}
+        return ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+
+
+def run_night(
+    asked: Nightly,
+    night: date,
+    folder: Path,
+    run: Callable[[RunOptions], RunReader],
+    told: Callable[[NightCell], None] = lambda cell: None,
+) -> Night:
+    """Run and measure every cell. One that fails leaves the others.
+
+    Args:
+        asked: the file of nightly runs.
+        night: the date it was scheduled for.
+        folder: where the paths of configs start from.
+        run: carries out a run.
+        told: receives every cell when it is measured.
+    """
+    cells = []
+    for model in asked.models:
+        for row in asked.rows:
+            cell = _measured(asked, _cell(asked, night, row, model, folder, run))
+            told(cell)
+            cells.append(cell)
+    return Night(asked, night, tuple(cells))
+
+
+def as_cells(night: Night) -> Sequence[Cell]:
+    """The cells as those of a matrix, to rank models."""
+    return [Cell(one.row.name, one.model.name, one.run, one.problem) for one in night.cells]
+
+
+def _cell(
+    asked: Nightly,
+    night: date,
+    row: MatrixRow,
+    model: NightlyModel,
+    folder: Path,
+    run: Callable[[RunOptions], RunReader],
+) -> NightCell:
+    try:
+        return NightCell(row, model, run(asked.options_of_night(night, row, model, folder)))
+    except GageError as error:
+        return NightCell(row, model, None, problem=str(error))
+
+
+def _measured(asked: Nightly, cell: NightCell) -> NightCell:
+    if cell.run is None:
+        return cell
+    try:
+        history = Baselines(cell.run.store).history(cell.run.stored.record.name, cell.model.baseline_name)
+        newest = gate(cell.run, history[-1], asked.gate)
+        anchor = gate(cell.run, history[0], asked.gate) if len(history) > 1 else None
+    except GageError as error:
+        return NightCell(cell.row, cell.model, cell.run, problem=str(error))
+    return NightCell(cell.row, cell.model, cell.run, newest, anchor)
+
+
+def _what(cell: NightCell) -> str:
+    if cell.gated is None:
+        return f"failed ({cell.problem})"
+    losses = [
+        f"{task.comparison.task_id} {task.comparison.measure.name} {task.judged.evidence.difference:+.3f}"
+        for task in cell.gated.tasks
+        if task.judged.verdict == "regressed"
+    ]
+    return f"regressed ({', '.join(losses)})"
+
+
+def _row_slug(row: MatrixRow) -> str:
+    return slug(row.suite.replace("@", "-") if row.suite is not None else Path(row.config or "").stem)
+
+
+def records(night: Night) -> list[dict[str, Any]]:
+    """The cells for JSON."""
+    return [
+        {
+            "row": cell.row.name,
+            "model": cell.model.name,
+            "run": cell.run and cell.run.run_id,
+            "verdict": cell.verdict,
+            "problem": cell.problem,
+            "gate": cell.gated and cell.gated.as_record(),
+            "anchor": cell.anchor and cell.anchor.verdict,
+        }
+        for cell in night.cells
+    ]

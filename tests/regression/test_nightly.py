@@ -1,0 +1,131 @@
+"""Promises of a night: every cell is measured, a failed one leaves the others, and a night is never from the store."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from gage_eval.errors import InputError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.nightly import Night, Nightly, run_night
+from gage_eval.regression.trend import trend
+from gage_eval.regression.trend_chart import trend_chart
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.store import Store
+from tests.support.workspace import write_config, write_rows
+
+COUNT = 400
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+
+
+def answer(folder: Path, name: str, right: int) -> None:
+    """Recorded answers of a model, the first ones right."""
+    rows = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
+    (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Nightly:
+    write_rows(tmp_path, COUNT)
+    for name in ("steady", "shaky"):
+        answer(tmp_path, name, 320)
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "steady.jsonl", "answer_field": "output"}}
+    write_config(tmp_path, backends=[backend])
+    models = [
+        {"name": name, "options": {"overrides": [f"backends.model.config.path={name}.jsonl"]}}
+        for name in ("steady", "shaky")
+    ]
+    rows = [{"config": "mine.yaml"}]
+    schedule = {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}
+    text = yaml.safe_dump({"name": "every-night", "schedule": schedule, "rows": rows, "models": models})
+    return Nightly.of_text(text, "nightly.yaml")
+
+
+def night_of(asked: Nightly, folder: Path, night: date) -> Night:
+    store = str(folder / "store")
+
+    def run(options: RunOptions) -> RunReader:
+        return RunReader.open(Locations.at(store), run_inline(options.model_copy(update={"store": store})).run_id)
+
+    return run_night(asked, night, folder, run)
+
+
+def set_baselines(night: Night, folder: Path) -> None:
+    baselines = Baselines(Store.open(str(folder / "store")))
+    for cell in night.cells:
+        assert cell.run is not None
+        baselines.add(cell.model.baseline_name, [cell.run], promote=False)
+
+
+def test_a_cell_without_a_baseline_is_unmeasured_and_says_how_to_set_one(asked: Nightly, tmp_path: Path) -> None:
+    night = night_of(asked, tmp_path, FIRST)
+    assert [cell.verdict for cell in night.cells] == ["unmeasured", "unmeasured"]
+    assert "gage baseline set steady" in (night.cells[0].problem or "")
+    assert [cell.run and cell.run.run_id for cell in night.cells] == [
+        "every-night-2026-03-01-mine-steady",
+        "every-night-2026-03-01-mine-shaky",
+    ]
+
+
+def test_a_worse_model_is_regressed_and_the_other_one_passes(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 280)
+    night = night_of(asked, tmp_path, SECOND)
+    assert {cell.model.name: cell.verdict for cell in night.cells} == {"steady": "passed", "shaky": "regressed"}
+    assert night.verdict == "regressed"
+    assert night.sentence == "mine.yaml with shaky: regressed (sums exact_match -0.100)"
+
+
+def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path: Path) -> None:
+    night_of(asked, tmp_path, FIRST)
+    for cell in night_of(asked, tmp_path, SECOND).cells:
+        assert cell.run is not None
+        assert "infer" not in cell.run.summary.run.cached_stages
+
+
+def test_a_cell_that_crashes_leaves_the_others(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    (tmp_path / "steady.jsonl").unlink()
+    night = night_of(asked, tmp_path, SECOND)
+    assert {cell.model.name: cell.verdict for cell in night.cells} == {"steady": "failed", "shaky": "passed"}
+    assert night.verdict == "failed"
+    assert "steady.jsonl" in night.sentence
+
+
+def test_the_trend_of_a_cell_holds_its_own_nights_only(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 280)
+    night_of(asked, tmp_path, SECOND)
+    row, shaky = asked.rows[0], asked.models[1]
+    store = Store.open(str(tmp_path / "store"))
+    entry = Baselines(store).latest("small", "shaky")
+    points = trend(Locations.at(store.url), entry, lambda run_id: asked.is_run_of(run_id, row, shaky))
+    assert [point.value for point in points] == [0.8, 0.7]
+    picture = trend_chart(points, 0.8, "sums <b>")
+    assert picture.count("<circle") == 2
+    assert "baseline 0.800" in picture
+    assert "<b>" not in picture
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"schedule": {"cron": "0 2 * * *", "timezone": "Europe/Berlim"}}, "no time zone 'Europe/Berlim'"),
+        ({"schedule": None}, "schedule"),
+        ({"models": [{"name": "a b", "baseline": "a b"}]}, "the baseline 'a b' needs a plain name"),
+        ({"models": [{"name": "a b"}, {"name": "a-b"}]}, "two cells would have the run name"),
+        ({"models": [{"name": "a" * 100}]}, "is too long for the name of a run"),
+        ({"gate": {"tolerance": -1}}, "gate.tolerance"),
+        ({"webhook": "javascript:alert(1)"}, "webhook"),
+    ],
+)
+def test_an_impossible_file_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    given = {"schedule": {"cron": "0 2 * * *"}, "rows": ["gsm8k"], "models": [{"name": "small"}], **changes}
+    with pytest.raises(InputError, match=r".") as error:
+        Nightly.of_text(yaml.safe_dump(given), "nightly.yaml")
+    assert sentence in str(error.value)
