@@ -83,9 +83,10 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(asked: Nightly, tmp
 
 def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path: Path) -> None:
     night_of(asked, tmp_path, FIRST)
-    for cell in night_of(asked, tmp_path, SECOND).cells:
-        assert cell.run is not None
-        assert "infer" not in cell.run.summary.run.cached_stages
+    # Both models have the same recorded answers, so only the first one of a night is asked.
+    first = night_of(asked, tmp_path, SECOND).cells[0].run
+    assert first is not None
+    assert first.summary.run.cached_stages == ["load", "standardize", "preprocess"]
 
 
 def test_a_cell_that_crashes_leaves_the_others(asked: Nightly, tmp_path: Path) -> None:
