@@ -72,6 +72,9 @@ def _metric(plugin: Plugin[Any]) -> Iterator[str]:
         spelled = ", ".join(f"`{spelling}`" for spelling in item.spellings)
         yield f"- reads {item.name}: `{item.path}`{'' if item.required else ', if it is there'} [{spelled}]"
     yield from _parameters(known.signature.parameters)
+    for preset, params in plugin.info["presets"].items():
+        set_to = ", ".join(f"`{name}: {plain(value)}`" for name, value in params.items())
+        yield f"- preset `{preset}`: {set_to}"
     source = SOURCES[plugin.name]
     yield f"- source of the rule: {source.source}"
     yield f"- known difference: {source.difference or 'none'}"

@@ -101,6 +101,13 @@ class Score:
         return cls(0.0, "unscored", reason=reason, explanation=explanation)
 
 
+PRESET = "preset"
+"""The parameter that names a preset of a metric."""
+
+FIRST_VERSION = "first_version"
+"""The preset with the defaults of the first version of GAGE, where they differ from ours."""
+
+
 def metric(
     name: str,
     *,
@@ -119,6 +126,7 @@ def metric(
     of_likelihoods: bool = False,
     alternatives: bool = True,
     all_references: Literal["each", "together"] | None = None,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[F], F]:
     """Decorator: register a metric.
 
@@ -148,6 +156,7 @@ def metric(
             where the reference is the text that is measured.
         all_references: how it reads references that are all needed (``references: all``). ``each``: the answer must
             match every one; ``together``: ``reference`` is their JSON list, one set. None where it cannot.
+        presets: parameters by the name under which a config asks for all of them, ``preset: NAME``.
     """
     values = (value,) if isinstance(value, str) else tuple(value)
     scales = read_scales(values, higher_is_better=higher_is_better, bounds=bounds, perfect=perfect, binary=binary)
@@ -164,6 +173,7 @@ def metric(
         of_likelihoods=of_likelihoods,
         alternatives=alternatives,
         all_references=all_references,
+        presets={preset: dict(params) for preset, params in (presets or {}).items()},
         scales={key: asdict(scale) for key, scale in scales.items()},
     )
 
@@ -285,6 +295,21 @@ class Definition:
             if chosen is None or key.replace("{", "").replace("}", "") == chosen
         }
 
+    def with_preset(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that are given, and those of their ``preset`` where they say nothing else.
+
+        Raises:
+            InputError: the metric has no such preset.
+        """
+        if PRESET not in given or PRESET in self.signature.parameters:
+            return dict(given)
+        own = {name: value for name, value in given.items() if name != PRESET}
+        presets, name = self.plugin.info.get("presets") or {}, given[PRESET]
+        if not isinstance(name, str) or name not in presets:
+            known = f"Presets: {', '.join(presets)}.{closest(str(name), presets)}" if presets else "It has no presets."
+            raise InputError(f"{self.plugin.name} has no preset {name!r}. {known}")
+        return {**presets[name], **own}
+
     def scale(self, key: str) -> Scale:
         """The scale of a declared key."""
         return _scales(self.plugin).get(key, DEFAULT)
@@ -337,7 +362,7 @@ def define(plugin: Plugin[Any]) -> Definition:
         if plugin.is_builtin
         else guarded(function, f"{plugin.location}()", partial(_no_score, _scales(plugin))),
         tuple(read),
-        Signature(plugin.name, parameters, (*spelled, "default")),
+        Signature(plugin.name, parameters, (*spelled, "default", *([PRESET] if plugin.info.get("presets") else ()))),
         tuple(plugin.info.get("values", ("score",))),
         plugin.info.get("aggregate", "mean"),
         spelled,

@@ -356,7 +356,7 @@ def bind(
     Args:
         implementation: registered name, ``pkg.mod:function`` or ``file.py:function``.
         params: the metric's own parameters; paths of its fields (``prediction_field``, ``label_field``, …);
-            and ``default``, the value of a row whose field is missing.
+            ``default``, the value of a row whose field is missing; and ``preset``, a set of parameters by its name.
         metric_id: the name of the result; by default that of the implementation.
         aggregation: one or several instead of the metric's own.
         filters: pipelines, each a filter's name, ``{filter: params}``, or ``{name: …, steps: [filters]}``.
@@ -377,7 +377,7 @@ def bind(
     definition = define(registry.metrics.get(implementation))
     definition.plugin.libraries()
     check_references(definition, references)
-    given = dict(params or {})
+    given = definition.with_preset(params or {})
     default = given.pop("default", None)
     if default is not None and not _is_number(default):
         raise InputError(f"{definition.plugin.name}: parameter 'default' is {default!r}: it must be a finite number.")

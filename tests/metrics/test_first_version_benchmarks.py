@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 from score_tables import judgments, responses, sample, samples
 from vector_differences import GAGE_INITIAL_BENCHMARKS, UNSCORED_BENCHMARK_REASONS
 from vectors import references, vector_rows
@@ -16,8 +17,10 @@ METRICS = frozenset({"mmmu_accuracy", "docvqa_anls", "judge_threshold", "likelih
 ITS_DEFAULTS: dict[str, dict[str, Any]] = {
     "docvqa_anls": {"strip_thinking": True},
     "mmmu_accuracy": {"on_unparsed": "wrong"},
-    "judge_threshold": {"judge_field": "judge_output.parsed.score"},
+    "likelihood": {"metric_type": "nll"},
+    "ranking": {"metric_type": "mrr"},
 }
+JUDGE_FIELD = "judge_output.parsed.score"
 
 
 def _texts(value: Any) -> list[str]:
@@ -27,7 +30,9 @@ def _texts(value: Any) -> list[str]:
 
 def _first_version(row: dict[str, Any]) -> tuple[float | None, str]:
     """The number for a row and the explanation; None where the metric is refused or the row is unscored."""
-    name, params = row["metric"], {**ITS_DEFAULTS.get(row["metric"], {}), **row["params"]}
+    name = row["metric"]
+    own = {"preset": "first_version"} if name in ITS_DEFAULTS else {"judge_field": JUDGE_FIELD}
+    params = {**own, **row["params"]}
     fields: dict[str, Any] = {"metadata": row["sample"].get("metadata") or {}}
     response: dict[str, Any] = {}
     answer = row["model_output"].get("candidates" if name == "ranking" else "answer")
@@ -61,7 +66,8 @@ def test_the_page_on_the_first_version_explains_the_mapping(repo_root: Path) -> 
     for metric, params in ITS_DEFAULTS.items():
         assert f"`{metric}`" in page, metric
         for name, value in params.items():
-            assert ("judge_output.NAME" if name == "judge_field" else f"`{name}: {str(value).lower()}`") in page, name
+            assert f"`{name}: {str(value).lower()}`" in page, name
+    assert "judge_output.NAME" in page
     for field in (
         "choices.0.message.content.0.text",
         "targets",
@@ -71,6 +77,25 @@ def test_the_page_on_the_first_version_explains_the_mapping(repo_root: Path) -> 
         "judge_output",
     ):
         assert field in page, field
+
+
+@pytest.mark.parametrize("metric", ITS_DEFAULTS)
+def test_the_preset_is_its_parameters_under_one_name(metric: str) -> None:
+    preset = bind(metric, {"preset": "first_version"})
+    assert preset.identity() == bind(metric, ITS_DEFAULTS[metric]).identity()
+    assert preset.identity() != bind(metric).identity()
+    (name, value), *_ = ITS_DEFAULTS[metric].items()
+    other = {True: False, "wrong": "random", "nll": "ppl", "mrr": "hit@k"}[value]
+    assert bind(metric, {"preset": "first_version", name: other}).params[name] == other
+
+
+def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
+    with pytest.raises(
+        InputError, match=r"docvqa_anls has no preset 'frist_version'\. Presets: first_version\. Did you mean"
+    ):
+        bind("docvqa_anls", {"preset": "frist_version"})
+    with pytest.raises(InputError, match=r"exact_match has no preset 'x'\. It has no presets\."):
+        bind("exact_match", {"preset": "x"})
 
 
 def test_the_first_versions_numbers_are_kept_but_for_listed_rows(shared: Path) -> None:

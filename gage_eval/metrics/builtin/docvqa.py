@@ -6,10 +6,18 @@ from typing import Annotated
 from pydantic import Field
 
 from gage_eval.extract.thinking import strip_thinking as without_thinking
-from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 
 
-@metric("docvqa_anls", value="anls", aggregate="mean", bounds=(0, 1), version=1, libraries=("rapidfuzz",))
+@metric(
+    "docvqa_anls",
+    value="anls",
+    aggregate="mean",
+    bounds=(0, 1),
+    version=1,
+    libraries=("rapidfuzz",),
+    presets={FIRST_VERSION: {"strip_thinking": True}},
+)
 def docvqa_anls(
     prediction: str,
     answers: Sequence[str],

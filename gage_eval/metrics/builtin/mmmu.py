@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from gage_eval.canonical import JsonValue
-from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.choices import LETTERS, option_texts
 from gage_eval.metrics.mmmu_rules import draw_option, open_is_right, read_choice, read_open, read_pro_choice
 
 
 @metric(
     "mmmu_accuracy",
+    presets={FIRST_VERSION: {"on_unparsed": "wrong"}},
     value="acc",
     aggregate="mean",
     binary=True,

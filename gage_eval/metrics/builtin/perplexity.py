@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from gage_eval.canonical import JsonValue
-from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.likelihoods import read_likelihoods
 from gage_eval.metrics.text_utils import lowered
 
@@ -20,6 +20,7 @@ _MOST_NATS = 700.0
 
 @metric(
     "likelihood",
+    presets={FIRST_VERSION: {"metric_type": "nll"}},
     value=("nll", "ppl"),
     chosen_by="metric_type",
     aggregate={"nll": "ratio", "ppl": "perplexity"},

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from gage_eval import canonical
 from gage_eval.canonical import JsonValue
-from gage_eval.metrics.base import Score, metric
+from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.text_utils import as_text, lowered
 
 _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
@@ -16,6 +16,7 @@ _MARK = re.compile(r"^(?:[-*•]|\d{1,6}[.)])\s+")
 
 @metric(
     "ranking",
+    presets={FIRST_VERSION: {"metric_type": "mrr"}},
     value=("mrr", "hit@{k}"),
     chosen_by="metric_type",
     aggregate="mean",
