@@ -63,6 +63,9 @@ class Settings(BaseModel):
 
     store: str = scheduling(".gage", description="URL or folder of the artifact store")
     save_dir: str | None = scheduling(None, description="folder of runs; `runs` in the store unless given")
+    store_patience: float = scheduling(
+        300.0, ge=0, description="seconds for which a run waits for a store on S3 that stopped answering"
+    )
     data_cache: str = scheduling(
         DEFAULT_CACHE, description="folder that keeps the data of suites, fetched once and verified"
     )

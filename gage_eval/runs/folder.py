@@ -7,6 +7,7 @@ written to a local file and uploaded when the run ends.
 import json
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -47,6 +48,10 @@ class RunFolder:
         self._events_missing = False
         # What this object wrote last, so that it need not parse it again.
         self._written: tuple[bytes, RunRecord] | None = None
+
+    def stop_waiting(self) -> None:
+        """From now on, wait no longer for a store that does not answer, from any thread."""
+        self._objects.stop_waiting()
 
     @classmethod
     def create(cls, locations: Locations, run_id: str | None, record: RunRecord) -> "RunFolder":
@@ -182,12 +187,19 @@ class RunFolder:
             self._events_missing = True
 
     def close(self) -> None:
-        """Close the event log; on S3, upload it."""
+        """Close the event log. On S3, upload it; if that fails, it stays on this machine, and a warning is logged."""
         if self._events is not None:
             os.close(self._events)
             self._events = None
-        if self._spool is not None:
+        if self._spool is None:
+            return
+        try:
             self.write(EVENTS_FILE, self._spool.read_bytes())
+        except StoreError as error:
+            _log.warning("the events of run %s are only in %s: %s", self.run_id, self._spool, error)
+        else:
+            shutil.rmtree(self._spool.parent, ignore_errors=True)
+            self._spool = None
 
     def _events_path(self) -> Path:
         if self.local is not None:

@@ -194,6 +194,8 @@ class RunSession:
     def cancel(self) -> None:
         """End the run soon, from any thread: running stages raise `RunCancelled`. Answers are kept."""
         self.env.cancelled.set()
+        self.store.objects.stop_waiting()
+        self.folder.stop_waiting()
         self.runtime.cancel()
 
     def _fail(self, error: BaseException) -> None:

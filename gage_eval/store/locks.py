@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gage_eval.canonical import canonical_json
@@ -82,11 +82,13 @@ class Lease:
         return False
 
     def give_back(self) -> None:
-        """Release it."""
+        """Release it. If the store does not answer, it expires."""
         self._stop.set()
         self._renewer.join()
-        # Refused when the lease was taken over: then another holder releases it.
-        self._objects.swap(self._path, _FREE, expected=self._mine)
+        # Refused when the lease was taken over: then another holder releases it. The end of a run that fails because
+        # of its store has that error to tell.
+        with suppress(StoreError):
+            self._objects.swap(self._path, _FREE, expected=self._mine)
 
     def _acquire(self, expired: bytes | None) -> bool:
         """Take a lease without a holder: a missing one, a free one, or ``expired``."""

@@ -77,6 +77,9 @@ class Objects(Protocol):
     def delete(self, path: str) -> None:
         """Remove an object or a leftover. Does nothing when it is not there."""
 
+    def stop_waiting(self) -> None:
+        """From now on, wait no longer for a store that does not answer, from any thread."""
+
 
 def safe_name(name: str) -> str:
     """Check that a name is one plain component of a path, and return it.
@@ -230,6 +233,9 @@ class LocalObjects:
                 folder.rmdir()
             except OSError:
                 break  # Not empty, or removed by another process: the folders above are not ours to judge.
+
+    def stop_waiting(self) -> None:
+        """A folder answers at once."""
 
     def _file(self, path: str) -> Path:
         return self._root.joinpath(safe_path(path))

@@ -4,21 +4,37 @@ Credentials, region and endpoint come from the environment and the usual AWS fil
 ``AWS_PROFILE``, ``AWS_ENDPOINT_URL`` …), never from the store's URL, which is written into records.
 """
 
+import logging
+import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gage_eval import interrupts
 from gage_eval.errors import InputError, StoreError
 from gage_eval.store.objects import ObjectInfo, refuse_write, safe_path
 
 T = TypeVar("T")
 
-# botocore retries this often, with its own pauses; after that we retry.
-_CLIENT_ATTEMPTS = 6
-_ATTEMPTS = 3
+_log = logging.getLogger(__name__)
+
+# botocore tries this often, with its own pauses, then s3fs does, then we do: the first so many times in any case, later
+# while the store has patience.
+_CLIENT_ATTEMPTS = 2
+_ATTEMPTS = 5
+_LONGEST_PAUSE_S = 5.0
+_CONNECT_S = 10.0
+_READ_S = 60.0
+# For so many seconds a store that has answered before is waited for.
+PATIENCE = "GAGE_EVAL_STORE_PATIENCE"
+_PATIENCE_S = 300.0
+# After this time without an answer, a warning says that the store is waited for.
+_TELL_AFTER_S = 10.0
 # An object younger than this needs no renewal: no sensible garbage collection removes hour-old objects.
 _YOUNG_S = 3_600.0
 _PROBE = "probe"
@@ -53,10 +69,14 @@ class S3Objects:
         """Connect. `probe` checks the store.
 
         Raises:
-            InputError: the URL names no bucket, or carries credentials.
+            InputError: the URL names no bucket, or carries credentials, or the variable `PATIENCE` is no time.
         """
         self.url = url
         self.read_only = read_only
+        self._patience_s = patience_s()
+        self._has_answered = False
+        self._stop_waiting = threading.Event()
+        self._warned = False
         self._bucket, prefix = bucket_of(url)
         prefix = prefix.strip("/")
         self._prefix = safe_path(prefix) + "/" if prefix else ""
@@ -66,12 +86,20 @@ class S3Objects:
         self._fs = s3fs.S3FileSystem(
             skip_instance_cache=True,
             use_listings_cache=False,
-            config_kwargs={"retries": {"mode": "standard", "max_attempts": _CLIENT_ATTEMPTS}, "read_timeout": 60},
+            config_kwargs={
+                "retries": {"mode": "standard", "max_attempts": _CLIENT_ATTEMPTS},
+                "connect_timeout": _CONNECT_S,
+                "read_timeout": _READ_S,
+            },
         )
 
     @property
     def local_root(self) -> None:
         return None
+
+    def stop_waiting(self) -> None:
+        """From now on, wait no longer for a store that does not answer: its user ends."""
+        self._stop_waiting.set()
 
     def probe(self) -> None:
         """Check that conditional writes work: the store depends on them.
@@ -201,31 +229,87 @@ class S3Objects:
         return True
 
     def _call(self, path: str, work: Callable[[], T]) -> T:
-        """Do the work; retry while the server or the network fails; explain errors that a retry cannot fix."""
+        """Do the work. Retry while the server or the network fails: for long if the store has answered before.
+
+        Raises:
+            _Refused, FileNotFoundError: the server's answer.
+            StoreError: a retry cannot help, or the outage took too long.
+        """
         from botocore.exceptions import BotoCoreError, ClientError
 
-        for attempt in range(_ATTEMPTS):
+        began = time.monotonic()
+        for attempt in count():
             try:
-                return work()
+                done = work()
             except (OSError, BotoCoreError, ClientError) as error:
-                code, status, text = _reason(error)
-                if code in _LOST or status == 412 or isinstance(error, FileExistsError):
-                    raise _Refused from error
-                if code == "NoSuchBucket":
-                    raise StoreError(
-                        f"store {self.url}: bucket '{self._bucket}' does not exist; create it first."
-                    ) from error
-                if code in _GONE or status == 404 or isinstance(error, FileNotFoundError):
-                    raise FileNotFoundError(path) from error
-                final = status is not None and status < 500 and code not in _BUSY and status not in (409, 429)
-                if final or _is_setup(error) or attempt == _ATTEMPTS - 1:
+                self._raise_answer(path, error)
+                outage_s = time.monotonic() - began
+                if not self._is_worth_a_retry(error, attempt, outage_s):
                     where = f" at '{path}'" if path else ""
                     raise StoreError(
-                        f"store {self.url} failed{where}: {text}; check the bucket, AWS_ENDPOINT_URL "
+                        f"store {self.url} failed{where}: {_reason(error)[2]}; check the bucket, AWS_ENDPOINT_URL "
                         "and the credentials in the environment."
                     ) from error
-                time.sleep(0.2 * 2**attempt * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)
-        raise AssertionError("the last attempt returns or raises")
+                self._warn_of_outage(error, outage_s)
+                pause = min(0.2 * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311
+                self._stop_waiting.wait(pause)
+            else:
+                self._answered()
+                return done
+        raise AssertionError("attempts are counted for ever")
+
+    def _raise_answer(self, path: str, error: Exception) -> None:
+        """Raise what a refusal of the server means."""
+        code, status, _ = _reason(error)
+        if code in _LOST or status == 412 or isinstance(error, FileExistsError):
+            self._answered()
+            raise _Refused from error
+        if code == "NoSuchBucket":
+            raise StoreError(f"store {self.url}: bucket '{self._bucket}' does not exist; create it first.") from error
+        if code in _GONE or status == 404 or isinstance(error, FileNotFoundError):
+            self._answered()
+            raise FileNotFoundError(path) from error
+
+    def _is_worth_a_retry(self, error: Exception, attempt: int, outage_s: float) -> bool:
+        code, status, _ = _reason(error)
+        if status is not None and status < 500 and code not in _BUSY and status not in (409, 429):
+            return False
+        if _is_setup(error) or (_is_unreachable(error) and not self._has_answered):
+            return False
+        if attempt < _ATTEMPTS - 1 and not _is_unreachable(error):
+            return True
+        stops = self._stop_waiting.is_set() or interrupts.received() is not None
+        return self._has_answered and not stops and outage_s < self._patience_s
+
+    def _warn_of_outage(self, error: Exception, outage_s: float) -> None:
+        if outage_s >= _TELL_AFTER_S and not self._warned:
+            self._warned = True
+            _log.warning(
+                "store %s does not answer (%s). The run waits up to %.0f s for it.",
+                self.url, _reason(error)[2], self._patience_s,
+            )  # fmt: skip
+
+    def _answered(self) -> None:
+        self._has_answered = True
+        if self._warned:
+            self._warned = False
+            _log.warning("store %s answers again.", self.url)
+
+
+def patience_s() -> float:
+    """For so many seconds a store that does not answer is waited for.
+
+    Raises:
+        InputError: the variable is not a time.
+    """
+    given = os.environ.get(PATIENCE, "")
+    try:
+        seconds = float(given) if given else _PATIENCE_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"{PATIENCE}: '{given}' is not a number of seconds, such as 300.")
+    return seconds
 
 
 class _Refused(Exception):
@@ -233,16 +317,18 @@ class _Refused(Exception):
 
 
 def _is_setup(error: Exception) -> bool:
-    """Whether no retry can help: no credentials, an unknown host, or no server."""
+    """Whether no retry can help: no credentials, or a wrong argument."""
     from botocore import exceptions
 
-    kinds = (
-        exceptions.NoCredentialsError,
-        exceptions.PartialCredentialsError,
-        exceptions.ParamValidationError,
-        exceptions.EndpointConnectionError,
-    )
+    kinds = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ParamValidationError)
     return isinstance(error, kinds)
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether there is no server, or no such host: an outage, or a wrong address."""
+    from botocore.exceptions import EndpointConnectionError
+
+    return isinstance(error, EndpointConnectionError)
 
 
 def _reason(error: BaseException) -> tuple[str, int | None, str]:

@@ -292,6 +292,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
 }  # fmt: skip
 
 SETTINGS: dict[str, list[Change]] = {
+    "store_patience": [Change(base="plain", env={"GAGE_EVAL_STORE_PATIENCE": "5"})],
     "save_dir": [Change(base="plain", env={"GAGE_EVAL_SAVE_DIR": "{folder}/elsewhere"})],
     "data_cache": [Change(base="plain", env={"GAGE_EVAL_DATA_CACHE": "{folder}/cache"})],
     "viewer_cache": [Change(base="plain", env={"GAGE_EVAL_VIEWER_CACHE": "{folder}/cache"})],

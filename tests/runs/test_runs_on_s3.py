@@ -55,8 +55,8 @@ def test_a_run_id_is_taken_once_on_s3(folder: Path, s3_url: str) -> None:
 def test_a_run_whose_first_word_arrived_unanswered_is_not_taken_for_another_s(
     s3_url: str, s3_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with failing_proxy(s3_server, every=2, lose_reply=True) as address:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    with failing_proxy(s3_server, every=2, faults=("lost",)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
         config = ConfigRecord(source="mine.yaml", digest="0", text="")
         record = RunRecord(
             status="running", created=datetime.now(UTC), name="small", tasks=[], options={}, config=config

@@ -127,8 +127,8 @@ def test_a_server_that_fails_every_third_call_changes_no_result(
     lose_reply: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with failing_proxy(s3_server, every=3, lose_reply=lose_reply) as address:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    with failing_proxy(s3_server, every=3, faults=("lost" if lose_reply else "error",)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
         store = Store.open(s3_url)
         one = commit(store, rows(0, 20), rows(20, 30))
         first = store.commit_action("infer", KEY, {"responses": one.id}, document={})
