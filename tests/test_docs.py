@@ -16,7 +16,7 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
 from gage_eval.backends.build import config_model
 from gage_eval.cli.main import COMMANDS, app
-from gage_eval.settings import PREFIX, REPLACED, Settings
+from gage_eval.settings import PREFIX, REPLACED, Settings, variables_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -153,12 +153,8 @@ def anchors(page: Path) -> set[str]:
 
 @cache
 def variables() -> set[str]:
-    found = set()
-    for name, field in Settings.model_fields.items():
-        alias = field.validation_alias
-        found |= {f"{PREFIX}{name.upper()}", *(str(one) for one in getattr(alias, "choices", [alias]))}
-    # A run that finds one of these set says what there is instead.
-    return found | set(REPLACED)
+    # A run that finds a replaced variable set says what there is instead.
+    return {variable for name in Settings.model_fields for variable in variables_of(name)} | set(REPLACED)
 
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)

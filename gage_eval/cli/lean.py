@@ -4,8 +4,8 @@ import gc
 import sys
 from importlib.machinery import ModuleSpec
 
-# The imports of a run leave 100,000 objects and drop few. With 50,000, the collector scans them twice in vain: 5 % of
-# the CPU time of a run of one row.
+# The imports of a run leave 100,000 objects and drop few. With 50,000, the collector scans them twice and finds little:
+# 5 % of the CPU time of a run of one row.
 _WHILE_IMPORTING = (200_000, 50, 100)
 
 # Rows are trees without cycles, and many exist at once. With Python's default threshold of 700, the collector scans

@@ -17,7 +17,7 @@ from gage_eval.errors import ConfigError, Problem
 if TYPE_CHECKING:
     from gage_eval.config.template_file import Template
 
-# The models of templates and RunConfigs are built when a file is one: an ordinary run starts without them.
+# The models of templates and RunConfigs are built only for such files, so that other runs start faster.
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Composed:
 
     Attributes:
         node: the tree of a PipelineConfig, or of a BuiltinTemplate.
-        templates: the files of templates that took part, as errors call them.
+        templates: the template files that were read, as errors name them.
         alone: whether it is the file itself, with nothing merged into it.
         warnings: things that work but are probably not intended.
         problems: mistakes in a template, outside of its definition.
@@ -48,11 +48,11 @@ def compose(text: str, source: str, folder: Path) -> Composed:
 
     Args:
         text: the file.
-        source: how errors call it.
+        source: its name in errors.
         folder: the folder that its relative paths start from.
 
     Raises:
-        ConfigError: it is not YAML, or what it brings in cannot be used.
+        ConfigError: it is not YAML, or an include or a template cannot be used.
     """
     node = yaml_lines.parse(text, source)
     kind = text_of(child(node, "kind"))

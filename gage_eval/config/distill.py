@@ -1,7 +1,7 @@
 """``gage distill``: make a template from a config, with its evaluation pinned by a digest.
 
-The definition is the config as it is after includes, defaults and rules: everything that determines results and that a
-later default could change is written out. Placeholders of the environment stay as they are written.
+The definition is the config after includes, defaults and rules. Everything that determines results is written out, so
+that a later change of a default does not change it. Placeholders for environment variables are kept.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Distilled:
 
     Attributes:
         text: the template as YAML.
-        file: where it belongs.
+        file: the path to write it to.
         version: its version.
         digest: of its definition.
         tasks: its tasks.
@@ -60,12 +60,12 @@ def distilled(
     Args:
         config: the config's file.
         name: the suite's name.
-        version: ``v2`` or ``2``; the one after the newest in the folder unless given.
+        version: ``v2`` or ``2``; by default the one after the newest in the folder.
         force_merge: make one template of several tasks.
-        folder: the folder of suites; ``suites`` in the working folder unless given.
+        folder: the folder of suites; by default ``suites`` in the working folder.
 
     Raises:
-        InputError: the config has several tasks, or the version is there already.
+        InputError: the config has several tasks, or the version exists already.
         ConfigError: the config is wrong.
     """
     source = str(config)
@@ -127,7 +127,7 @@ def with_placeholders(tree: Node, file: Node, document: Document) -> Node:
 def expanded(config: PipelineConfig) -> dict[str, Any]:
     """The sections of a config that determine results, with all such values, including defaults.
 
-    Values that say where and how fast are included only if they were given.
+    Scheduling values, which say where and how fast, are included only if they were given.
     """
     whole = config.model_dump(mode="json")
     given = config.model_dump(mode="json", exclude_unset=True)
@@ -140,7 +140,7 @@ def expanded(config: PipelineConfig) -> dict[str, Any]:
 
 
 def _expanded(model: Any, whole: Any, given: Any) -> Any:
-    """The dump of a value, without ungiven scheduling values, and without null and empty ones."""
+    """A value as plain data, without scheduling values that were not given, and without null and empty values."""
     from pydantic import BaseModel
 
     if isinstance(model, list):

@@ -23,7 +23,7 @@ def with_includes(node: Node, source: str, folder: Path) -> Node:
 
     Args:
         node: the file's tree.
-        source: how errors call the file.
+        source: the file's name in errors.
         folder: the folder of the file; includes stay below it.
 
     Raises:
@@ -94,7 +94,7 @@ class _Includer:
     def read(self, file: Path, shown: str, chain: Sequence[tuple[Path, str]]) -> Node:
         self.files += 1
         if self.files > _MOST_FILES:
-            raise InputError(f"more than {_MOST_FILES} files are included; put some of them together.")
+            raise InputError(f"more than {_MOST_FILES} files are included; combine some of them.")
         tree = yaml_lines.parse(read_config(file, shown), shown)
         kind = text_of(child(tree, "kind"))
         if not isinstance(tree, Mapping) or kind not in (None, "PipelineConfig"):

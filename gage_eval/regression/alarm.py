@@ -1,8 +1,9 @@
-"""The sequential alarm: one that may be looked at every night of a year.
+"""The sequential alarm, which can be checked every night of a year.
 
-With one baseline for all nights a nightly gate rings falsely in most years, because every night meets the baseline's
-own noise again. This alarm spends its level over the year: alpha divided by the year's nights, each night. By the
-union bound it rings at all with a probability of at most alpha, whatever the nights have in common.
+A nightly gate compares all nights with one baseline. So the noise of this baseline is in every comparison, and the gate
+gives a false alarm in most years. The sequential alarm divides its level among the nights: the level of a night is
+alpha divided by the number of nights in the year. By the union bound, the probability of a false alarm in a year is at
+most alpha, even if the nights depend on each other.
 """
 
 import calendar
@@ -15,9 +16,10 @@ MIN_REPEATS = 5
 MAX_NOISE_P = 0.1
 
 PROMISE = (
-    "If the model never got worse, this alarm rings at all in 365 nights with probability at most 5 %, whatever the "
-    "nights share, provided runs differ by independent row noise only. This holds per suite, model and metric: with 20 "
-    "of them, expect up to one false alarm a year. The nightly verdict has no such promise."
+    "If the model never gets worse, the probability that this alarm rings within 365 nights is at most 5 %, even if "
+    "the nights depend on each other, provided that runs differ only by independent noise of their rows. This holds "
+    "per suite, model and metric: with 20 of them, expect up to one false alarm a year. The nightly verdict makes no "
+    "such promise."
 )
 
 
@@ -27,8 +29,8 @@ class Alarm:
 
     Attributes:
         rings: whether it rings.
-        level: what p must not exceed.
-        withheld: why it cannot ring; None where it can.
+        level: the highest p value at which it rings.
+        withheld: why it cannot ring; None if it can.
     """
 
     rings: bool
@@ -40,9 +42,9 @@ def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
     """Whether the alarm rings.
 
     Args:
-        one: tonight's evidence; its noise holds the test of the baseline's repeats.
+        one: tonight's evidence; its ``noise`` is the test of the baseline's repeats.
         rule: tolerance and the year's level.
-        year: the calendar year, whose nights share the level; promoting a baseline does not begin a new one.
+        year: the calendar year, whose nights share the level. Promoting a baseline does not start a new year.
         repeats: repeats of the baseline.
     """
     level = rule.alpha / (366 if calendar.isleap(year) else 365)

@@ -1,9 +1,9 @@
-"""Baselines: scored runs that later runs are measured against, kept in the store.
+"""Baselines: scored runs that later runs are compared with, kept in the store.
 
     <store>/baselines/suite_<suite>/<name>/000001.json, 000002.json, …
 
 An entry is never changed. The first is the anchor: promotion adds entries and does not move it, so that many small
-losses are seen. Collection of the store keeps every artifact that an entry names.
+losses add up visibly. Garbage collection keeps every artifact that an entry names.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class BaselineTask(_Model):
     """A task of one run: its stages with their keys and artifacts, and the scores of its metrics."""
 
     stages: dict[str, StageRecord]
-    scores: dict[str, str] = Field(description="Scores artifact by metric id; a collection keeps them.")
+    scores: dict[str, str] = Field(description="Scores artifact by metric id; garbage collection keeps them.")
 
 
 class BaselineRun(_Model):
@@ -138,7 +138,7 @@ class Baselines:
         return found[0]
 
     def check_new(self, suite: str, name: str, run_id: str) -> None:
-        """Refuse a name that cannot name a new baseline.
+        """Refuse a name that a new baseline cannot have.
 
         Raises:
             InputError: it is taken, or is not a plain name.
@@ -161,7 +161,7 @@ class Baselines:
         return found
 
     def latest(self, suite: str, name: str) -> BaselineEntry:
-        """The entry that counts.
+        """The newest entry, which runs are compared with.
 
         Raises:
             InputError: there is no such baseline, or it is damaged.
@@ -174,7 +174,7 @@ class Baselines:
         Args:
             name: of the baseline.
             runs: repeats of one run.
-            promote: the baseline exists, and moves on.
+            promote: add an entry to an existing baseline.
 
         Raises:
             InputError: a run cannot be a baseline, or the baseline exists already, or does not exist yet.
@@ -210,16 +210,16 @@ def check_usable(run: RunReader) -> None:
     """Refuse a run that cannot be a baseline.
 
     Raises:
-        InputError: it has not finished, lacks answers, or is not what it will be next time: its data are not pinned, or
-            a suite's logic was modified.
+        InputError: it has not finished, lacks answers, or cannot be repeated: its data are not pinned, or the logic of
+            a suite was modified.
     """
     if run.stored.status != "completed":
         raise InputError(f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline; finish it first.")
     record = run.stored.record
     if not record.pinned:
         raise InputError(
-            f"run {run.run_id} cannot be a baseline: some of its data lie on the Hugging Face hub at no fixed commit. "
-            f"Fix it (gage pin {record.name}), then run again."
+            f"run {run.run_id} cannot be a baseline: some of its data are on the Hugging Face hub without a fixed "
+            f"commit. Pin them (gage pin {record.name}), then run again."
         )
     if record.suite is not None and record.suite.modified:
         raise InputError(
@@ -255,7 +255,7 @@ def _stages(run: RunReader, task_id: str) -> Iterator[tuple[str, StageRecord]]:
 
 
 def _folder_of(suite: str) -> str:
-    """A suite's name as one folder: nothing of it leads elsewhere."""
+    """A suite's name as the name of one folder, without characters that lead to another folder."""
     quoted = quote(suite, safe="").replace(".", "%2E").replace("~", "%7E")
     return f"{_FOLDER}/{_SUITE}{quoted.replace('%', '=')}"
 

@@ -1,4 +1,4 @@
-"""Two runs on the same samples: what differs between them, and what that did to each task's score."""
+"""Two runs on the same samples: what differs between them, and how each task's score changed."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class ScoredTask:
         return definition(self.reader.store, self.stages, metric_id)
 
     def grouping(self, metric_id: str) -> Grouping:
-        """The metric's fields of clusters, weights and slices, as they were."""
+        """The metric's fields of clusters, weights and slices when the task was scored."""
         record = self.stages["auto_eval"]
         action = None if record.key is None else self.reader.store.find_action("auto_eval", record.key)
         document: Any = {} if action is None else action.document
@@ -76,7 +76,7 @@ class ScoredTask:
         return grouping(metric_id)
 
     def scores(self, measure: Measure) -> RowScores:
-        """One number of every sample; it is read once, however many tasks this one is compared with."""
+        """One number of every sample. It is read only once."""
         if measure not in self._scores:
             aggregation = self.reader.number(measure)["aggregation"]
             self._scores[measure] = row_scores(self.reader, measure, aggregation, self.grouping(measure.metric_id))
@@ -85,7 +85,7 @@ class ScoredTask:
 
 @dataclass(frozen=True)
 class SliceChange:
-    """How a slice moved. Slices are looked at after the fact: they carry no p value."""
+    """How the score of a slice changed. Slices are chosen after the results are known, so they have no p value."""
 
     name: str
     n: int
@@ -96,8 +96,8 @@ class TaskComparison:
     """One number of one task in two runs.
 
     Args:
-        current: the run that is looked at.
-        baseline: what it is compared with; several repeats of one run are one baseline.
+        current: the run to compare.
+        baseline: the run to compare it with, or several repeats of it.
         metric: name of the number, the task's first by default.
 
     Attributes:
@@ -134,10 +134,10 @@ class TaskComparison:
         return differences(self._baseline[0].definition(self.measure.metric_id), mine)
 
     def check_comparable(self, allowed: Collection[str] = ()) -> None:
-        """Refuse to compare what is not comparable.
+        """Check that the two runs are comparable.
 
         Args:
-            allowed: of data, prompts and scorer, what may differ.
+            allowed: which of data, prompts and scorer may differ.
 
         Raises:
             InputError: data, prompts or the scorer differ; the message names the field. Or a kind is unknown.
@@ -153,23 +153,23 @@ class TaskComparison:
                 named += f" (and {len(found) - 1} more)" if len(found) > 1 else ""
                 raise InputError(
                     f"task '{self.task_id}' has other {kind} in {current} than in {baseline}: {named}. "
-                    f"The scores do not compare; to see them side by side all the same: --allow-different {kind}"
+                    f"The scores are not comparable. To show them side by side anyway: --allow-different {kind}"
                 )
         if "data" not in allowed:
             count, first = self._changed_samples
             if count:
                 raise InputError(
                     f"task '{self.task_id}' has other data in {current} than in {baseline}: {count:,} samples of the "
-                    f"same id differ, '{first}' among them. The scores do not compare; to see them side by side all "
-                    "the same: --allow-different data"
+                    f"same id differ, '{first}' among them. The scores are not comparable. To show them side by "
+                    "side anyway: --allow-different data"
                 )
 
     def allowed_differences(self, allowed: Collection[str]) -> tuple[str, ...]:
-        """Of data, prompts and scorer, what was allowed to differ and does."""
+        """Which of data, prompts and scorer differ and were allowed to."""
         return tuple(kind for kind in allowed if self._differs(kind))
 
     def _differs(self, kind: str) -> bool:
-        # Of data, what counts is the samples: the same ones may be loaded in other ways.
+        # For data, only the samples count. The same samples may be loaded in different ways.
         if kind == "data":
             return self._changed_samples[0] > 0
         return any(one.kind == kind for one in self.differences)
@@ -191,7 +191,7 @@ class TaskComparison:
 
     @cached_property
     def slices(self) -> list[SliceChange]:
-        """The slices that moved most, those with few rows left out."""
+        """The slices, largest change first, without those that have few rows."""
         changes = [
             SliceChange(name, len(places), float(self.pairing.of_slice(places).differences.mean()))
             for name, places in self.pairing.slices.items()
@@ -216,7 +216,7 @@ class Compared:
         p: two-sided, adjusted by Holm over the tasks.
         detectable: the smallest true loss that a one-sided test finds with a chance of 80 %.
         allowed: kinds that differ and were allowed to.
-        notes: what a reader must know besides.
+        notes: what else a reader must know.
     """
 
     task: TaskComparison
@@ -265,11 +265,11 @@ def compare(
     """Compare two runs, task by task.
 
     Args:
-        baseline: the run that differences are taken from.
-        current: the other.
+        baseline: the run to compare with. Positive differences mean that ``current`` is better.
+        current: the run to compare.
         task_id: only this task.
         metric: name of the number; the first of each task by default.
-        allowed: of data, prompts and scorer, what may differ.
+        allowed: which of data, prompts and scorer may differ.
         rule: tolerance and level of the detectable loss.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a task was asked to do, as the store recorded it, and how two of them differ."""
+"""The definition of a task, read from the store, and the differences between two definitions."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from gage_eval.runs.record import StageRecord
 from gage_eval.store import Store
 from gage_eval.store.content import content_hash
 
-# What must be the same for two scores to be comparable. Other differences are what a comparison is about.
+# What must be the same for two scores to be comparable. All other values may differ.
 KINDS = ("data", "prompts", "scorer")
-# Columns of a sample that the prompt makes.
+# Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
 _SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
 _SHOWN = 60
@@ -46,8 +46,8 @@ class Difference:
 
     Attributes:
         kind: data, prompts, sampling, model, scorer, environment or engine.
-        path: where it stands.
-        a, b: the values as text; None where one has no such value.
+        path: its place in the definition.
+        a, b: the values as text; None if there is none.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The difference in one line."""
         return f"{self.path}: {self.shown_a} → {self.shown_b}"
 
 
@@ -77,7 +77,7 @@ def definition(store: Store, stages: Mapping[str, StageRecord], metric_id: str) 
     Args:
         store: where the actions are.
         stages: the task's stages by name.
-        metric_id: the metric that the scorer is about.
+        metric_id: the metric of the scorer.
     """
     specs = {name: _spec(store, name, record) for name, record in stages.items()}
     prepared = dict(specs.get("preprocess") or {})

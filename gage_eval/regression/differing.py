@@ -12,7 +12,7 @@ def run_differences(a: RunReader, b: RunReader, *, task_id: str | None = None) -
     """Differences by task; those of the run as a whole are under an empty task id.
 
     Args:
-        a, b: runs that are scored.
+        a, b: scored runs.
         task_id: only this task.
 
     Raises:
@@ -56,7 +56,7 @@ def _of_engines(a: TaskReader, b: TaskReader) -> Iterator[Difference]:
 
 
 def _fingerprints(task: TaskReader) -> str | None:
-    """What the endpoint called itself, over all answers."""
+    """The names that the endpoint gave itself, over all answers."""
     artifact = task.artifact("infer", "response_telemetry")
     found: set[str] = set()
     for part in artifact.parts:

@@ -50,7 +50,7 @@ class PairedRows:
 
     @property
     def differences(self) -> Floats:
-        """Current minus the baseline's mean, turned so that positive is better."""
+        """Current minus the baseline's mean, with the sign that makes positive better."""
         raw: Floats = self.current - self.baseline.mean(axis=0)
         return raw if self.higher_is_better else -raw
 
@@ -65,7 +65,7 @@ class PairedRows:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one metric's difference; positive is better.
+    """What is known about the difference of one metric; positive is better.
 
     Attributes:
         n: pairs.
@@ -77,7 +77,7 @@ class Evidence:
         p_worse, p_better: one-sided p values.
         p: two-sided p value; McNemar's exact one for 0/1 values.
         low, high: one-sided bounds, each at level alpha.
-        too_skewed: the direction that the skewness of the differences forbids to claim.
+        too_skewed: the direction that cannot be claimed, because the differences are too skewed.
         noise: the run noise of the baseline; None with fewer than `MIN_REPEATS` repeats.
         row_p_worse: ``p_worse`` from row noise alone.
     """
@@ -155,7 +155,8 @@ def _of_means(rows: PairedRows, alpha: float) -> Evidence:
         freedom = repeats - 1
     half = t_quantile(1 - alpha, freedom) * total
     if stderr == 0:
-        # Equal differences are not a certainty: the bound of Tango's interval without a discordant pair.
+        # Even if all differences are equal, the next one may not be: the bound of Tango's interval without discordant
+        # pairs.
         z2 = NormalDist().inv_cdf(1 - alpha) ** 2
         half = max(half, z2 / (n + z2))
         row_p_worse = 0.5 if difference == 0 else 0.5**n if difference < 0 else 1 - 0.5**n
@@ -200,7 +201,7 @@ def _one_sided(difference: float, stderr: float, freedom: float) -> float:
 
 
 def _too_skewed(units: Floats) -> Literal["worse", "better"] | None:
-    """Positive skew makes Student's t find losses too often, negative skew gains and bounds."""
+    """Positive skew makes Student's t find losses too often; negative skew does so with gains and bounds."""
     skew = skewness(units)
     if len(units) >= _SKEW * skew**2:
         return None

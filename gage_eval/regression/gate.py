@@ -1,9 +1,9 @@
-"""The gate: has a metric become worse, by more than is tolerated, and beyond chance?
+"""The gate: is a metric worse, by more than the tolerance, and by more than chance explains?
 
 regressed      difference < −tolerance, and Holm's one-sided p ≤ alpha
 improved       Holm's one-sided p ≤ alpha, upwards
-passed         the lower bound lies above −tolerance
-inconclusive   else, with the number of rows that would decide
+passed         the lower bound is above −tolerance
+inconclusive   otherwise, with the number of rows that would decide
 """
 
 import math
@@ -43,13 +43,13 @@ class Judged:
     """The verdict on one metric.
 
     Attributes:
-        evidence: what it rests on.
+        evidence: the numbers behind it.
         verdict: see the module.
         holds: whether the bound (or, in tolerance mode, the difference) alone would pass.
         p_worse, p_better: adjusted by Holm over the declared metrics.
-        detectable: the smallest true loss that this gate finds with a chance of 80 %; None where it is unknown.
+        detectable: the smallest true loss that this gate finds with a chance of 80 %; None if unknown.
         rows_needed: how many rows would decide; None unless the verdict is inconclusive and rows would help.
-        notes: what a reader must know besides.
+        notes: what else a reader must know.
     """
 
     evidence: Evidence
@@ -68,7 +68,8 @@ def judge(
     """The verdict on each declared metric.
 
     Args:
-        found: the evidence by the metric's name: one declared metric per task, which are Holm's family.
+        found: the evidence by the metric's name. Each task declares one metric; together they are the family of Holm's
+            method.
         rule: tolerance and level.
         unpaired: by name, the share of rows that only one run has scored. More than 1 % leaves the metric undecided.
     """
@@ -82,7 +83,7 @@ def judge(
 
 
 def suite_verdict(judged: Mapping[str, Judged]) -> Verdict:
-    """Regressed if any metric is; passed only if every unadjusted bound passes; improved if one of those did."""
+    """Regressed if any metric is; inconclusive if an unadjusted bound does not pass; improved if any metric is."""
     verdicts = [one.verdict for one in judged.values()]
     if "regressed" in verdicts:
         return "regressed"
@@ -98,7 +99,7 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
     if rule.mode == "tolerance":
-        # Rounded before it is judged, as in `scorecards.regression`: 0.78 − 0.80 is not more than 0.02 below.
+        # Rounded first, as in `scorecards.regression`: 0.78 − 0.80 is not more than 0.02 below.
         regressed = round(one.difference, 6) < -rule.tolerance
         return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(one)
@@ -116,12 +117,12 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
 
 
 def rows_needed(one: Evidence, rule: GateRule) -> int | None:
-    """The rows after which the verdict would no longer be open, if difference and spread stay as they are.
+    """The number of rows that would decide, if the difference and the spread stay as they are.
 
     (z·s_d/(d + tolerance))² for the bound to pass if d > −tolerance, else (z·s_d/d)² for the loss to be significant.
 
     Returns:
-        None where more rows would not decide.
+        None if more rows would not decide.
     """
     if one.difference is None or one.sd is None:
         return None
@@ -139,7 +140,7 @@ def rows_needed(one: Evidence, rule: GateRule) -> int | None:
 def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
     """The smallest true loss that the gate finds with a chance of 80 %; None without a standard error.
 
-    A loss is found when more than the tolerance is observed and when that is significant: the larger of the two.
+    A loss is found if the observed loss exceeds the tolerance and is significant. The larger of the two limits counts.
     """
     if one.stderr is None:
         return None

@@ -20,7 +20,7 @@ class GatedTask:
         comparison: the rows.
         judged: the verdict.
         alarm: the sequential alarm.
-        allowed: of data, prompts and scorer, what differs as it was allowed to.
+        allowed: which of data, prompts and scorer differ and were allowed to.
     """
 
     comparison: TaskComparison
@@ -61,11 +61,11 @@ class GatedTask:
 
 @dataclass(frozen=True)
 class Gated:
-    """The gate's answer on a run.
+    """The gate's result for a run.
 
     Attributes:
         run_id: the run.
-        entry: the state of the baseline it was measured against.
+        entry: the entry of the baseline that it was compared with.
         rule: tolerance and level.
         verdict: on the suite.
         tasks: on each task's declared metric.
@@ -99,14 +99,14 @@ def gate(
     metric: str | None = None,
     allowed: Collection[str] = (),
 ) -> Gated:
-    """Measure a run against a baseline.
+    """Compare a run with a baseline, and decide.
 
     Args:
         run: a scored run of the baseline's suite.
         entry: of the baseline.
         rule: tolerance and level.
         metric: the declared number; each task's first by default.
-        allowed: of data, prompts and scorer, what may differ.
+        allowed: which of data, prompts and scorer may differ.
 
     Raises:
         InputError: the run lacks a task of the baseline, or is not comparable with it.
@@ -119,8 +119,8 @@ def gate(
     for comparison in comparisons:
         if comparison.measure.scale.higher_is_better is None:
             raise InputError(
-                f"task '{comparison.task_id}': {comparison.measure.name} has no better end, so nothing can be worse by "
-                "it. Name another metric with --metric."
+                f"task '{comparison.task_id}': {comparison.measure.name} does not say which values are better, so "
+                "no run can be worse. Name another metric with --metric."
             )
         comparison.check_comparable(allowed)
     judged = judge(

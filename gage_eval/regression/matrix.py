@@ -1,4 +1,4 @@
-"""Suites × models: every cell is a run, and every model gets the ranks that chance leaves open."""
+"""Suites × models: every cell is a run, and every model gets the range of ranks that chance does not exclude."""
 
 import csv
 import io
@@ -46,12 +46,12 @@ class MatrixRow(StrictModel):
 
     @property
     def name(self) -> str:
-        """As it is shown."""
+        """The name that is shown."""
         return self.suite or self.config or ""
 
 
 class MatrixModel(StrictModel):
-    """A model: how it is called in the table, and the options that choose it."""
+    """A model: its name in the table, and the options that choose it."""
 
     name: str = Field(min_length=1)
     options: dict[str, Any] = {}
@@ -64,7 +64,7 @@ class Matrix(StrictModel):
         name: of the matrix.
         rows: suites and configs.
         models: each runs every row.
-        options: of every run; those of a row and of a model come after them.
+        options: of every run. Those of a row override them, and those of a model override both.
     """
 
     name: str = "matrix"
@@ -77,7 +77,7 @@ class Matrix(StrictModel):
         for what, names in (("model", [one.name for one in self.models]), ("row", [one.name for one in self.rows])):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
-                raise ValueError(f"the {what} '{twice}' is there twice")
+                raise ValueError(f"the {what} '{twice}' appears twice")
         return self
 
     @classmethod
@@ -85,7 +85,7 @@ class Matrix(StrictModel):
         """The matrix of a YAML file.
 
         Raises:
-            InputError: it cannot be read, or says something impossible; all problems at once.
+            InputError: it cannot be read, or has values that are not allowed; all problems at once.
         """
         try:
             data = file.read_bytes()
@@ -116,7 +116,7 @@ class Matrix(StrictModel):
         return found
 
     def check_options(self) -> None:
-        """Refuse options that no run has.
+        """Refuse options that do not exist.
 
         Raises:
             InputError: one of them does not fit.
@@ -142,7 +142,7 @@ class Matrix(StrictModel):
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one row: its run, or why there is none."""
+    """One model on one row: its run, or the reason why there is none."""
 
     row: str
     model: str
@@ -178,12 +178,12 @@ class Standing:
 
 
 def run_cells(matrix: Matrix, folder: Path, run: Callable[[RunOptions], RunReader]) -> list[Cell]:
-    """Run every cell; one that fails leaves the others.
+    """Run every cell. If one fails, the others still run.
 
     Args:
         matrix: what to run.
         folder: of the matrix file.
-        run: carries out a run.
+        run: function that performs a run.
     """
     cells = []
     for model in matrix.models:
@@ -198,7 +198,8 @@ def run_cells(matrix: Matrix, folder: Path, run: Callable[[RunOptions], RunReade
 def standings(cells: Sequence[Cell]) -> list[Standing]:
     """The numbers of every task in every cell, with ranks among the models of the same task.
 
-    Two models differ where the two-sided paired test says so, adjusted by Holm over all pairs of models of the task.
+    Two models differ if the two-sided paired test is significant, adjusted by Holm over all pairs of the task's
+    models.
 
     Raises:
         InputError: two runs of a task are not comparable.

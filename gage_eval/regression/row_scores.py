@@ -1,4 +1,4 @@
-"""The values of one number of a run, one per sample, with clusters and slices; and two runs of them paired by id."""
+"""One number of a run as one value per sample, with clusters and slices; and two runs, paired by sample id."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ def row_scores(task: TaskReader, measure: Measure, aggregation: str, grouping: G
     Args:
         task: of a run that is scored, or of a baseline.
         measure: which number.
-        aggregation: how it is put together over samples.
+        aggregation: how it is aggregated over samples.
         grouping: fields of clusters and slices.
 
     Raises:
@@ -134,7 +134,7 @@ class Pairing:
 def pair(current: RowScores, baseline: Sequence[RowScores], *, higher_is_better: bool = True) -> Pairing:
     """Pair two runs sample by sample; the baseline may be several repeats of one run.
 
-    A sample counts when the current run and every repeat have scored it.
+    A sample counts if the current run and every repeat have scored it.
     """
     ids = current.ids.combine_chunks() if current.ids.num_chunks else pa.array([], pa.string())
     matched = [_matched(ids, repeat) for repeat in baseline]
@@ -217,7 +217,7 @@ def _slices(table: pa.Table, grouping: Grouping, codes: Ints) -> dict[str, Ints]
 
 
 def _places(ids: pa.Array, repeat: RowScores) -> tuple[Ints, Ints]:
-    """Positions in a repeat of the samples it shares with the current run, and those samples' positions there."""
+    """The positions of the shared samples in a repeat, and in the current run."""
     found = pc.index_in(ids, value_set=repeat.ids.combine_chunks() if repeat.ids.num_chunks else ids[:0])
     here = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
     return found.drop_null().to_numpy().astype(np.int64), here

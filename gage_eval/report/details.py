@@ -190,7 +190,7 @@ class ComparedTask:
         n, test: pairs of samples, and the test's name.
         better, worse: ids of the samples that moved.
         slices: those that moved most.
-        notes: what a reader must know besides.
+        notes: what else a reader must know.
     """
 
     task_id: str

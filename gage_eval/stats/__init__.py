@@ -1,6 +1,6 @@
 """Uncertainty: standard errors, intervals, paired tests, pooling, power.
 
-This package knows nothing of tables, metrics or configs. An unknown number is None, never 0.
+This package does not depend on tables, metrics or configs. An unknown number is None, never 0.
 """
 
 from gage_eval.stats.bootstrap import Bootstrapped, bootstrap_stderr, bootstrap_sums

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 def perplexity(log_likelihoods: Sequence[float]) -> float | None:
-    """exp(−mean) of natural log-likelihoods; None for none."""
+    """exp(−mean) of natural log-likelihoods; None without values."""
     return weighted_perplexity(log_likelihoods, [1.0] * len(log_likelihoods))
 
 

@@ -20,7 +20,7 @@ class PairedDifference:
         n: pairs.
         difference: mean(a − b); None without a pair.
         stderr: s_d/√n, or the clustered one; None where it is unknown.
-        low, high: Student's interval at the confidence asked for; None without a standard error.
+        low, high: Student's interval at the given confidence; None without a standard error.
         p: two-sided p value of "no difference"; None without a standard error.
     """
 

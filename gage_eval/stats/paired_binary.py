@@ -9,7 +9,7 @@ import math
 from gage_eval.stats.intervals import Interval
 from gage_eval.stats.special import half_binomial_cdf, half_binomial_pmf
 
-_STEPS = 60  # Halving an interval of length 2 so often leaves less than a float can show.
+_STEPS = 60  # After so many halvings, an interval of length 2 is shorter than a float can show.
 
 
 def mcnemar(b: int, c: int) -> float:
@@ -32,8 +32,8 @@ def mcnemar(b: int, c: int) -> float:
 def mcnemar_mid_p(b: int, c: int) -> float:
     """One-sided mid-p value of McNemar's test: P(X > b) + ½·P(X = b), X ~ Bin(b+c, ½).
 
-    Small when the first run is right more often than the second. The exact test rings falsely much less often than
-    its level says when few pairs are discordant; the mid-p test is close to its level (Fagerland, Lydersen and Laake
+    Small if the first run is right more often than the second. With few discordant pairs, the exact test gives false
+    alarms much more rarely than its level; the mid-p test is close to its level (Fagerland, Lydersen and Laake
     2013, *The McNemar test for binary matched-pairs data*).
 
     Args:

@@ -1,4 +1,4 @@
-"""The effect that a benchmark of n samples can detect, and the samples that an effect needs."""
+"""The effect that a benchmark of n samples can detect, and the number of samples that detect an effect."""
 
 import math
 

@@ -50,7 +50,7 @@ def quantile_interval(values: npt.NDArray[np.float64], p: float, *, confidence: 
 
 
 def _first(n: int, reached: Callable[[int], bool]) -> int:
-    """The smallest k of 0..n for which a rising condition holds; it holds for n."""
+    """The smallest k of 0..n for which a condition holds that holds for all larger k too."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2

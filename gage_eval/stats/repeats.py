@@ -1,4 +1,4 @@
-"""How much a model's score moves from one run to the next, beyond what its rows explain."""
+"""How much a model's score varies between runs, beyond what its rows explain."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gage_eval.stats.special import chi_square_tail
 
 @dataclass(frozen=True, slots=True)
 class RunNoise:
-    """What several runs of the same model on the same rows say about each other.
+    """The noise between several runs of the same model on the same rows.
 
     Attributes:
         repeats: runs, R.
@@ -32,7 +32,7 @@ def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
         repeats: one row per run, one column per sample.
 
     Returns:
-        None for fewer than two runs, or without a sample: nothing can be said.
+        None for fewer than two runs, or without a sample: the noise is unknown.
     """
     runs, n = repeats.shape
     if runs < 2 or n == 0:
@@ -40,7 +40,7 @@ def run_noise(repeats: npt.NDArray[np.float64]) -> RunNoise | None:
     of_means = float(np.var(repeats.mean(axis=1), ddof=1))
     of_rows = float(np.var(repeats, axis=0, ddof=1).mean()) / n
     if of_rows == 0:
-        # Rows that never change leave no room for a difference between means, rounding aside.
+        # If no row changes, the means can differ only by rounding.
         return RunNoise(runs, 0.0, 1.0)
     return RunNoise(runs, max(0.0, of_means - of_rows), chi_square_tail((runs - 1) * of_means / of_rows, runs - 1))
 

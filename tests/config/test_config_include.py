@@ -1,4 +1,4 @@
-"""``include`` and ``defaults``: what is shared stands once, what is nearer counts, and no file outside is read."""
+"""``include`` and ``defaults``: shared values are written once, and no file outside the folder is read."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ class TestInclude:
         assert (dataset.params.path, dataset.params.limit) == ("mine.jsonl", 2)
         assert [metric.metric_id for metric in config.metrics] == ["exact_match", "contains"]
 
-    def test_of_several_the_last_counts(self, tmp_path: Path) -> None:
+    def test_of_several_includes_the_last_counts(self, tmp_path: Path) -> None:
         one, two = (f"datasets: [{{dataset_id: mine, params: {{limit: {number}}}}}]" for number in (7, 8))
         file = write(tmp_path, main="include: [base.yaml, one.yaml, two.yaml]", base=BASE, one=one, two=two)
         assert load_config(file, env={}).config.datasets[0].params.limit == 8
@@ -71,7 +71,7 @@ class TestInclude:
         a, b = tmp_path / "a.yaml", tmp_path / "b.yaml"
         assert said == f"include: files include each other: {a} includes {b} includes {a}."
 
-    def test_a_file_that_two_others_include_is_no_circle(self, tmp_path: Path) -> None:
+    def test_two_files_may_include_the_same_file(self, tmp_path: Path) -> None:
         file = write(tmp_path, main="include: [a.yaml, b.yaml]", a="include: c.yaml", b="include: c.yaml", c=BASE)
         assert load_config(file, env={}).config.datasets
 
@@ -102,7 +102,7 @@ class TestInclude:
         assert message in " ".join(said)
         assert "hunter2" not in " ".join(said)
 
-    def test_all_wrong_includes_are_said_at_once(self, tmp_path: Path) -> None:
+    def test_all_wrong_includes_are_reported_at_once(self, tmp_path: Path) -> None:
         said = problems(write(tmp_path, main="include: [a.yaml, ../b.yaml]\n"))
         assert [one.partition(":")[0] for one in said] == ["include[0]", "include[1]"]
 

@@ -1,4 +1,4 @@
-"""A RunConfig runs its template: same keys as the pipeline it comes to, values of its own, and nothing else."""
+"""A RunConfig runs its template: it has the same keys as the resulting pipeline, and sets only its own values."""
 
 import sys
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def template(here: Path) -> Path:
-    """A template that was distilled of a small config, and lies in another folder than its data."""
+    """A template that was distilled from a small config, in another folder than its data."""
     made = distilled(write_config(here, observability=SINKS), "small")
     write_new(made.file, made.text)
     return made.file
@@ -62,7 +62,7 @@ def change(file: Path, **values: Any) -> Path:
 
 
 def keys(config: Path | str, **options: Any) -> list[tuple[str, str, str]]:
-    """The key of each stage that can be told, after the config was run."""
+    """The key of each stage whose key is known, after the config was run."""
     from gage_eval.runs.inline import run_inline
 
     asked = RunOptions.of({"config": str(config), "store": "store", **options})
@@ -93,7 +93,7 @@ def test_a_run_keeps_the_whole_pipeline(here: Path, template: Path) -> None:
     assert kept["kind"] == "PipelineConfig"
     assert "${" not in loaded.text
     (again := here / "again.yaml").write_text(loaded.text)
-    # Paths of the text count from the RunConfig's folder.
+    # Paths in the text start from the RunConfig's folder.
     assert load_config(again).config.backends == loaded.config.backends
 
 
@@ -160,7 +160,7 @@ class TestValuesOfARun:
         (said,) = problems(change(made(template), runtime=runtime))
         assert said.startswith(message)
 
-    def test_all_problems_are_said_at_once(self, template: Path) -> None:
+    def test_all_problems_are_reported_at_once(self, template: Path) -> None:
         runtime = {"datasets": {"sum": {}}, "tasks": {"sums": {"max_samples": "4"}}}
         file = change(made(template), runtime=runtime, template_digest="0" * 64)
         assert [one.partition(":")[0] for one in problems(file)] == [
@@ -286,7 +286,7 @@ class TestTheDigest:
         assert "the definition was edited after its digest" in problems(file)[0]
         assert "the definition was edited after its digest" in problems(template)[0]
 
-    def test_comments_and_style_are_no_edit(self, template: Path) -> None:
+    def test_comments_and_style_do_not_count_as_an_edit(self, template: Path) -> None:
         file = made(template)
         template.write_text("# A note.\n" + yaml.safe_dump(yaml.safe_load(template.read_text())))
         loaded = load_config(file)
@@ -297,11 +297,11 @@ class TestTheDigest:
         file = change(made(template), template_version="v2")
         assert "is version v1, not v2." in problems(file)[0]
 
-    def test_an_edited_snapshot_is_seen(self, template: Path) -> None:
+    def test_an_edited_snapshot_is_detected(self, template: Path) -> None:
         file = change(made(template), template_snapshot={"tasks": []}, template_digest="0" * 64)
         assert "'template_snapshot' was edited too" in problems(file)[0]
 
-    def test_a_run_without_a_digest_is_told_of_it(self, template: Path) -> None:
+    def test_a_run_without_a_digest_gives_a_warning(self, template: Path) -> None:
         loaded = load_config(change(made(template), template_digest=None))
         assert any("not pinned to its template" in one for one in loaded.warnings)
 

@@ -36,7 +36,7 @@ def modified(record: RunRecord) -> RunRecord:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda record: record.model_copy(update={"pinned": False}), "at no fixed commit"),
+        (lambda record: record.model_copy(update={"pinned": False}), "without a fixed commit"),
         (modified, r"logic of suite 'gsm8k' was modified \(tasks\.gsm8k\.sampling_params\)"),
         (lambda record: record.model_copy(update={"status": "failed"}), "is failed, so it cannot be a baseline"),
         (
@@ -47,7 +47,7 @@ def modified(record: RunRecord) -> RunRecord:
         ),
     ],
 )
-def test_a_run_that_cannot_be_repeated_becomes_no_baseline(
+def test_a_run_that_cannot_be_repeated_cannot_be_a_baseline(
     run: RunReader, change: Callable[[RunRecord], RunRecord], sentence: str
 ) -> None:
     broken = changed(run, change)
@@ -57,7 +57,7 @@ def test_a_run_that_cannot_be_repeated_becomes_no_baseline(
     assert baselines.names() == []
 
 
-def test_names_of_suites_lead_nowhere_else(run: RunReader) -> None:
+def test_the_name_of_a_suite_is_one_folder_of_the_store(run: RunReader) -> None:
     named = changed(run, lambda record: record.model_copy(update={"name": "../../a b~/%2e"}))
     store = Store.open(run.stored.folder.locations.store)
     Baselines(store).add("main", [named], promote=False)
@@ -76,7 +76,7 @@ def test_a_damaged_entry_is_named(run: RunReader) -> None:
         baselines.latest("small", "main")
 
 
-def test_two_who_set_the_same_entry_do_not_overwrite_each_other(run: RunReader) -> None:
+def test_two_processes_that_set_the_same_entry_do_not_overwrite_each_other(run: RunReader) -> None:
     store = Store.open(run.stored.folder.locations.store)
     Baselines(store).add("main", [run], promote=False)
     with pytest.raises(InputError, match="exists"):

@@ -26,7 +26,7 @@ def write_questions(folder: Path, count: int, *, name: str = "rows.jsonl", **mor
 
 
 def run(folder: Path, run_id: str, right: set[int], count: int = 40, **changes: Any) -> RunReader:
-    """A run whose model answers these questions right, by number, and all others wrong."""
+    """A run whose model answers the questions of these numbers right and all others wrong."""
     answers = [{"id": f"s{n}", "output": str(n + 1) if n in right else "no"} for n in range(count)]
     (folder / f"{run_id}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in answers))
     backend = {
@@ -67,7 +67,7 @@ def test_the_difference_is_that_of_pairs_and_names_what_changed(tmp_path: Path) 
     assert [x["kind"] for x in record["differences"]] == ["model"]
 
 
-def test_a_run_compared_with_itself_differs_in_nothing_and_is_not_certain(tmp_path: Path) -> None:
+def test_a_run_compared_with_itself_has_no_difference_and_still_an_interval(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     a = run(tmp_path, "a", set(range(20)))
     one = only(compare(a, a))
@@ -168,7 +168,7 @@ def test_runs_without_a_common_task_are_refused(tmp_path: Path) -> None:
         compare(a, b)
 
 
-def test_a_number_that_is_no_mean_is_refused(tmp_path: Path) -> None:
+def test_a_number_that_is_not_a_mean_is_refused(tmp_path: Path) -> None:
     write_questions(tmp_path, 40)
     metrics = [{"metric_id": "exact_match", "aggregation": "median"}]
     a = run(tmp_path, "a", set(range(20)), metrics=metrics)

@@ -27,7 +27,7 @@ def verdict(one: Evidence, rule: GateRule | None = None) -> str:
         (1000, 60, 10, "improved"),
         (2000, 20, 24, "passed"),
         (100, 3, 5, "inconclusive"),
-        # Significant, and smaller than what is tolerated.
+        # Significant, and smaller than the tolerance.
         (10_000, 20, 60, "passed"),
         # Beyond the tolerance, and not significant.
         (100, 2, 6, "inconclusive"),
@@ -84,7 +84,7 @@ def test_a_suite_passes_only_where_every_bound_does() -> None:
     assert suite_verdict({}) == "inconclusive"
 
 
-def test_rows_without_a_partner_leave_a_metric_open() -> None:
+def test_a_metric_with_many_unpaired_rows_is_inconclusive() -> None:
     one = right_and_wrong(1000, 0, 80)
     assert judge({"m": one}, unpaired={"m": 0.01})["m"].verdict == "regressed"
     open_ = judge({"m": one}, unpaired={"m": 0.011})["m"]
@@ -94,7 +94,7 @@ def test_rows_without_a_partner_leave_a_metric_open() -> None:
     assert judge({"m": evidence(PairedRows(np.empty(0), np.empty((1, 0))))})["m"].verdict == "inconclusive"
 
 
-def test_the_tolerance_mode_asks_for_no_test() -> None:
+def test_the_tolerance_mode_needs_no_test() -> None:
     rule = GateRule(mode="tolerance", tolerance=0.02)
     assert verdict(right_and_wrong(100, 0, 3), rule) == "regressed"
     assert verdict(right_and_wrong(100, 0, 2), rule) == "passed"

@@ -1,4 +1,4 @@
-"""Promises of the matrix: every cell runs, a failed one leaves the others, and ranks say what chance leaves open."""
+"""Promises of the matrix: every cell runs even if another fails, and ranks show what chance does not exclude."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def reader(options: RunOptions, folder: Path) -> RunReader:
     return RunReader.open(Locations.at(str(folder / "store")), run_inline(given).run_id)
 
 
-def test_ranks_are_those_that_chance_leaves_open(matrix: Path) -> None:
+def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
     asked = Matrix.read(matrix)
     cells = run_cells(asked, matrix.parent, lambda options: reader(options, matrix.parent))
     assert [cell.error for cell in cells] == [None, None, None]
@@ -59,7 +59,7 @@ def test_ranks_are_those_that_chance_leaves_open(matrix: Path) -> None:
     assert as_markdown(header, rows).splitlines()[1] == "| --- | --- | --- | --- | --- | --- |"
 
 
-def test_a_failed_cell_leaves_the_others(matrix: Path) -> None:
+def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     (matrix.parent / "second.jsonl").unlink()
     cells = run_cells(Matrix.read(matrix), matrix.parent, lambda options: reader(options, matrix.parent))
     assert [cell.error is None for cell in cells] == [True, False, True]
@@ -74,19 +74,19 @@ def test_a_failed_cell_leaves_the_others(matrix: Path) -> None:
     [
         ("rows: []\nmodels: [{name: a}]", "rows"),
         ("rows: [{suite: a, config: b}]\nmodels: [{name: a}]", "either a suite or a config"),
-        ("rows: [gsm8k]\nmodels: [{name: a}, {name: a}]", "'a' is there twice"),
+        ("rows: [gsm8k]\nmodels: [{name: a}, {name: a}]", "'a' appears twice"),
         ("rows: [gsm8k]\nmodels: [{name: a, options: {max_sample: 3}}]", "max_sample"),
         ("rows: [gsm8k]\nmodels: [{name: a, modle: x}]", "modle"),
         ("rows: [\n", "not valid YAML"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_mistakes_are_reported_in_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     file = tmp_path / "matrix.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=sentence):
         Matrix.read(file)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml cannot be read"):
         Matrix.read(tmp_path / "none.yaml")

@@ -24,14 +24,14 @@ VALUES = st.lists(st.floats(min_value=-1e3, max_value=1e3), min_size=2, max_size
 
 
 @given(VALUES)
-def test_a_cluster_to_each_value_is_no_clustering(values: list[float]) -> None:
+def test_clusters_of_one_value_each_change_nothing(values: list[float]) -> None:
     plain = mean_stderr(values).stderr
     assert plain is not None
     assert clustered_stderr(values, range(len(values))) == pytest.approx(plain, rel=1e-9, abs=1e-12)
 
 
 @given(st.lists(st.floats(min_value=1, max_value=1e3), min_size=2, max_size=40), st.sampled_from([400, 700, 1000]))
-def test_values_whose_squares_are_no_floats_have_a_mean_and_an_error(values: list[float], power: int) -> None:
+def test_values_whose_squares_exceed_floats_have_a_mean_and_an_error(values: list[float], power: int) -> None:
     huge = [value * 2.0**power for value in values]
     weights, clusters = [1.0 + place for place in range(len(values))], [place // 2 for place in range(len(values))]
     for plain, scaled in (
@@ -85,7 +85,7 @@ def test_clusters_that_agree_within_widen_wilsons_interval_and_never_narrow_it()
 
 
 @given(VALUES, st.floats(min_value=0.1, max_value=100))
-def test_equal_weights_are_no_weights(values: list[float], weight: float) -> None:
+def test_equal_weights_change_nothing(values: list[float], weight: float) -> None:
     mean, stderr = weighted_mean_stderr(values, [weight] * len(values))
     plain = mean_stderr(values)
     assert mean == pytest.approx(plain.mean, rel=1e-9, abs=1e-9)
@@ -126,7 +126,7 @@ def test_one_task_pools_to_itself() -> None:
     assert macro_freedom([50], [0.02]) == pytest.approx(49)
 
 
-def test_pooling_is_null_where_something_is_not_known() -> None:
+def test_pooling_is_null_if_something_is_unknown() -> None:
     assert pooled_mean([], []) is None
     assert pooled_stderr([1, 1], [None, None]) is None
     assert pooled_stderr([10, 10], [0.1, None]) is None
@@ -155,7 +155,7 @@ def test_macro_degrees_of_freedom_lie_between_the_smallest_task_and_all_of_them(
     assert min(sizes) - 1 - 1e-9 <= freedom <= sum(sizes) - len(sizes) + 1e-6
 
 
-def test_a_value_of_weight_zero_is_none() -> None:
+def test_a_value_of_weight_zero_does_not_count() -> None:
     values, weights, clusters = [1.0, 4.0, 6.0, 100.0, 7.0], [1.0, 2.0, 1.0, 0.0, 0.0], ["a", "b", "b", "c", "a"]
     assert weighted_mean_stderr(values, weights) == weighted_mean_stderr(values[:3], weights[:3])
     assert clustered_stderr(values, clusters, weights) == clustered_stderr(values[:3], clusters[:3], weights[:3])

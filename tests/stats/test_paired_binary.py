@@ -59,7 +59,7 @@ def score_statistic(b: int, c: int, n: int, delta: float) -> float:
     return math.inf if variance <= 0 else abs(b - c - n * delta) / math.sqrt(variance)
 
 
-def test_no_discordant_pair_is_no_certainty() -> None:
+def test_the_interval_has_a_width_without_discordant_pairs() -> None:
     for n in (2, 50, 1000):
         found = tango_interval(0, 0, n, z=Z95)
         assert found is not None

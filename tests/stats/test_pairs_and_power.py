@@ -35,7 +35,7 @@ def test_the_paired_test_is_students() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-100, 100), st.floats(-100, 100)), min_size=2, max_size=30))
-def test_swapping_the_runs_turns_the_sign_and_nothing_else(pairs: list[tuple[float, float]]) -> None:
+def test_swapping_the_runs_changes_only_the_sign(pairs: list[tuple[float, float]]) -> None:
     a, b = zip(*pairs, strict=True)
     one, other = paired_difference(a, b), paired_difference(b, a)
     assert one.difference == -other.difference if one.difference and other.difference else True
@@ -54,7 +54,7 @@ def test_pairing_sees_what_two_separate_errors_hide() -> None:
     assert found.p < 1e-6
 
 
-def test_a_difference_without_spread_is_certain_and_no_difference_is_none() -> None:
+def test_without_spread_p_is_0_for_a_difference_and_1_for_none() -> None:
     assert paired_difference([1, 1, 1], [0, 0, 0]).p == 0.0
     assert paired_difference([1, 1, 1], [1, 1, 1]).p == 1.0
     assert paired_difference([1], [0]) == paired_difference([3], [2])
@@ -133,7 +133,7 @@ def test_required_samples_are_the_fewest_that_detect_the_effect(effect: float, s
     assert fewer is None or fewer > effect
 
 
-def test_power_refuses_what_has_no_meaning() -> None:
+def test_power_refuses_impossible_values() -> None:
     with pytest.raises(ValueError, match="standard deviation"):
         minimum_detectable_effect(10, -1.0)
     with pytest.raises(ValueError, match="alpha"):
@@ -142,7 +142,7 @@ def test_power_refuses_what_has_no_meaning() -> None:
         required_samples(0.0, 1.0)
 
 
-def test_correlation_of_two_runs_takes_from_the_spread_of_their_difference() -> None:
+def test_correlation_of_two_runs_reduces_the_spread_of_their_difference() -> None:
     assert difference_sd(0.5, 0.5, 1.0) == 0.0
     assert difference_sd(0.3, 0.4, 0.0) == pytest.approx(0.5)
     assert difference_sd(0.3, 0.4, -1.0) == pytest.approx(0.7)

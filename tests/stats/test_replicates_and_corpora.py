@@ -55,7 +55,7 @@ def test_rare_successes_keep_their_digits() -> None:
     assert pass_at_k(10**9, 1, 3) == pytest.approx(3e-9, rel=1e-12)
 
 
-def test_more_draws_than_answers_are_not_known() -> None:
+def test_more_draws_than_answers_give_null() -> None:
     assert pass_at_k(3, 3, 4) is None
     assert pass_hat_k(3, 3, 4) is None
     assert pass_at_k(0, 0, 1) is None
@@ -162,7 +162,7 @@ def test_a_uniform_model_has_its_vocabulary_as_perplexity() -> None:
     assert bits_per_byte([math.log(1 / 256) * 3], [3]) == pytest.approx(8)
 
 
-def test_agreement_that_is_perfect_and_that_cannot_be_told() -> None:
+def test_agreement_is_1_if_perfect_and_0_if_undefined() -> None:
     assert f1([(True, True), (False, False)]) == 1.0
     assert matthews_correlation([(True, True), (False, False)]) == 1.0
     assert matthews_correlation([(True, False), (False, True)]) == -1.0

@@ -252,7 +252,7 @@ def test_a_run_of_data_that_are_not_pinned_cannot_become_a_baseline(
     file.write_text(json.dumps({**record("moving"), "pinned": False}))
     said = gage("baseline", "set", "main", "moving")
     assert said.code == 2
-    assert "at no fixed commit" in said.err
+    assert "without a fixed commit" in said.err
     assert "gage pin sums" in said.err
     file.write_text(json.dumps({**record("moving"), "pinned": True}))
     assert gage("baseline", "set", "main", "moving").code == 0
@@ -274,7 +274,7 @@ def test_gage_list_suites_shows_what_one_wants_to_know(gage: Gage) -> None:
 
 
 class TestPins:
-    """Data on the Hugging Face hub at no fixed commit."""
+    """Data on the Hugging Face hub without a fixed commit."""
 
     HUB = random.Random(1).randbytes(20).hex()
 
