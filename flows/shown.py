@@ -19,6 +19,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
+from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
 from flows.secrets import block_secret
@@ -75,6 +76,7 @@ class ShownRun:
         self._ended = False
         self._silent = False
         self._is_owner = owner_at is not None
+        self._api_url = owner_at
         self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
         self._progress = Progress(self._id, self._reporter, self._task_runs.get, self._say)
 
@@ -100,7 +102,7 @@ class ShownRun:
                 self._inputs |= _inputs_of(task)
             if self._cancelled:
                 session.cancel()
-            outcome = carry_out(session)
+            outcome = carry_out(session, pool_launchers(self._id, self._api_url, session.folder.engines))
             self._publish(outcome)
             return outcome
 

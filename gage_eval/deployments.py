@@ -79,9 +79,18 @@ EVALUATE = Deployment(
 )
 
 
+GENERATE = Deployment(
+    flow="generate",
+    name="generate",
+    description="Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand.",
+    tags=("engine",),
+    on_gpus=True,
+)
+
+
 def all_deployments() -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others."""
-    return [*map(_of_suite, list_suites()), EVALUATE]
+    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE]
 
 
 def _of_suite(suite: SuiteInfo) -> Deployment:

@@ -12,6 +12,7 @@ from gage_eval.packaged import packages_beside
 # The module of each flow.
 FLOWS: Mapping[str, str] = {
     "evaluate": "flows.evaluate",
+    "generate": "flows.generate",
     "suite": "flows.suite",
 }
 

@@ -27,6 +27,8 @@ from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects, safe_name, safe_path
 
 FORMAT = 3
+# The reason of a session's end when nothing is left to do.
+ANSWERED = "every chunk is answered"
 ROOT = "sessions"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.engine.job import missing_chunks
-from gage_eval.engine.session import ModelSession, SessionFolder, SessionStep
+from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder, SessionStep
 from gage_eval.errors import GageError, RunCancelled, StoreError
 from gage_eval.runs.launchers import Launched, Launcher
 from gage_eval.store import Store
@@ -97,7 +97,7 @@ class Parent:
             launched = self._launcher.launch(place.url, self._session.workers, self._folder)
             shards = [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
             error = self._wait(place, launched, shards)
-            reason = "every chunk is answered" if error is None else error
+            reason = ANSWERED if error is None else error
             return error
         except RunCancelled as cancelled:
             reason = str(cancelled)

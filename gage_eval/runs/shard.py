@@ -20,7 +20,7 @@ from gage_eval.client.budget import Budget
 from gage_eval.engine.gpus import hold_gpus
 from gage_eval.engine.job import Tally
 from gage_eval.engine.runtime import Runtime
-from gage_eval.engine.session import ModelSession, SessionFolder
+from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder
 from gage_eval.errors import GageError, RunCancelled, StoreError
 from gage_eval.stages.sharing import serve
 from gage_eval.store import Store
@@ -108,9 +108,11 @@ class _Shard:
             try:
                 sent = serve(session, store, runtime, context, progress=self._begun)
             except BaseException as error:
-                if self._stopped is not None:
+                if self._stopped is None:
+                    raise
+                if self._stopped != ANSWERED:
                     raise RunCancelled(self._stopped) from error
-                raise
+                sent = sum(tally.sent for tally in self._tallies)
             # The parent need not wait until the engine has stopped.
             self._state = "done"
             self._tell()
@@ -160,7 +162,8 @@ class _Shard:
 
     def _stop(self, reason: str) -> None:
         self._stopped = reason
-        _log.warning("the session has ended: %s", reason)
+        if reason != ANSWERED:
+            _log.warning("the session has ended: %s", reason)
         if self._runtime is not None:
             self._runtime.cancel()
         if not self._finished.wait(_STOP_S):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+from support.cluster import Cluster, postgres_programs
+from support.cluster import cluster as running_cluster
 from support.prefect import Prefect
 from support.runs import gage
 
@@ -19,3 +21,13 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
         yield Prefect(folder, f"http://127.0.0.1:{port}/api", folder / server.HOME)
     finally:
         gage(folder, "server", "stop")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Cluster]:
+    """A Prefect server on Postgres with a worker on each of two pools."""
+    if postgres_programs() is None:
+        missing = pytest.fail if pytestconfig.option.markexpr == "e2e" else pytest.skip
+        missing("needs Postgres (Debian: postgresql)")
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running

@@ -38,6 +38,18 @@ def placed_config(folder: Path, url: str, *, rows: int, shards: int = 2, tasks: 
     )
 
 
+def signs(store: Store) -> list[dict[str, Any]]:
+    """The signs of life of all shards in a store."""
+    found = []
+    for item in list(store.objects.list("sessions")):
+        if "/shards/" in item.path:
+            try:
+                found.append(json.loads(store.objects.get(item.path)))
+            except FileNotFoundError:
+                continue
+    return found
+
+
 class Started:
     """A ``gage run`` under way, and its shards.
 
@@ -61,14 +73,7 @@ class Started:
 
     def signs(self) -> list[dict[str, Any]]:
         """The signs of life of the shards."""
-        found = []
-        for item in list(self.store.objects.list("sessions")):
-            if "/shards/" in item.path:
-                try:
-                    found.append(json.loads(self.store.objects.get(item.path)))
-                except FileNotFoundError:
-                    continue
-        return found
+        return signs(self.store)
 
     def pids(self, count: int) -> list[int]:
         """The processes of the shards, once all of them serve."""

@@ -1,0 +1,154 @@
+"""Models on a work pool: shards are flow runs there, the run itself stays in its own pool and opens no engine."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sessions.shards import STOP_S, seconds_until_gone, signs
+from support.cluster import Cluster, wait_for
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.runs import gage, write_config
+
+from gage_eval.store import Store
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+ROWS = 300
+SHARDS = 2
+CONCURRENCY = 4
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster) -> str:
+    """The deployment for any config, on the pool `local`; `generate` is on the pool `h100`."""
+    deploy(cluster, "h100")
+    return "evaluate/evaluate"
+
+
+def deploy(cluster: Cluster, gpu_pool: str) -> None:
+    """Bring the deployments to the cluster."""
+    env = {"PREFECT_API_URL": cluster.api_url, "PREFECT_HOME": str(cluster.folder / "home")}
+    arguments = ["--pool", "local", "--gpu-pool", gpu_pool, "--store", str(cluster.store)]
+    gage(cluster.folder, "deploy", *arguments, env=env)
+
+
+def config(folder: Path, endpoint: MockEndpoint, pool: str = "h100") -> Path:
+    """A config of three tasks whose model is served by shards on a pool."""
+    adapter = {
+        "adapter_id": "dut",
+        "role_type": "dut_model",
+        "backend_id": "mock",
+        "resource_requirement": {"work_pool": pool, "shards": SHARDS},
+    }
+    return write_config(
+        folder,
+        endpoint.url,
+        rows=ROWS,
+        backend={"max_concurrency": CONCURRENCY},
+        role_adapters=[adapter],
+        tasks=[{"task_id": f"t{k}", "dataset_id": "sums", "sampling_params": {"seed": k}} for k in range(3)],
+    )
+
+
+def shard_runs(cluster: Cluster) -> list[dict[str, Any]]:
+    """The flow runs of shards, newest first."""
+    body = {"flows": {"name": {"any_": ["generate"]}}, "sort": "EXPECTED_START_TIME_DESC"}
+    found: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", body)
+    return found
+
+
+def both_serve(cluster: Cluster) -> Callable[[], list[dict[str, Any]]]:
+    """The signs of life of the shards, once all of them serve."""
+
+    def serving() -> list[dict[str, Any]]:
+        found = [sign for sign in signs(Store.open(str(cluster.store))) if sign["state"] == "serving"]
+        return found if len(found) == SHARDS else []
+
+    return serving
+
+
+def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
+    cluster: Cluster, deployed: str, tmp_path: Path
+) -> None:
+    before = len(shard_runs(cluster))
+    with mock_endpoint(latency_ms=5) as endpoint:
+        parameters = {"config": str(config(tmp_path, endpoint))}
+        run = cluster.finished(cluster.trigger(deployed, parameters))
+        assert run["state_type"] == "COMPLETED", run["state"]["message"]
+        assert run["work_pool_name"] == "local"
+        shards = shard_runs(cluster)[: len(shard_runs(cluster)) - before]
+        assert [shard["work_pool_name"] for shard in shards] == ["h100"] * SHARDS, "once per shard for three tasks"
+        wait_for(lambda: all(one["state_type"] == "COMPLETED" for one in shard_runs(cluster)[:SHARDS]), "shards end")
+        assert all(shard["parent_task_run_id"] for shard in shards), "they are subflows of the run"
+        assert endpoint.stats()["requests"] == 3 * ROWS
+        assert {("COMPLETED", "Completed")} == {
+            state for name, state in cluster.task_states(run["id"]).items() if name.startswith("infer")
+        }
+        again = cluster.finished(cluster.trigger(deployed, parameters))
+        assert {("COMPLETED", "Cached")} == set(cluster.task_states(again["id"]).values())
+        assert endpoint.stats()["requests"] == 3 * ROWS
+    assert len(shard_runs(cluster)) == before + SHARDS
+    assert [item.path for item in Store.open(str(cluster.store)).objects.list("sessions")] == []
+
+
+def test_a_cancel_of_the_run_ends_the_shards(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
+    with mock_endpoint(latency_ms=500) as endpoint:
+        run = cluster.trigger(deployed, {"config": str(config(tmp_path, endpoint))})
+        pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
+        began = time.monotonic()
+        cluster.cancel(run)
+        seconds_until_gone(pids)
+        assert time.monotonic() - began <= STOP_S
+        assert cluster.finished(run)["state_type"] == "CANCELLED"
+        ended = wait_for(
+            lambda: [one for one in shard_runs(cluster)[:SHARDS] if one["state_type"] == "CANCELLED"], "shards end"
+        )
+    assert ended
+
+
+def test_a_killed_shard_loses_what_it_had_in_flight(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
+    with mock_endpoint(latency_ms=100) as endpoint:
+        run = cluster.trigger(deployed, {"config": str(config(tmp_path, endpoint))})
+        victim = wait_for(both_serve(cluster), "both shards serve")[0]["pid"]
+        wait_for(lambda: endpoint.stats()["answered"] > ROWS // 2, "some answers")
+        os.kill(victim, signal.SIGKILL)
+        ended = cluster.finished(run)
+        assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
+        assert endpoint.stats()["distinct_answered"] == ROWS
+
+
+def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
+    cluster.api("POST", "/work_pools/", {"name": "empty", "type": "process", "base_job_template": {}})
+    with mock_endpoint() as endpoint:
+        file = config(tmp_path, endpoint, pool="empty")
+        run = cluster.finished(cluster.trigger(deployed, {"config": str(file)}))
+        assert "no deployment of the flow 'generate' on work pool 'empty'" in run["state"]["message"]
+
+        deploy(cluster, "empty")
+        try:
+            run_id = cluster.trigger(deployed, {"config": str(file)})
+            wait_for(lambda: cluster.flow_run(run_id)["state_type"] == "RUNNING", "the run starts")
+            waiting = wait_for(lambda: shard_runs(cluster)[0]["work_pool_name"] == "empty", "the shards wait")
+            assert waiting
+            logs = {"logs": {"flow_run_id": {"any_": [run_id]}}}
+            wait_for(
+                lambda: [
+                    line
+                    for line in cluster.api("POST", "/logs/filter", logs)
+                    if "work pool 'empty' has no worker online" in line["message"]
+                ],
+                "the sentence",
+                within_s=30,
+            )
+            cluster.cancel(run_id)
+            assert cluster.finished(run_id)["state_type"] == "CANCELLED"
+            wait_for(
+                lambda: all(one["state_type"] == "CANCELLED" for one in shard_runs(cluster)[:SHARDS]),
+                "the waiting shards are cancelled",
+                within_s=30,
+            )
+        finally:
+            deploy(cluster, "h100")
