@@ -1,6 +1,6 @@
 """What the page of a flow run says about a run, as texts: the state's message, the report, tags and progress."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from gage_eval.observability.events import StageProgress
 from gage_eval.observability.results import StageResult
@@ -16,6 +16,7 @@ from gage_eval.report.console import (
     score_text,
     slice_lines,
 )
+from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import Summary, arrow_note
 from gage_eval.runs import RunOutcome
@@ -46,22 +47,22 @@ def report_markdown(outcome: RunOutcome) -> str:
     """The run's report as Markdown: scores with their intervals, what to know about them, and where the rest is."""
     summary = outcome.summary
     models = dict.fromkeys(task.model for task in summary.tasks if task.model)
-    facts = [*(f"model {_code(model)}" for model in models), *closing_facts(summary)]
+    facts = [*(f"model {code(model)}" for model in models), *closing_facts(summary)]
     if summary.run.cached_stages:
         facts.append(f"cached: {', '.join(summary.run.cached_stages)}")
     note = arrow_note(summary)
     sections = [
-        f"## {_cell(summary.title)}",
-        f"**{_cell(score_line(summary))}**",
-        _table(COLUMNS, score_rows(summary)),
+        f"## {plain(summary.title)}",
+        f"**{plain(score_line(summary))}**",
+        table(COLUMNS, score_rows(summary)),
         "" if note is None else f"{note}.",
-        _list(map(clean, remarks(summary))),
+        bullets(remarks(summary)),
         _titled("Groups", group_lines(summary)),
         _titled("Slices", slice_lines(summary)),
         " · ".join(facts),
-        f"Samples and answers: `gage show {outcome.run_id}`. The full report: {_code(_report(outcome))}.",
+        f"Samples and answers: `gage show {outcome.run_id}`. The full report: {code(_report(outcome))}.",
     ]
-    return "\n\n".join(filter(None, sections)) + "\n"
+    return page(*sections)
 
 
 def tags_of(plan: Plan) -> list[str]:
@@ -96,24 +97,4 @@ def _report(outcome: RunOutcome) -> str:
 
 
 def _titled(title: str, lines: Sequence[str]) -> str:
-    return f"### {title}\n\n{_list(lines)}" if lines else ""
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {_cell(line)}" for line in lines)
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([_cell(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    """A text that is no Markdown."""
-    for char in "\\`*_<|[]#":
-        text = text.replace(char, f"\\{char}")
-    return text
-
-
-def _code(text: str) -> str:
-    return f"`{clean(text).replace('`', '')}`"
+    return f"### {title}\n\n{bullets(lines)}" if lines else ""

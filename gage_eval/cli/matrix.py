@@ -28,8 +28,9 @@ def matrix(
     from gage_eval.errors import GageError
     from gage_eval.files import write_text
     from gage_eval.launch import launch_run
-    from gage_eval.regression.matrix import Matrix, as_csv, as_markdown, run_cells, standings, table
+    from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
     from gage_eval.report.console import clean, counted
+    from gage_eval.report.markdown import table as as_markdown
     from gage_eval.runs.options import Locations, RunOptions
     from gage_eval.runs.reading import RunReader
 
@@ -47,7 +48,7 @@ def matrix(
     if csv is not None:
         write_text(csv, as_csv(found))
     if markdown is not None:
-        write_text(markdown, as_markdown(header, rows))
+        write_text(markdown, f"{as_markdown(header, rows)}\n")
     if json:
         runs = [{"row": x.row, "model": x.model, "run": x.run and x.run.run_id, "error": x.error} for x in cells]
         print_json({"name": asked.name, "cells": runs, "standings": [asdict(one) for one in found]})

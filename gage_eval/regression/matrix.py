@@ -272,12 +272,6 @@ def table(found: Sequence[Standing], cells: Sequence[Cell]) -> tuple[list[str], 
     return ["suite", "task", "metric", *models], rows
 
 
-def as_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The table for a README."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
-
-
 def _text(one: Standing | None, label: str, *, failed: bool) -> str:
     if one is None:
         return "failed" if failed else "–"

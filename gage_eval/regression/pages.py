@@ -1,0 +1,183 @@
+"""Nights and triages as Markdown, for the pages of the Prefect UI."""
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+
+from gage_eval.regression.alarm import PROMISE
+from gage_eval.regression.gating import GatedTask
+from gage_eval.regression.nightly import Night, NightCell
+from gage_eval.regression.triage import Card, Triage, TriagedTask
+from gage_eval.report.console import counted
+from gage_eval.report.markdown import bullets, code, page, plain, table
+from gage_eval.report.summary import format_value
+
+_NIGHT = (
+    *("suite", "model", "verdict", "task", "metric", "baseline", "tonight", "better by", "at least", "p (worse)"),
+    *("n", "alarm", "run"),
+)
+_LONGEST = 600
+_MOST_DIFFERENCES = 15
+
+
+def night_page(night: Night) -> str:
+    """What a night found, cell by cell."""
+    problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
+    anchors = [
+        f"{one.row.name} with {one.model.name}: against the anchor of the baseline the verdict is {one.anchor.verdict}."
+        for one in night.cells
+        if one.anchor is not None and one.anchor.verdict != one.verdict
+    ]
+    notes = [
+        f"{one.row.name} with {one.model.name}, {task.comparison.task_id}: {note}"
+        for one in night.cells
+        if one.gated is not None
+        for task in one.gated.tasks
+        for note in task.judged.notes
+    ]
+    return page(
+        f"## {plain(night.asked.name)} {night.date.isoformat()}: {night.verdict}",
+        f"**{plain(night.sentence)}**",
+        table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
+        bullets([*problems, *anchors, *notes]),
+        f"{_fired(night)} {plain(PROMISE)}",
+    )
+
+
+def trend_page(night: Night, pictures: Mapping[str, str]) -> str:
+    """The trends of a night's cells: titles with SVG pictures."""
+    return page(
+        f"## {plain(night.asked.name)}: scores per night with 95 % intervals",
+        *(f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})" for title, svg in pictures.items() if svg),
+    )
+
+
+def triage_page(found: Triage) -> str:
+    """What the triage of a regression found."""
+    gated = found.gated
+    return page(
+        f"## Triage of {code(gated.run_id)}",
+        f"{plain(gated.entry.suite)} against baseline {code(gated.entry.name)}, entry {gated.entry.number}: "
+        f"**{gated.verdict}**.",
+        "No task has regressed." if not found.tasks else "",
+        *(_task(one, found.repeats) for one in found.tasks),
+        _differences(found),
+        "\n".join(
+            (
+                "### Next",
+                "",
+                f"- All samples side by side: `gage compare {gated.entry.runs[0].run_id} {gated.run_id}`",
+                f"- One sample with everything sent: `gage show {gated.run_id} --sample ID`",
+                "- If the change is meant and the loss accepted: "
+                f"`gage baseline promote {gated.entry.name} {gated.run_id}`",
+            )
+        ),
+    )
+
+
+def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
+    run = cell.run.run_id if cell.run is not None else "–"
+    if cell.gated is None:
+        yield (cell.row.name, cell.model.name, cell.verdict, *("–",) * (len(_NIGHT) - 4), run)
+        return
+    for task in cell.gated.tasks:
+        yield (cell.row.name, cell.model.name, task.judged.verdict, *_numbers(task), _alarm(task), run)
+
+
+def _numbers(task: GatedTask) -> tuple[str, ...]:
+    one = task.judged.evidence
+    return (
+        task.comparison.task_id,
+        task.comparison.measure.name,
+        format_value(one.baseline),
+        format_value(one.current),
+        _signed(one.difference),
+        "–" if one.test == "none" else _signed(one.low),
+        "–" if one.test == "none" else f"{task.judged.p_worse:.3g}",
+        f"{one.n:,}",
+    )
+
+
+def _alarm(task: GatedTask) -> str:
+    if task.alarm.rings:
+        return "rings"
+    return "quiet" if task.alarm.withheld is None else f"withheld: {task.alarm.withheld}"
+
+
+def _fired(night: Night) -> str:
+    verdicts = sum(cell.verdict == "regressed" for cell in night.cells)
+    alarms = sum(cell.rings for cell in night.cells)
+    return (
+        f"The nightly verdict is regressed for {counted(verdicts, 'cell')}; the sequential alarm rings for "
+        f"{counted(alarms, 'cell')}."
+    )
+
+
+def _task(one: TriagedTask, repeats: int) -> str:
+    task = one.gated
+    evidence = task.judged.evidence
+    lost = (
+        f"{plain(task.comparison.measure.name)} fell from {format_value(evidence.baseline)} to "
+        f"{format_value(evidence.current)} ({_signed(evidence.difference)}, p {task.judged.p_worse:.3g}, "
+        f"n {evidence.n:,}): {len(task.comparison.worse):,} samples became worse, {len(task.comparison.better):,} better."
+    )
+    slices = [f"{x.name}: {_signed(x.difference)} (n {x.n:,})" for x in one.slices]
+    return page(
+        f"### {plain(task.comparison.task_id)}",
+        lost,
+        _asked_again(one, repeats),
+        f"Slices that lost most:\n\n{bullets(slices)}" if slices else "",
+        *(_card(card) for card in one.cards),
+    ).rstrip("\n")
+
+
+def _asked_again(one: TriagedTask, repeats: int) -> str:
+    if one.problem is not None:
+        return f"The samples that became worse could not be asked again: {plain(one.problem)}"
+    total = sum(one.fates.values())
+    if not total:
+        return "None of the samples that became worse has a new score."
+    said = ", ".join(f"{count:,} {fate}" for fate, count in one.fates.items())
+    stayed = one.fates["as bad again"]
+    judgement = "It looks like a change." if stayed > total / 2 else "Much of it looks like chance."
+    return f"Asked again {repeats} times, of {counted(total, 'sample')}: {said}. **{judgement}**"
+
+
+def _differences(found: Triage) -> str:
+    if found.problem is not None:
+        return f"### What differs\n\nNot known: {plain(found.problem)}"
+    if not found.differences:
+        return "### What differs\n\nNothing that is recorded. If the model is behind an endpoint, it may have changed there."
+    rows = [(one.kind, one.path, one.shown_a, one.shown_b) for one in found.differences[:_MOST_DIFFERENCES]]
+    more = len(found.differences) - len(rows)
+    return page(
+        "### What differs, the likeliest cause first",
+        table(("what", "value", "baseline", "now"), rows),
+        f"And {more:,} more: `gage diff` lists them." if more else "",
+    ).rstrip("\n")
+
+
+def _card(card: Card) -> str:
+    now, before = card.now, card.before
+    rows = [
+        ("question", _short(now.question)),
+        ("expected", _short(now.expected)),
+        ("answer before", _short(before.answer if before else None)),
+        ("answer now", _short(now.answer)),
+        ("read out now", _short(now.extracted)),
+        ("why", _short(now.explanation or now.failure)),
+    ]
+    return f"#### {plain(now.row.sample_id)}\n\n{table(('', ''), [row for row in rows if row[1] != '–'])}"
+
+
+def _short(text: str | None) -> str:
+    if not text:
+        return "–"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
+
+
+def _as_url(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"

@@ -1,0 +1,90 @@
+"""Promises of a triage: what comes from chance goes away when asked again, and the likeliest cause comes first."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from gage_eval.regression.baselines import BaselineEntry, Baselines
+from gage_eval.regression.gate import GateRule
+from gage_eval.regression.pages import triage_page
+from gage_eval.regression.triage import Triage, triage
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.store import Store
+from tests.support.workspace import write_config, write_rows
+
+COUNT, RIGHT, LOST = 400, 320, 40
+
+
+def answer(folder: Path, wrong: Callable[[int], bool]) -> None:
+    rows = [{"id": f"s{n}", "output": "<b>no</b>" if wrong(n) else str(n + 1)} for n in range(COUNT)]
+    (folder / "answers.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def run(folder: Path, options: RunOptions) -> RunReader:
+    store = str(folder / "store")
+    return RunReader.open(Locations.at(store), run_inline(options.model_copy(update={"store": store})).run_id)
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> BaselineEntry:
+    """A baseline of a model that has the first answers right."""
+    write_rows(tmp_path, COUNT)
+    answer(tmp_path, lambda n: n >= RIGHT)
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "answers.jsonl", "answer_field": "output"}}
+    write_config(tmp_path, backends=[backend])
+    first = run(tmp_path, RunOptions(config=str(tmp_path / "mine.yaml"), freshness="2026-03-01"))
+    return Baselines(Store.open(str(tmp_path / "store"))).add("main", [first], promote=False)
+
+
+def triaged(folder: Path, entry: BaselineEntry, then: Callable[[int], bool]) -> Triage:
+    """A night on which some samples are lost, and a triage during which the model answers as ``then`` says."""
+    answer(folder, lambda n: n >= RIGHT - LOST)
+    night = run(folder, RunOptions(config=str(folder / "mine.yaml"), freshness="2026-03-02"))
+
+    def ask(options: RunOptions) -> RunReader:
+        answer(folder, then)
+        return run(folder, options)
+
+    return triage(night, entry, GateRule(), ask, repeats=3)
+
+
+def test_a_change_is_there_again(tmp_path: Path, entry: BaselineEntry) -> None:
+    found = triaged(tmp_path, entry, lambda n: n >= RIGHT - LOST)
+    (task,) = found.tasks
+    assert task.asked == LOST
+    assert task.fates == {"as bad again": LOST, "partly": 0, "as good as the baseline": 0}
+    assert "It looks like a change." in triage_page(found)
+
+
+def test_bad_luck_goes_away(tmp_path: Path, entry: BaselineEntry) -> None:
+    found = triaged(tmp_path, entry, lambda n: n >= RIGHT - 4)
+    assert found.tasks[0].fates == {"as bad again": 4, "partly": 0, "as good as the baseline": LOST - 4}
+    assert "Much of it looks like chance." in triage_page(found)
+
+
+def test_the_model_is_named_before_the_environment_and_the_date_is_not(tmp_path: Path, entry: BaselineEntry) -> None:
+    found = triaged(tmp_path, entry, lambda n: True)
+    assert found.differences[0].kind == "model"
+    assert not [one for one in found.differences if one.path.endswith("freshness")]
+
+
+def test_the_page_shows_samples_and_their_texts_stay_text(tmp_path: Path, entry: BaselineEntry) -> None:
+    text = triage_page(triaged(tmp_path, entry, lambda n: True))
+    assert "#### s280" in text
+    assert "280 + 1 = ?" in text
+    assert "\\<b\\>no\\</b\\>" in text
+    assert "<b>" not in text
+    assert f"{LOST} samples became worse" in text
+
+
+def test_samples_that_cannot_be_asked_again_are_said(tmp_path: Path, entry: BaselineEntry) -> None:
+    answer(tmp_path, lambda n: n >= RIGHT - LOST)
+    night = run(tmp_path, RunOptions(config=str(tmp_path / "mine.yaml"), freshness="2026-03-02"))
+    (tmp_path / "answers.jsonl").unlink()
+    found = triage(night, entry, GateRule(), lambda options: run(tmp_path, options))
+    assert "answers.jsonl" in (found.tasks[0].problem or "")
+    assert "could not be asked again" in triage_page(found)
