@@ -27,8 +27,8 @@ class Deployment:
     Attributes:
         flow: its flow, by its name in `gage_eval.entrypoints`.
         name: its name in the UI.
-        description: Markdown that the UI shows beside the form.
-        tags: of the deployment and of its runs, beside `TAG`.
+        description: Markdown that the UI shows above the form.
+        tags: of the deployment and of its runs, in addition to `TAG`.
         parameters: the values that the form has at first, where they differ from the flow's own.
         on_gpus: whether it runs in the pool of ``--gpu-pool``, if there is one.
         concurrency: how many of its runs run at once, None for any number. Further ones wait.
@@ -59,12 +59,12 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Deployed:
-    """What became of a deployment.
+    """What was done with a deployment.
 
     Attributes:
         name: ``flow/name``, as Prefect names it.
         pool: its work pool.
-        change: what was done; with a dry run, what would be done.
+        change: created, updated or unchanged; with a dry run, what would be done.
     """
 
     name: str

@@ -96,7 +96,7 @@ class HubLoader:
             raise InputError(f"'{self._name}' holds no records in its split '{self._split}'.")
 
     def missing(self) -> HubFiles | None:
-        """What reading would download first; None where nothing is missing, or nobody can tell.
+        """What reading would download first; None where nothing is missing, or where that cannot be known.
 
         A folder needs nothing, and rows that are streamed are read as they are needed. Whatever goes wrong here goes
         wrong again when the dataset is read, and is reported there.

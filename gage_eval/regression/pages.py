@@ -115,10 +115,11 @@ def _fired(night: Night) -> str:
 def _task(one: TriagedTask, repeats: int) -> str:
     task = one.gated
     evidence = task.judged.evidence
+    changed = task.comparison
     lost = (
-        f"{plain(task.comparison.measure.name)} fell from {format_value(evidence.baseline)} to "
+        f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
         f"{format_value(evidence.current)} ({_signed(evidence.difference)}, p {task.judged.p_worse:.3g}, "
-        f"n {evidence.n:,}): {len(task.comparison.worse):,} samples became worse, {len(task.comparison.better):,} better."
+        f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better."
     )
     slices = [f"{x.name}: {_signed(x.difference)} (n {x.n:,})" for x in one.slices]
     return page(
@@ -146,7 +147,7 @@ def _differences(found: Triage) -> str:
     if found.problem is not None:
         return f"### What differs\n\nNot known: {plain(found.problem)}"
     if not found.differences:
-        return "### What differs\n\nNothing that is recorded. If the model is behind an endpoint, it may have changed there."
+        return "### What differs\n\nNothing that is recorded. A model behind an endpoint may have changed there."
     rows = [(one.kind, one.path, one.shown_a, one.shown_b) for one in found.differences[:_MOST_DIFFERENCES]]
     more = len(found.differences) - len(rows)
     return page(

@@ -1,7 +1,7 @@
 """Triage of a regression: is it there again, what differs, and which samples show it?
 
-The samples that became worse are asked again several times. A loss by chance mostly goes away, because these samples were
-chosen for their bad luck. A loss that comes from a change stays.
+The samples that became worse are asked again several times. A loss by chance mostly goes away, because these samples
+were chosen for their bad luck. A loss that comes from a change stays.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +47,7 @@ class TriagedTask:
     Attributes:
         gated: the verdict.
         asked: how many of its worse samples were asked again.
-        fates: what became of them, by the mean of their new answers.
+        fates: how many had which fate, by the mean of their new answers.
         problem: why they could not be asked again.
         slices: those that lost most.
         cards: samples to look at.
@@ -156,7 +156,7 @@ def _again(run: RunReader, task_id: str, ids: Sequence[str], repeats: int) -> Ru
 
 
 def _fates(first: TaskComparison, again: TaskComparison) -> dict[Fate, int]:
-    """What became of the samples, by the mean of their new answers."""
+    """How many samples have which fate, by the mean of their new answers."""
     then = _moves(first)
     fates = dict.fromkeys(FATES, 0)
     for sample_id, move in _moves(again).items():

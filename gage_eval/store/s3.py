@@ -69,7 +69,7 @@ class S3Objects:
         """Connect. `probe` checks the store.
 
         Raises:
-            InputError: the URL names no bucket, or carries credentials, or the variable `PATIENCE` is no time.
+            InputError: the URL names no bucket, or carries credentials, or the variable `PATIENCE` does not hold a time.
         """
         self.url = url
         self.read_only = read_only
@@ -256,7 +256,7 @@ class S3Objects:
             else:
                 self._answered()
                 return done
-        raise AssertionError("attempts are counted for ever")
+        raise AssertionError("the attempts have no end")
 
     def _raise_answer(self, path: str, error: Exception) -> None:
         """Raise what a refusal of the server means."""
