@@ -69,7 +69,7 @@ class S3Objects:
         """Connect. `probe` checks the store.
 
         Raises:
-            InputError: the URL names no bucket, or carries credentials, or the variable `PATIENCE` does not hold a time.
+            InputError: the URL names no bucket or has credentials, or the variable `PATIENCE` is not a time.
         """
         self.url = url
         self.read_only = read_only
