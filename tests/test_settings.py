@@ -8,8 +8,12 @@ import yaml
 
 from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.errors import ConfigError, InputError
+from gage_eval.runs.options import RunOptions
+from gage_eval.runs.preview import preview_requests
 from gage_eval.settings import REPLACED, Settings, load_settings, unknown_variables, variables_of
 from tests.support.marked_fields import walk_fields
+from tests.support.pictures import write_image
+from tests.support.workspace import write_config
 
 
 def loaded(
@@ -233,3 +237,26 @@ class TestTheModelOfVllmNative:
         backends = [{"backend_id": "b", "type": "vllm", "config": {"model_path": "old"}}]
         config = loaded({"VLLM_NATIVE_MODEL_PATH": "org/new"}, monkeypatch, backends=backends).config
         assert config.backends[0].config["model_path"] == "old"
+
+
+def test_a_prompt_of_text_alone_sends_no_images(tmp_path: Path) -> None:
+    """What docs/environment.md says in the place of GAGE_EVAL_VLLM_PROMPT_ONLY."""
+    write_image(tmp_path / "page.png")
+    row = {"id": "a", "question": "What does it say?", "image": "page.png", "answers": ["x"]}
+    dataset = {"dataset_id": "pages", "params": {"records": [row], "preprocess": "docvqa", "content_root": "."}}
+    of_text = "{{ sample.messages[-1].content | selectattr('type', 'eq', 'text') | map(attribute='text') | join }}"
+    prompt = {"prompt_id": "text", "template": of_text}
+    adapter = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model"}
+
+    def content(**more: str) -> str:
+        file = write_config(
+            tmp_path, datasets=[dataset], prompts=[prompt], role_adapters=[{**adapter, **more}], metrics=["docvqa_anls"]
+        )
+        options = RunOptions(config=str(file), store=str(tmp_path / "store"))
+        (request,) = preview_requests(options, 1, None).requests
+        return str(request.rendered.body["messages"])
+
+    assert "image_url" in content()
+    without = content(prompt_id="text")
+    assert "image" not in without
+    assert "What does it say?" in without

@@ -30,7 +30,17 @@ def test_a_readme_says_what_one_wants_to_know_of_a_suite(name: str) -> None:
     card = template["suite"]
     assert "eference score" in page
     for score in card.get("reference", []):
-        assert re.search(rf"\| {re.escape(score['model'])} \|.*\| {score['score']:g} \|", page), score
+        row = re.search(rf"\| {re.escape(score['model'])} \|.*\| {score['score']:g} \|(.*)\|", page)
+        assert row, score
+        # The table of a paper, whose address the page has.
+        paper, _, table = score["source"].rpartition(", ")
+        address = re.search(r"arXiv:[\d.]+", paper)
+        assert table in row[1], score
+        assert paper.split(",")[0] in row[1], score
+        assert address is not None, score
+        assert address[0] in page, score
+    if not card.get("reference"):
+        assert "**Reference scores.** None" in page
     for origin in card.get("origins", []):
         assert f"`configs/origins/{origin}.yaml`" in page
     if card.get("hub"):
