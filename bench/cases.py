@@ -103,9 +103,40 @@ def rows_10k(folder: Path, repeats: int) -> list[Figure]:
     return [
         Figure("bare loop", "s", [taken.wall_s for taken in bare]),
         Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 11.5),
-        Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.3),
+        Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.2),
         Figure("bare loop, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in bare]),
         Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in ours], 0.6),
+    ]
+
+
+def rows_10k_wide(folder: Path, repeats: int) -> list[Figure]:
+    """As many requests at once as a fast endpoint takes."""
+    bare, ours = _in_turns(folder, 10_000, 50, repeats, in_flight=256)
+    return [
+        Figure("bare loop", "s", [taken.wall_s for taken in bare]),
+        Figure("whole run, inline", "s", [taken.wall_s for taken in ours]),
+        Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.7),
+    ]
+
+
+def engine(folder: Path, repeats: int) -> list[Figure]:
+    """The stage infer of one process, and its memory with five times the rows."""
+    counts = (20_000, 100_000)
+    with mock("--latency-ms", "1", *_MOCK) as endpoint:
+        few, many = (
+            [_engine(folder, config(folder, rows, endpoint.url), rows) for _ in range(repeats)] for rows in counts
+        )
+    timed = [orjson.loads(one.output) for one in many]
+    return [
+        Figure("100,000 rows", "answers/s", [counts[1] / one["wall_s"] for one in timed], 5_000.0, "≥"),
+        Figure("100,000 rows, CPU", "s CPU / 1,000 rows", [one["cpu_s"] / 100 for one in timed]),
+        Figure("20,000 rows, peak memory", "MiB", [one.peak_mib for one in few]),
+        Figure(
+            "100,000 rows ÷ 20,000 rows, peak memory",
+            "×",
+            [a.peak_mib / b.peak_mib for a, b in zip(many, few, strict=True)],
+            1.1,
+        ),
     ]
 
 
@@ -115,7 +146,9 @@ def rows_100k(folder: Path, repeats: int) -> list[Figure]:
     return [
         Figure("bare loop", "s", [taken.wall_s for taken in bare]),
         Figure("whole run, inline", "s", [taken.wall_s for taken in ours], 35.0),
+        Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.1),
         Figure("whole run, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 100 for taken in ours]),
+        Figure("whole run ÷ bare loop, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(ours, bare, strict=True)], 1.1),
         Figure("whole run, peak memory", "MiB", [taken.peak_mib for taken in ours], 350.0),
     ]
 
@@ -201,6 +234,8 @@ CASES = (
     Case("start", "Start, one row", start, 5, "quick"),
     Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
     Case("rows_10k", "10,000 rows, 64 in flight, 50 ms (ideal 7.8 s)", rows_10k, 3),
+    Case("rows_10k_wide", "10,000 rows, 256 in flight, 50 ms (ideal 2.0 s)", rows_10k_wide, 3),
+    Case("engine", "infer alone: 100,000 rows, 64 in flight, 1 ms", engine, 1),
     Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 1),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),
     Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
@@ -211,21 +246,31 @@ CASES = (
 )
 
 
-def _in_turns(folder: Path, rows: int, latency_ms: float, repeats: int) -> tuple[list[Taken], list[Taken]]:
+def _in_turns(
+    folder: Path, rows: int, latency_ms: float, repeats: int, in_flight: int = IN_FLIGHT
+) -> tuple[list[Taken], list[Taken]]:
     """Alternate the bare loop and a whole run, ``repeats`` times."""
     bare, ours = [], []
     with mock("--latency-ms", str(latency_ms), *_MOCK) as endpoint:
-        path, data = config(folder, rows, endpoint.url), dataset(folder, rows)
+        path, data = config(folder, rows, endpoint.url, max_concurrency=in_flight), dataset(folder, rows)
         for _ in range(repeats):
-            bare.append(_bare(folder, data, endpoint))
+            bare.append(_bare(folder, data, endpoint, in_flight))
             ours.append(_ours(folder, path))
         if endpoint.answered() != 2 * repeats * rows:
             raise BenchFailed(f"{endpoint.answered()} requests were answered instead of {2 * repeats * rows}")
     return bare, ours
 
 
-def _bare(folder: Path, data: Path, endpoint: Mock) -> Taken:
-    return run([str(HERE / "bare_client.py"), str(data), endpoint.url, "--concurrency", str(IN_FLIGHT)], folder)
+def _bare(folder: Path, data: Path, endpoint: Mock, in_flight: int) -> Taken:
+    return run([str(HERE / "bare_client.py"), str(data), endpoint.url, "--concurrency", str(in_flight)], folder)
+
+
+def _engine(folder: Path, path: str, rows: int) -> Taken:
+    taken = run([str(HERE / "engine.py"), path, "--store", str(_fresh(folder))], folder)
+    answered = orjson.loads(taken.output)["rows"]
+    if answered != rows:
+        raise BenchFailed(f"the stage has {answered} answers to {rows} rows")
+    return taken
 
 
 def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = None) -> Taken:

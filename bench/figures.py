@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-_PACKAGES = ("aiohttp", "numpy", "orjson", "prefect", "pyarrow", "pydantic", "uvloop")
+_PACKAGES = ("aiohttp", "httptools", "numpy", "orjson", "prefect", "pyarrow", "pydantic", "uvloop")
 
 
 @dataclass(frozen=True)
