@@ -12,12 +12,12 @@ class RunAnswers:
     """What the generate steps of one run share. Only `step` may be used outside the run's event loop.
 
     Attributes:
-        under_way: calls in flight by response key: an equal call waits for their answer instead of being sent.
+        under_way: calls in flight by response key, with the future that equal calls wait for, if there are any.
         steps_ended: how many steps have ended. Their answers are in the store.
     """
 
     def __init__(self) -> None:
-        self.under_way: dict[str, asyncio.Future[None]] = {}
+        self.under_way: dict[str, asyncio.Future[None] | None] = {}
         self.steps_ended = 0
         self._steps: list[StepAnswers] = []
 
@@ -30,6 +30,13 @@ class RunAnswers:
         finally:
             self._steps.remove(step)
             self.steps_ended += 1
+
+    def settled(self, key: str) -> "asyncio.Future[None]":
+        """What is done when the call in flight under a key is: an equal call waits for it instead of being sent."""
+        future = self.under_way[key]
+        if future is None:
+            future = self.under_way[key] = asyncio.get_running_loop().create_future()
+        return future
 
     def join(self, step: "StepAnswers") -> None:
         """Make `get` search a step's log too."""

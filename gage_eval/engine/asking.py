@@ -57,13 +57,13 @@ class Asker:
             steps_ended: how many steps of the run had ended when the store was last searched for the key.
         """
         run = self._answers.run
-        while (same := run.under_way.get(key)) is not None:
-            await asyncio.wait((same,))
+        while key in run.under_way:
+            await asyncio.wait((run.settled(key),))
         response = self._answers.get(key)
         if response is not None:
             self._tally.reused += 1
             return Outcome(response, source="repeated")
-        settled = run.under_way[key] = asyncio.get_running_loop().create_future()
+        run.under_way[key] = None
         try:
             if steps_ended is not None and steps_ended != run.steps_ended:
                 # A step that ended in the meantime has put its answers into the store.
@@ -73,8 +73,9 @@ class Asker:
                     return stored[key]
             return Outcome(await self._send(request, body, key))
         finally:
-            del run.under_way[key]
-            settled.set_result(None)
+            waited_for = run.under_way.pop(key)
+            if waited_for is not None:
+                waited_for.set_result(None)
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:
         """Send the request. The answer is in the log before its slot is freed."""
@@ -97,11 +98,14 @@ class Asker:
 
     async def _call(self, request: Request, body: bytes) -> Response:
         """Call the backend. A refusal that concerns only this row becomes the row's error."""
-        with self._refusals.call():
-            try:
-                response = await self._job.backend.call(request, body)
-            except RequestRefused as refusal:
-                return await self._refusals.judge(refusal)
+        refusals = self._refusals
+        refusals.call_begins()
+        try:
+            response = await self._job.backend.call(request, body)
             if response.status not in UNANSWERED:
-                self._refusals.answered()
+                refusals.answered()
             return response
+        except RequestRefused as refusal:
+            return await refusals.judge(refusal)
+        finally:
+            refusals.call_ends()

@@ -1,8 +1,6 @@
 """Decides whether a refusal (wrong API key, unknown model) is an error of one row or of the run."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from gage_eval.client.types import RequestRefused, Response
 
@@ -28,16 +26,15 @@ class Refusals:
         self._waiting: list[asyncio.Future[None]] = []
         self._last: RequestRefused | None = None
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Context of one call of the model, including the decision about its refusal."""
+    def call_begins(self) -> None:
+        """Note that a call of the model begins. `call_ends` comes after the decision about its refusal."""
         self._calls += 1
-        try:
-            yield
-        finally:
-            self._calls -= 1
-            # The others may have waited only for this call.
-            self._end_if_all_wait()
+
+    def call_ends(self) -> None:
+        """Note that a call ended, whatever its result."""
+        self._calls -= 1
+        # The others may have waited only for this call.
+        self._end_if_all_wait()
 
     def answered(self) -> None:
         """Note that a call was answered, now or earlier."""

@@ -15,14 +15,16 @@ def refused(number: int = 0) -> RequestRefused:
 
 
 async def call(refusals: Refusals, answer: Callable[[], Awaitable[Response]]) -> Response:
-    with refusals.call():
-        try:
-            response = await answer()
-        except RequestRefused as refusal:
-            return await refusals.judge(refusal)
+    refusals.call_begins()
+    try:
+        response = await answer()
         if response.status == "ok":
             refusals.answered()
         return response
+    except RequestRefused as refusal:
+        return await refusals.judge(refusal)
+    finally:
+        refusals.call_ends()
 
 
 async def refuses() -> Response:
