@@ -1,5 +1,7 @@
 """Brings the deployments of `gage_eval.deployments` to a Prefect server. What is there already stays untouched."""
 
+import shlex
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -61,9 +63,18 @@ def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, 
                 f"the Prefect server has no work pool '{name}'. Create it: prefect work-pool create {name} --type TYPE"
             ) from error
         if not dry_run:
-            template = ProcessWorker.get_default_base_job_template()
-            template["variables"]["properties"]["working_dir"]["default"] = working_dir
+            template = _process_template(working_dir)
             client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
+
+
+def _process_template(working_dir: str | None) -> dict[str, Any]:
+    """The base job template of the pool `local`: runs are processes of this interpreter."""
+    template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
+    variables = template["variables"]["properties"]
+    variables["working_dir"]["default"] = working_dir
+    # With its default command, the worker would first look for code to copy into the working folder.
+    variables["command"]["default"] = shlex.join([sys.executable, "-m", "prefect.engine"])
+    return template
 
 
 def _deploy(

@@ -77,8 +77,6 @@ EVALUATE = Deployment(
     name="evaluate",
     description="Evaluate a config of your own: the path of a file that the worker can read, or its text.",
 )
-
-
 GENERATE = Deployment(
     flow="generate",
     name="generate",
@@ -86,11 +84,28 @@ GENERATE = Deployment(
     tags=("engine",),
     on_gpus=True,
 )
+# They have no schedule of their own, because only the operator knows when the store is idle.
+MAINTENANCE = (
+    Deployment(
+        flow="cache_gc",
+        name="cache-gc",
+        description="Remove what no run and no baseline needs from the store.",
+        tags=(MAINTENANCE_TAG,),
+        concurrency=1,
+    ),
+    Deployment(
+        flow="cache_verify",
+        name="cache-verify",
+        description="Read everything in the store again, and list what is damaged.",
+        tags=(MAINTENANCE_TAG,),
+        concurrency=1,
+    ),
+)
 
 
 def all_deployments() -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others."""
-    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE]
+    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE, *MAINTENANCE]
 
 
 def _of_suite(suite: SuiteInfo) -> Deployment:
@@ -98,7 +113,7 @@ def _of_suite(suite: SuiteInfo) -> Deployment:
         flow="suite",
         name=suite.name,
         description=_description(suite),
-        tags=("suite", suite.name),
+        tags=("suite",),
         parameters={"suite": suite.name},
     )
 

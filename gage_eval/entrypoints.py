@@ -11,6 +11,8 @@ from gage_eval.packaged import packages_beside
 
 # The module of each flow.
 FLOWS: Mapping[str, str] = {
+    "cache_gc": "flows.maintenance",
+    "cache_verify": "flows.maintenance",
     "evaluate": "flows.evaluate",
     "generate": "flows.generate",
     "suite": "flows.suite",

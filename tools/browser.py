@@ -92,20 +92,27 @@ class Page:
         )
         self._click_at(*box)
 
-    def fill(self, selector: str, value: str) -> None:
-        """Type a value into the field of a CSS selector, in place of what it holds."""
-        box = self.run(
-            """(selector) => {
-              const field = document.querySelector(selector);
-              field.scrollIntoView({block: 'center'});
+    def fill(self, text: str, value: str) -> None:
+        """Type a value into the first field after an element that shows a text, in place of what it holds."""
+        self.wait_for(text)
+        self.run(
+            f"""(text) => {{
+              const label = ({_FIND})(text, false)[0];
+              const field = [...document.querySelectorAll('input, textarea')].find(
+                (one) => label.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
+              field.scrollIntoView({{block: 'center'}});
               field.focus();
-              if (field.select) field.select();
-              const box = field.getBoundingClientRect();
-              return [box.x + box.width / 2, box.y + box.height / 2];
-            }""",
-            selector,
+              field.select();
+            }}""",
+            text,
         )
-        assert box is not None
+        self._call("Input.insertText", text=value)
+
+    def search(self, value: str) -> None:
+        """Type a value into the search field of the page."""
+        self.run(
+            "() => { const field = document.querySelector('input[type=search], input[placeholder]'); field.focus(); }"
+        )
         self._call("Input.insertText", text=value)
 
     def text(self) -> str:

@@ -1,6 +1,5 @@
 """gage cache ls, verify, gc."""
 
-import re
 from typing import Annotated
 
 import typer
@@ -10,9 +9,6 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 cache_app = typer.Typer(help="What the store holds.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
-
-_AGE = re.compile(r"(\d{1,9})\s*([smhdw]?)")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 @cache_app.command("ls")
@@ -76,10 +72,10 @@ def verify(
 
     from gage_eval.cli.output import print_json
     from gage_eval.report.console import clean
+    from gage_eval.runs.maintenance import verify_store
     from gage_eval.runs.options import Locations
-    from gage_eval.store import Store as ArtifactStore
 
-    findings = ArtifactStore.open(Locations.at(store).store, read_only=not remove).verify(remove=remove)
+    findings = verify_store(Locations.at(store).store, remove=remove)
     if json:
         print_json([{"path": finding.path, "problem": finding.problem} for finding in findings])
     else:
@@ -111,54 +107,25 @@ def gc(
     json: AsJson = False,
 ) -> None:
     """Remove what no run and no baseline needs."""
-    import time
-
     from gage_eval.cli.output import print_json
-    from gage_eval.report.console import counted, size_text
+    from gage_eval.runs.maintenance import collect_garbage
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.roots import find_roots, forget_root
-    from gage_eval.store import Store as ArtifactStore
 
-    age = _seconds(min_age)
-    locations = Locations.at(store, output_dir)
-    ArtifactStore.open(locations.store, read_only=True)  # an empty store is not created only for gc
-    opened = ArtifactStore.open(locations.store)
-    roots = find_roots(opened, locations, gone=forget)
-    if forget is not None and not dry_run:
-        forget_root(opened, forget)
-    if roots.since is not None:
-        age = max(age, time.time() - roots.since)
-    report = opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age)
-    if json:
-        print_json(
-            {
-                "dry_run": report.dry_run,
-                "objects": report.objects,
-                "bytes": report.bytes,
-                "kept": report.kept,
-                "paths": list(report.paths),
-                "runs": roots.runs,
-                "folders": list(roots.folders),
-                "under_way": list(roots.under_way),
-            }
-        )
+    collected = collect_garbage(Locations.at(store, output_dir), min_age=min_age, forget=forget, dry_run=dry_run)
+    if not json:
+        for line in collected.lines:
+            print(line)
         return
-    if roots.under_way:
-        print(f"Running: {', '.join(roots.under_way)}. Nothing younger than the start of the oldest one is removed.")
-    word = "would be removed" if dry_run else "removed"
-    kept = counted(report.kept, "artifact")
-    print(
-        f"{counted(report.objects, 'object')}, {size_text(report.bytes)} {word}; {kept} kept "
-        f"({counted(roots.runs, 'run')} in {', '.join(roots.folders)} read)."
+    report, roots = collected.report, collected.roots
+    print_json(
+        {
+            "dry_run": report.dry_run,
+            "objects": report.objects,
+            "bytes": report.bytes,
+            "kept": report.kept,
+            "paths": list(report.paths),
+            "runs": roots.runs,
+            "folders": list(roots.folders),
+            "under_way": list(roots.under_way),
+        }
     )
-
-
-def _seconds(text: str) -> float:
-    from gage_eval.errors import InputError
-
-    match = _AGE.fullmatch(text.strip().lower())
-    if match is None:
-        raise InputError(
-            f"--min-age '{text}' is not an age: give a number with a unit, such as 90s, 30m, 12h, 7d or 4w."
-        )
-    return float(int(match[1]) * _UNITS[match[2]])

@@ -11,7 +11,7 @@ from gage_eval.deployments import TAG, all_deployments
 from gage_eval.entrypoints import FLOWS
 from tools.deployment_files import FILE, text
 
-OTHERS = {"evaluate", "generate"}
+OTHERS = {"evaluate", "generate", "cache-gc", "cache-verify"}
 
 
 def test_every_suite_has_one_deployment() -> None:
@@ -19,6 +19,10 @@ def test_every_suite_has_one_deployment() -> None:
     suites = {suite.name for suite in list_suites()}
     assert set(names) == suites | OTHERS
     assert len(names) == len(set(names))
+
+
+def test_every_flow_has_a_deployment() -> None:
+    assert {deployment.flow for deployment in all_deployments()} == FLOWS.keys()
 
 
 def test_every_entrypoint_is_a_flow() -> None:

@@ -32,7 +32,7 @@ COMMANDS = {
     "resume": {"store", "output_dir", "only_errors", "verify"},
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
     "preview": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "output_dir", "concurrency", "refresh", "verify"},
-    "validate": {"config", "data_dir", "model_path", "overrides", *MODELS},
+    "validate": {"config", "data_dir", "model_path", "freshness", "overrides", *MODELS},
 }
 SPELLED = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,44 @@ class Prefect:
         """Names of the task runs that the API shows as running, from one quick request."""
         found = self._post("/task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run_id]}}})
         return sorted(run["name"] for run in found if run["state_type"] == "RUNNING")
+
+    def submit(self, deployment: str, parameters: dict[str, Any], name: str | None = None) -> str:
+        """Start a deployment, as its form in the UI does. Returns the id of the flow run.
+
+        Raises:
+            urllib.error.HTTPError: the server refuses the parameters.
+        """
+        there = self._ask(f"/deployments/name/{deployment}")
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}, **({"name": name} if name else {})}
+        return str(self._post(f"/deployments/{there['id']}/create_flow_run", body)["id"])
+
+    def flow_run(self, flow_run_id: str) -> dict[str, Any]:
+        """A flow run as the API has it, from one quick request."""
+        found: dict[str, Any] = self._ask(f"/flow_runs/{flow_run_id}")
+        return found
+
+    def wait_until(self, flow_run_id: str, *states: str, within_s: float = 200.0) -> dict[str, Any]:
+        """Wait until a flow run has one of these states, such as ``Completed``."""
+        deadline = time.monotonic() + within_s
+        while (run := self.flow_run(flow_run_id))["state"]["name"] not in states:
+            assert time.monotonic() < deadline, f"it is {run['state']['name']}: {run['state']['message']}"
+            time.sleep(0.1)
+        return run
+
+    def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The artifacts on the page of a flow run."""
+        found: list[dict[str, Any]] = self._post("/artifacts/filter", {"flow_runs": {"id": {"any_": [flow_run_id]}}})
+        return found
+
+    def log(self, flow_run_id: str) -> list[str]:
+        """The log lines of gage-eval on the page of a flow run, oldest first."""
+        filter_ = {"flow_run_id": {"any_": [flow_run_id]}}
+        found = self._post("/logs/filter", {"logs": filter_, "sort": "TIMESTAMP_ASC"})
+        return [line["message"] for line in found if line["name"].startswith("gage_eval")]
+
+    def _ask(self, path: str) -> Any:
+        with build_opener(ProxyHandler({})).open(self.api_url + path, timeout=30) as reply:
+            return json.loads(reply.read())
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         request = Request(self.api_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})

@@ -1,0 +1,173 @@
+"""Runs from the UI: what `gage server start` leaves at the server, its forms, and what the page of a run shows."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.prefect import RETRY, Prefect
+from support.runs import gage, write_config
+
+from gage_eval.config.templates import list_suites
+
+pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+
+# A worker's run and its task runs end so soon after the button was pressed.
+CANCELLED_WITHIN_S = 15.0
+OTHERS = {"evaluate/evaluate", "generate/generate", "cache-gc/cache-gc", "cache-verify/cache-verify"}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[MockEndpoint]:
+    """About twenty answers a second for eight requests in flight."""
+    with mock_endpoint(latency_ms=400, accuracy=0.7) as running:
+        yield running
+
+
+def _form(config: Path, **cards: Any) -> dict[str, Any]:
+    return {"config": str(config), "storage": {"store": str(config.parent / ".gage")}, **cards}
+
+
+def _deploy(folder: Path, prefect: Prefect, *options: str) -> Any:
+    return json.loads(gage(folder, "deploy", "--json", *options, env=prefect.env).stdout)
+
+
+def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(prefect: Prefect, tmp_path: Path) -> None:
+    store = ("--store", str(prefect.folder / ".gage"))
+    again = _deploy(tmp_path, prefect, *store)["deployments"]
+    assert {one["name"] for one in again} == {f"suite/{suite.name}" for suite in list_suites()} | OTHERS
+    assert {one["change"] for one in again} == {"unchanged"}
+
+    planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
+    assert {one["change"] for one in planned} == {"updated"}
+    assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
+
+
+def test_deploy_says_what_it_needs(prefect: Prefect, tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path))
+    no_pool = gage(tmp_path, "deploy", "--pool", "h100s", *store, env=prefect.env, check=False)
+    assert (no_pool.returncode, no_pool.stdout) == (2, "")
+    assert "no work pool 'h100s'" in no_pool.stderr
+    assert "prefect work-pool create h100s" in no_pool.stderr
+
+    no_store = gage(tmp_path, "deploy", env=prefect.env, check=False)
+    assert no_store.returncode == 2
+    assert "give --store" in no_store.stderr
+
+
+@pytest.mark.parametrize(
+    "card",
+    [{"data": {"samples": 0}}, {"model": {"endpoint": "localhost:8000"}}, {"run": {"refresh": ["inferr"]}}],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_before_anything_starts(prefect: Prefect, card: dict[str, Any]) -> None:
+    with pytest.raises(HTTPError) as refused:
+        prefect.submit("suite/gsm8k", {"suite": "gsm8k", **card})
+    assert refused.value.code == 409
+
+
+def test_the_page_of_a_run_from_the_form_tells_its_story(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, endpoint.url, rows=160)
+    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "from-form", "concurrency": 8}))
+
+    moved: set[float] = set()
+    while (run := prefect.flow_run(flow_run_id))["state"]["name"] not in ("Completed", "Failed"):
+        shown = [one for one in prefect.artifacts(flow_run_id) if one["type"] == "progress"]
+        moved |= {one["data"] for one in shown}
+        assert all(" of 160" in one["description"] for one in shown)
+        time.sleep(0.5)
+
+    assert run["name"] == "from-form"
+    assert run["state"]["message"].startswith("numeric_match 0.")
+    assert run["state"]["message"].endswith(" · 160 samples")
+    assert set(run["tags"]) == {"gage-eval", "mock", "sums"}
+    assert len(moved) > 2, "the progress moved while infer ran"
+    artifacts = {one["type"]: one for one in prefect.artifacts(flow_run_id)}
+    assert artifacts.keys() == {"progress", "table", "markdown"}
+    assert artifacts["progress"]["data"] == 100
+    (score,) = json.loads(artifacts["table"]["data"])
+    assert (score["task"], score["metric"], score["n"]) == ("sums", "numeric_match", "160")
+    report = artifacts["markdown"]["data"]
+    assert "| sums | numeric\\_match | 0." in report
+    assert "file://" not in report
+    assert "`gage show from-form`" in report
+    lines = prefect.log(flow_run_id)
+    assert lines[0] == "sums · 1 task · run from-form"
+    assert any(line.startswith("sums infer: 160 rows · ") for line in lines)
+    assert not any("{" in line for line in lines), "log lines are words"
+
+
+def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint) -> None:
+    config = write_config(tmp_path, endpoint.url, rows=600)
+    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "cancelled-in-worker"}))
+    prefect.wait_until(flow_run_id, "Running")
+    while prefect.running_stages(flow_run_id) != ["infer sums"] or endpoint.stats()["requests"] < 20:
+        time.sleep(0.1)
+
+    prefect.cancel(flow_run_id)
+    prefect.wait_until(flow_run_id, "Cancelled", within_s=CANCELLED_WITHIN_S)
+
+    assert prefect.states(flow_run_id)["infer sums"] == ("CANCELLED", "Cancelled")
+    record = json.loads((tmp_path / ".gage" / "runs" / "cancelled-in-worker" / "run.json").read_text())
+    assert record["status"] == "interrupted"
+    asked = endpoint.stats()["requests"]
+    time.sleep(1.0)
+    assert endpoint.stats()["requests"] == asked, "nothing is asked any more"
+
+
+def test_a_worker_takes_the_retry_of_a_run_of_the_command_line(
+    prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    write_config(tmp_path, endpoint.url, rows=300)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gage_eval", "run", "sums.yaml", "--run-id", "from-shell"],
+        cwd=tmp_path,
+        env={**os.environ, **prefect.env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while endpoint.stats()["requests"] < 40:
+        assert process.poll() is None
+        time.sleep(0.05)
+    record = tmp_path / ".gage" / "runs" / "from-shell" / "run.json"
+    flow_run_id = json.loads(record.read_text())["prefect"]["flow_run_id"]
+    assert prefect.flow_run(flow_run_id)["deployment_id"], "without a deployment the UI offers neither Cancel nor Retry"
+
+    prefect.cancel(flow_run_id)
+    assert process.wait(timeout=30) == 130
+    name, state, message = prefect.script(RETRY, flow_run_id)
+
+    assert (name, state) == ("from-shell", "COMPLETED"), message
+    assert message.endswith(" · 300 samples")
+    states = prefect.states(flow_run_id)
+    assert {stage for stage, (_, name) in states.items() if name == "Cached"} == {
+        "load sums", "standardize sums", "preprocess sums",
+    }  # fmt: skip
+    assert endpoint.stats()["distinct_answered"] == 300
+    assert endpoint.stats()["requests"] <= 300 + 16, "answers of the cancelled run are kept"
+
+
+def test_maintenance_of_the_store_runs_as_deployments(prefect: Prefect, tmp_path: Path) -> None:
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=5)
+        gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "kept")
+    storage = {"storage": {"store": str(tmp_path / ".gage")}}
+    sweep = prefect.submit("cache-gc/cache-gc", {"min_age": "0s", **storage})
+    assert "1 run in" in prefect.wait_until(sweep, "Completed", "Failed")["state"]["message"]
+
+    part = next((tmp_path / ".gage" / "artifacts").rglob("*.parquet"))
+    part.chmod(0o644)
+    part.write_bytes(b"damaged")
+    check = prefect.submit("cache-verify/cache-verify", storage)
+    ended = prefect.wait_until(check, "Completed", "Failed")
+    assert ended["state"]["name"] == "Failed"
+    assert "damaged" in ended["state"]["message"]
