@@ -101,6 +101,8 @@ class ModelForm(Form, title="Model"):
     key_block: str | None = _of("api_key_block")
     key_variable: str | None = _of("api_key_env")
     path: str | None = _of("model_path", "Path")
+    work_pool: str | None = _of("work_pool")
+    shards: int | None = _of("shards")
 
 
 class JudgeForm(Form, title="Judge"):

@@ -77,7 +77,8 @@ def deploy(
     Args:
         api_url: the API.
         pool: the work pool of the runs.
-        gpu_pool: the work pool of deployments that need a GPU; ``pool`` by default.
+        gpu_pool: the work pool of deployments that need a GPU, and of the engines that forms start; ``pool`` by
+            default.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `local`, if that is created now.
         dry_run: change nothing.
@@ -98,7 +99,10 @@ def deploy(
                 all_deployments(),
                 pool=pool,
                 gpu_pool=gpu_pool,
-                parameters={"storage": {"store": store}},
+                parameters={
+                    "storage": {"store": store},
+                    **({"model": {"work_pool": gpu_pool}} if gpu_pool is not None else {}),
+                },
                 working_dir=working_dir,
                 dry_run=dry_run,
             )

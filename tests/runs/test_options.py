@@ -31,10 +31,18 @@ COMMANDS = {
     "suite": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"config", "model_path"},
     "resume": {"store", "output_dir", "only_errors", "verify"},
     "plan": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "refresh", "verify"},
-    "preview": FIELDS.keys() - NOT_OF_A_NEW_RUN - {"run_id", "output_dir", "concurrency", "refresh", "verify"},
+    "preview": FIELDS.keys()
+    - NOT_OF_A_NEW_RUN
+    - {"run_id", "output_dir", "concurrency", "refresh", "verify", "work_pool", "shards"},
     "validate": {"config", "data_dir", "model_path", "freshness", "overrides", *MODELS},
 }
-SPELLED = {"sample_ids": "--sample-id", "overrides": "--set", "data_dir": "--data", "judges": "--judge"}
+SPELLED = {
+    "task_ids": "--task",
+    "sample_ids": "--sample-id",
+    "overrides": "--set",
+    "data_dir": "--data",
+    "judges": "--judge",
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
