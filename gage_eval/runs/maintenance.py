@@ -23,7 +23,7 @@ class Collected:
 
     Attributes:
         report: what was removed and kept.
-        roots: the runs that were read, and those under way.
+        roots: the runs that were read, and those that are running.
     """
 
     report: GcReport
