@@ -24,6 +24,7 @@ from gage_eval.engine.job import Item, Job, Tally, chunks_of
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.ready import MAX_OPEN_CHUNKS, ReadyQueue
 from gage_eval.engine.refusals import Refusals
+from gage_eval.engine.shared_log import SharedLog
 from gage_eval.engine.wal import LogWriter
 from gage_eval.errors import BudgetSpent, GageError
 
@@ -82,15 +83,21 @@ class Generate:
         job = self._job
         known = await asyncio.to_thread(KnownAnswers, job)
         log = job.answers.log = LogWriter(job.log_folder)
+        shared = SharedLog(log, job.wip)
+        # A run without shards has its log in the store if that is a folder, and loses nothing with its process.
+        if job.attempt is not None or not job.wip.is_local:
+            shared.start()
         refusals = Refusals(answered=known.any_answer)
         feeder = Feeder(job, known, self._queue, self._assembly, refusals, self.tally)
         asker = Asker(job, log, known, refusals, self.tally)
         ticker = asyncio.create_task(self._tick())
+        finished = False
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(feeder.run())
                 for _ in range(self._width):
                     group.create_task(self._work(asker, group))
+            finished = self._queue.stopped is None and not self.tally.errors
         except BaseExceptionGroup as failures:
             raise first_failure(failures) from None
         finally:
@@ -98,6 +105,8 @@ class Generate:
             # After this, no thread writes any more.
             await self._assembly.finish()
             log.close()
+            if shared.started:
+                await asyncio.to_thread(shared.close, finished=finished)
             if job.claims is not None:
                 job.claims.close()
         self._report()

@@ -17,7 +17,8 @@ class KnownAnswers:
         self.read_logs()
 
     def read_logs(self) -> None:
-        """Index what this action's processes have logged so far."""
+        """Index what this action's processes have logged so far, on any machine."""
+        self._job.wip.fetch_logs()
         self._logged = index_logs(self._job.log_folder)
 
     @property

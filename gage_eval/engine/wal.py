@@ -51,6 +51,8 @@ class LogWriter:
         self.folder = folder
         self.writer_id = writer_id or f"{os.getpid()}-{secrets.token_hex(6)}"
         self.records = 0
+        # Number of the current segment, and where its last whole record ends; another thread may read it.
+        self.written = (0, FIRST_RECORD)
         self._segment_bytes = segment_bytes
         self._sequence = 0
         self._file = -1
@@ -81,13 +83,14 @@ class LogWriter:
                 "Free some space, then resume the run."
             ) from error
         self._written.add(key, position)
+        self.written = (self._sequence - 1, self._size)
         self.records += 1
 
     def get(self, key: str) -> bytes | None:
         """The payload that this writer appended under a key; None without one."""
         for position in self._written.find(key):
             number, offset = divmod(position, 1 << _OFFSET_BITS)
-            record = _record_at(self._segment(number), offset)
+            record = _record_at(self.segment(number), offset)
             if record is not None and record[0].hex() == key:
                 return record[1]
         return None
@@ -107,7 +110,7 @@ class LogWriter:
     def _next_segment(self) -> None:
         self.close()
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._segment(self._sequence)
+        path = self.segment(self._sequence)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         self._sequence += 1
         self._size = 0
@@ -118,7 +121,8 @@ class LogWriter:
             path.unlink()
             raise
 
-    def _segment(self, number: int) -> Path:
+    def segment(self, number: int) -> Path:
+        """The file of a segment."""
         return self.folder / f"{self.writer_id}-{number:05d}.log"
 
     def _write(self, data: bytes) -> None:

@@ -163,10 +163,12 @@ class Parent:
         if launched is not None:
             launched.close()
         deadline = time.monotonic() + _END_S
-        while any(shard.appeared and not shard.is_over for shard in shards) and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY_S / 4)
+        while time.monotonic() < deadline:
             for shard in shards:
                 shard.look()
+            if all(shard.is_over for shard in shards):
+                return
+            time.sleep(_LOOK_EVERY_S / 4)
 
 
 class _Shard:

@@ -101,6 +101,32 @@ class Wip:
             self.discard()
 
     @property
+    def is_local(self) -> bool:
+        """Whether the store is a folder, which holds the write-ahead logs too."""
+        return self._objects.local_root is not None
+
+    def put_log(self, name: str, data: bytes) -> bool:
+        """Commit a segment of a write-ahead log, for other machines. False: one of that name exists."""
+        return self._objects.create(f"{self._folder}/log/{safe_name(name)}", data)
+
+    def fetch_logs(self) -> None:
+        """Bring the segments of other machines' logs into this machine's folder (`scratch`)."""
+        if self.is_local:
+            return
+        folder = self.scratch()
+        own = {file.name.rpartition("-")[0] for file in folder.glob("*.log") if not _is_shared(file.name)}
+        for item in self._objects.list(f"{self._folder}/log"):
+            name = item.path.rpartition("/")[2]
+            target = folder / name
+            if name.rpartition("-")[0] in own or target.exists():
+                continue
+            with suppress(FileNotFoundError), explain_os_errors(self._objects.url, f"{self._folder}/log"):
+                data = self._objects.get(item.path)
+                temporary = target.with_name(f"{name}.part")
+                temporary.write_bytes(data)
+                temporary.replace(target)
+
+    @property
     def logs(self) -> Path:
         """The folder of this machine's write-ahead logs (`spool`); it may not exist."""
         return _scratch_path(self._objects, self.key)
@@ -113,6 +139,11 @@ class Wip:
         with explain_os_errors(self._objects.url, f"{self._folder}/log"):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _is_shared(name: str) -> bool:
+    """Whether a segment of a log came from the store."""
+    return name.rpartition("-")[2].startswith("s")
 
 
 def list_wips(objects: Objects) -> list[Wip]:

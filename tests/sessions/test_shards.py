@@ -190,3 +190,36 @@ def test_a_work_pool_needs_a_prefect_api(tmp_path: Path) -> None:
     done = gage(tmp_path, "run", "sums.yaml", "--inline", "--set", place, check=False)
     assert done.returncode == 2
     assert "the work pool 'h100' needs a Prefect API: set PREFECT_API_URL" in " ".join(done.stderr.split())
+
+
+def test_each_shard_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES" >> {tmp_path}/gpus\nexec {sys.executable} {FAKE} "$@"\n'
+    )
+    python.chmod(0o755)
+    config = {"model_path": "checkpoint", "python": "./python", "tensor_parallel_size": 2}
+    adapter = {
+        "adapter_id": "dut",
+        "role_type": "dut_model",
+        "backend_id": "engine",
+        "resource_requirement": {"shards": 2},
+    }
+    write_config(
+        tmp_path,
+        "",
+        rows=200,
+        backends=[{"backend_id": "engine", "type": "vllm", "config": config}],
+        role_adapters=[adapter],
+    )
+    gage(
+        tmp_path,
+        "run",
+        "sums.yaml",
+        "--inline",
+        env={"CUDA_VISIBLE_DEVICES": "4,5,6,7", "FAKE_LOG": str(tmp_path / "starts")},
+    )
+    assert sorted((tmp_path / "gpus").read_text().splitlines()) == ["4,5", "6,7"]

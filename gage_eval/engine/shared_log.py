@@ -1,0 +1,101 @@
+"""Answers in the log reach the store while a step runs, so that a lost machine costs only the latest ones.
+
+A store of objects gets what was logged since the last time as a numbered segment. In a store of files the log is there
+already, and is only synced: on a network file system it would otherwise stay in this machine's memory for a while.
+"""
+
+import logging
+import os
+import threading
+from pathlib import Path
+
+from gage_eval.engine.wal import FIRST_RECORD, MAGIC, LogWriter
+from gage_eval.errors import StoreError
+from gage_eval.store.wip import Wip
+
+# Twice as often as answers may be lost: sending a segment takes time, too.
+SHARE_EVERY_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class SharedLog:
+    """Shares one writer's log in a separate thread, from `start` until `close`.
+
+    Args:
+        log: the log.
+        wip: gets the segments.
+    """
+
+    def __init__(self, log: LogWriter, wip: Wip, *, every_s: float = SHARE_EVERY_S) -> None:
+        self._log = log
+        self._wip = wip
+        self._every_s = every_s
+        # Segment of the log and offset up to which answers were shared, and the number of the next shared segment.
+        self._shared = (0, FIRST_RECORD)
+        self._number = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._share_regularly, name="gage-eval-log", daemon=True)
+
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._thread.ident is not None
+
+    def start(self) -> None:
+        """Share regularly from now on."""
+        self._thread.start()
+
+    def close(self, *, finished: bool) -> None:
+        """Stop sharing.
+
+        Args:
+            finished: every answer is in a committed chunk, so that the last ones need not be shared.
+        """
+        self._end.set()
+        self._thread.join()
+        if not finished:
+            self._try()
+
+    def share(self) -> None:
+        """Share what was logged since the last time.
+
+        Raises:
+            StoreError: the store cannot be written; the next call tries again.
+        """
+        until = self._log.written
+        if until == self._shared:
+            return
+        if self._wip.is_local:
+            _sync(self._log.segment(until[0]))
+        else:
+            data = MAGIC + b"".join(self._read(self._shared, until))
+            # A name that is taken is of a try that seemed to fail.
+            while not self._wip.put_log(f"{self._log.writer_id}-s{self._number:05d}.log", data):
+                self._number += 1
+            self._number += 1
+        self._shared = until
+
+    def _read(self, start: tuple[int, int], until: tuple[int, int]) -> list[bytes]:
+        """The records from one position of the log to another."""
+        found = []
+        for number in range(start[0], until[0] + 1):
+            with self._log.segment(number).open("rb") as file:
+                file.seek(start[1] if number == start[0] else FIRST_RECORD)
+                found.append(file.read(until[1] - file.tell()) if number == until[0] else file.read())
+        return found
+
+    def _share_regularly(self) -> None:
+        while not self._end.wait(self._every_s):
+            self._try()
+
+    def _try(self) -> None:
+        try:
+            self.share()
+        except (StoreError, OSError) as error:
+            _log.debug("the log of answers could not be shared: %s", error)
+
+
+def _sync(segment: Path) -> None:
+    with segment.open("rb") as file:
+        os.fsync(file.fileno())
