@@ -25,7 +25,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """A Prefect server on Postgres with a worker on each of two pools."""
+    """A Prefect server on Postgres with its deployments and a worker on each of two pools."""
     if postgres_programs() is None:
         missing = pytest.fail if pytestconfig.option.markexpr == "e2e" else pytest.skip
         missing("needs Postgres (Debian: postgresql)")

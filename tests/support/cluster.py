@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from support.prefect import ROOT, Prefect
+from support.runs import gage
 
 POOLS = ("local", "h100")
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
@@ -200,6 +201,10 @@ class Cluster(Prefect):
             raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from error
         return json.loads(text) if text else None
 
+    def gage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """``gage`` as a client of the server."""
+        return gage(self.folder, *arguments, env=self.env)
+
     def trigger(self, deployment: str, parameters: Mapping[str, Any], **run: Any) -> str:
         """Create a flow run of a deployment (``flow/name``), as the form of the UI does. Returns its id."""
         found = self.api("GET", f"/deployments/name/{deployment}")
@@ -233,10 +238,34 @@ class Cluster(Prefect):
         found = self.api("POST", f"/work_pools/{pool}/workers/filter", {})
         return [worker["name"] for worker in found if worker["status"] == "ONLINE"]
 
-    def errors(self) -> list[str]:
-        """Lines of the server's log that report an error."""
+    def is_healthy(self) -> bool:
+        """Whether the server answers."""
+        return _is_healthy(self.api_url)
+
+    def states_of(self, run_ids: Iterable[str]) -> list[str]:
+        """State types of flow runs, from one request."""
+        ids = list(run_ids)
+        found = self.api("POST", "/flow_runs/filter", {"flow_runs": {"id": {"any_": ids}}, "limit": 200})
+        assert len(found) == len(ids)
+        return [run["state_type"] for run in found]
+
+    def deploy_on(self, pool: str, deployment: str) -> str:
+        """A copy of a deployment (``flow/name``) on another pool. Returns its full name."""
+        there = self.api("GET", f"/deployments/name/{deployment}")
+        fields = ("flow_id", "entrypoint", "parameters", "parameter_openapi_schema", "tags", "pull_steps")
+        name = f"{there['name']}-on-{pool}"
+        body = {"name": name, "work_pool_name": pool, **{field: there[field] for field in fields}}
+        self.api("POST", "/deployments/", body)
+        return f"{deployment.partition('/')[0]}/{name}"
+
+    def log_size(self) -> int:
+        """Length of the server's log, for `errors`."""
+        return self.server.log.stat().st_size
+
+    def errors(self, since: int = 0) -> list[str]:
+        """Lines of the server's log that report an error, from a position on."""
         marks = (" ERROR ", " CRITICAL ", "Traceback (most recent call last)")
-        lines = self.server.log.read_text(errors="replace").splitlines()
+        lines = self.server.log.read_bytes()[since:].decode(errors="replace").splitlines()
         return [line for line in lines if any(mark in line for mark in marks)]
 
 
@@ -260,6 +289,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
             running.workers[pool] = worker = _worker(running, pool)
             stack.callback(worker.stop)
             worker.start()
+        running.gage("deploy", "--pool", "local", "--gpu-pool", "h100", "--store", str(running.store))
         for pool, worker in running.workers.items():
             wait_for(lambda pool=pool: running.online_workers(pool), f"the worker of {pool} registers")
             worker.check()
@@ -282,11 +312,7 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
 
     def answers() -> bool:
         server.check()
-        try:
-            with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=2) as reply:
-                return bool(reply.status == 200)
-        except OSError:
-            return False
+        return _is_healthy(api_url)
 
     try:
         wait_for(answers, "the Prefect server answers", _START_S)
@@ -294,6 +320,14 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
         server.stop()
         raise
     return server, api_url
+
+
+def _is_healthy(api_url: str) -> bool:
+    try:
+        with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=2) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
 
 
 def _worker(cluster: Cluster, pool: str) -> Service:
@@ -324,19 +358,3 @@ def _as_user(user: str | None) -> list[str]:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-# A deployment of the flow `suite` by the client's own means.
-DEPLOY_SUITE = """
-import json, sys
-from prefect import flow
-suite = flow.from_source(source=sys.argv[1], entrypoint="flows/suite.py:suite")
-suite.deploy(name=sys.argv[2], work_pool_name=sys.argv[3], ignore_warnings=True, print_next_steps=False)
-print(json.dumps("deployed"))
-"""
-
-
-def deploy_suite(cluster: Cluster, name: str, pool: str) -> str:
-    """Deploy the flow of any config on a pool. Returns the deployment's full name."""
-    cluster.script(DEPLOY_SUITE, str(ROOT), name, pool)
-    return f"suite/{name}"

@@ -1,0 +1,265 @@
+"""Suites from deployments, on a server with Postgres and workers of two pools: ``make test-e2e``."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cluster import Cluster, wait_for
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.runs import write_config
+
+from gage_eval.deployments import all_deployments
+from gage_eval.store import Store
+from tools.browser import browser, program
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report")
+COMPUTED, CACHED = ("COMPLETED", "Completed"), ("COMPLETED", "Cached")
+ROWS = 16
+IN_FLIGHT = 16
+# A run ends so soon after it was cancelled, or after its process was killed.
+ENDS_WITHIN_S = 15.0
+
+
+@pytest.fixture
+def gsm8k(shared: Path) -> Path:
+    """The folder of the suite's data."""
+    folder = shared / "data"
+    if not (folder / "gsm8k").is_dir():
+        pytest.skip("needs the data of gsm8k (../shared/data)")
+    return folder
+
+
+@pytest.fixture
+def endpoint() -> Iterator[MockEndpoint]:
+    with mock_endpoint(latency_ms=20) as running:
+        yield running
+
+
+@pytest.fixture
+def slow_endpoint() -> Iterator[MockEndpoint]:
+    """About forty answers a second."""
+    with mock_endpoint(latency_ms=400, accuracy=0.7) as running:
+        yield running
+
+
+def suite_form(endpoint: MockEndpoint, data: Path, name: str, rows: int = ROWS) -> dict[str, Any]:
+    """What the form of the suite sends."""
+    return {
+        "model": {"name": "mock", "endpoint": endpoint.url},
+        "data": {"samples": rows, "folder": str(data)},
+        "run": {"name": name},
+    }
+
+
+def evaluate_form(config: Path, name: str) -> dict[str, Any]:
+    return {"config": str(config), "run": {"name": name}}
+
+
+def completed(cluster: Cluster, run_id: str) -> dict[str, Any]:
+    run = cluster.finished(run_id)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    return run
+
+
+def record_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((cluster.store / "runs" / name / "run.json").read_text())
+    return found
+
+
+def test_the_deployments_are_the_suites_and_the_named_others(cluster: Cluster) -> None:
+    suites = {suite["name"] for suite in json.loads(cluster.gage("list", "suites", "--json").stdout)}
+    there = cluster.api("POST", "/deployments/filter", {"limit": 200})
+
+    assert {one["name"] for one in there if "suite" in one["tags"]} == suites
+    assert {one["name"] for one in there} == {deployment.name for deployment in all_deployments()}
+    for one in there:
+        wanted = next(deployment for deployment in all_deployments() if deployment.name == one["name"])
+        assert one["work_pool_name"] == ("h100" if wanted.on_gpus else "local")
+
+    again = json.loads(
+        cluster.gage("deploy", "--json", "--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store)).stdout
+    )
+    assert {one["change"] for one in again["deployments"]} == {"unchanged"}
+
+
+def test_a_suite_from_its_form_is_computed_once_and_then_cached(
+    cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
+) -> None:
+    begin = cluster.log_size()
+    first = completed(cluster, cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, "first")))
+    assert first["work_pool_name"] == "local"
+    states = cluster.task_states(first["id"])
+    # The worked examples have a load and a standardize of their own.
+    assert {name for name in states if name.endswith(" gsm8k")} == {f"{stage} gsm8k" for stage in SEVEN}
+    assert set(states.values()) == {COMPUTED}
+    assert endpoint.stats()["requests"] == ROWS
+    stages = record_of(cluster, "first")["stages"]
+    responses = next(entry["outputs"]["responses"] for stage, entry in stages.items() if stage.endswith("/infer"))
+    assert Store.open(str(cluster.store), read_only=True).artifact(responses).table().num_rows == ROWS
+    assert list((cluster.store / "artifacts" / responses).glob("*.parquet"))
+
+    second = completed(cluster, cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, "second")))
+    assert set(cluster.task_states(second["id"]).values()) == {CACHED}
+    assert endpoint.stats()["requests"] == ROWS
+    assert cluster.errors(begin) == []
+
+
+def test_a_newcomer_runs_a_suite_with_the_browser(cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint) -> None:
+    if program() is None:
+        pytest.skip("needs Chromium (Debian: chromium)")
+    ui = cluster.api_url.removesuffix("/api")
+    with browser(1400, 1400) as page:
+        page.open(f"{ui}/deployments")
+        page.wait_for("Ready", within_s=120)
+        page.search("gsm8k")
+        page.click("gsm8k")
+        page.click("Run")
+        page.click("Custom run")
+        page.fill("Run Name", "by-hand")
+        page.fill("Name (Optional)", "mock")
+        page.fill("Endpoint (Optional)", endpoint.url)
+        page.fill("Folder (Optional)", str(gsm8k))
+        page.fill("Samples (Optional)", str(ROWS))
+        page.click("Submit")
+        run = wait_for(lambda: newest_of(cluster, "gsm8k", "by-hand"), "the run appears")
+        done = completed(cluster, run["id"])
+        page.open(f"{ui}/runs/flow-run/{done['id']}")
+        score = done["state"]["message"].partition(" · ")[0]
+        page.wait_for(score, within_s=120)
+
+    assert endpoint.stats()["requests"] == ROWS
+    assert score.startswith("gsm8k,")
+
+
+def newest_of(cluster: Cluster, deployment: str, name: str) -> dict[str, Any] | None:
+    """The newest run of that name of a deployment."""
+    query = {"deployments": {"name": {"any_": [deployment]}}, "flow_runs": {"name": {"any_": [name]}}, "limit": 1}
+    found: list[dict[str, Any]] = cluster.api("POST", "/flow_runs/filter", query)
+    return next(iter(found), None)
+
+
+def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
+    cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "cancelled"))
+    wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
+
+    cluster.cancel(run_id)
+    begin = time.monotonic()
+    run = cluster.finished(run_id)
+    assert run["state_type"] == "CANCELLED"
+    assert time.monotonic() - begin < ENDS_WITHIN_S
+    asked = slow_endpoint.stats()["requests"]
+    assert asked < 300
+
+    retry(cluster, run_id)
+    completed(cluster, run_id)
+    assert slow_endpoint.stats()["distinct_answered"] == 300
+    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+
+
+def retry(cluster: Cluster, run_id: str) -> None:
+    """Retry a run, as the button in the UI does."""
+    body = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}, "force": True}
+    cluster.api("POST", f"/flow_runs/{run_id}/set_state", body)
+
+
+def test_a_killed_run_is_crashed_and_its_retry_loses_nothing(
+    cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "killed"))
+    wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
+
+    os.kill(record_of(cluster, "killed")["process"]["pid"], signal.SIGKILL)
+    begin = time.monotonic()
+    assert cluster.finished(run_id)["state_type"] == "CRASHED"
+    assert time.monotonic() - begin < ENDS_WITHIN_S
+
+    retry(cluster, run_id)
+    completed(cluster, run_id)
+    assert slow_endpoint.stats()["distinct_answered"] == 300
+    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+
+
+def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
+    cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
+    on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
+    cluster.trigger(on_h100, evaluate_form(config, "lost"))
+    wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
+    cluster.workers["h100"].kill_all()
+    asked = slow_endpoint.stats()["requests"]
+    time.sleep(1.0)
+    assert slow_endpoint.stats()["requests"] <= asked + IN_FLIGHT, "no orphan goes on"
+    cluster.workers["h100"].start()
+
+    again = {"config": str(config), "run": {"name": "lost", "resume": True}}
+    done = completed(cluster, cluster.trigger("evaluate/evaluate", again))
+    assert done["work_pool_name"] == "local"
+    assert slow_endpoint.stats()["distinct_answered"] == 300
+    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+    wait_for(lambda: cluster.online_workers("h100"), "the worker is back")
+
+
+def test_two_workers_with_one_key_compute_it_once(
+    cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, slow_endpoint.url, rows=100, backend={"max_concurrency": IN_FLIGHT})
+    deployments = ("evaluate/evaluate", cluster.deploy_on("h100", "evaluate/evaluate"))
+    ids = [
+        cluster.trigger(deployment, evaluate_form(config, f"twin-{number}"))
+        for number, deployment in enumerate(deployments)
+    ]
+    pools = {completed(cluster, run_id)["work_pool_name"] for run_id in ids}
+
+    assert pools == {"local", "h100"}
+    assert slow_endpoint.stats()["requests"] == 100
+
+
+def test_twenty_runs_eight_at_a_time_leave_no_error_in_the_servers_log(
+    cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
+) -> None:
+    cluster.api("PATCH", "/work_pools/local", {"concurrency_limit": 8})
+    begin = cluster.log_size()
+    names = [f"crowd-{number}" for number in range(20)]
+    ids = [
+        cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, name, 20 + number))
+        for number, name in enumerate(names)
+    ]
+    most = 0
+    while set(states := cluster.states_of(ids)) - {"COMPLETED"}:
+        assert not set(states) & {"FAILED", "CRASHED", "CANCELLED"}, states
+        most = max(most, states.count("RUNNING") + states.count("PENDING"))
+        cluster.server.check()
+        time.sleep(1.0)
+    cluster.api("PATCH", "/work_pools/local", {"concurrency_limit": None})
+
+    assert 2 <= most <= 8
+    assert cluster.errors(begin) == []
+    assert endpoint.stats()["resent_after_answer"] == 0
+
+
+def test_a_run_goes_on_while_server_and_database_restart(
+    cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
+) -> None:
+    config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
+    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "restarted"))
+    wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
+    for service in (cluster.server, cluster.database):
+        service.stop()
+    for service in (cluster.database, cluster.server):
+        service.start()
+    wait_for(cluster.is_healthy, "the server is back")
+
+    completed(cluster, run_id)
+    assert slow_endpoint.stats()["requests"] == 600
