@@ -60,7 +60,8 @@ def report_markdown(outcome: RunOutcome) -> str:
         _titled("Groups", group_lines(summary)),
         _titled("Slices", slice_lines(summary)),
         " · ".join(facts),
-        f"Samples and answers: `gage show {outcome.run_id}`. The full report: {code(_report(outcome))}.",
+        f"Samples and answers: {code(outcome.folder.locations.command('view', outcome.run_id))}. "
+        f"The full report: {code(outcome.folder.location('report.html'))}.",
     ]
     return page(*sections)
 
@@ -90,10 +91,6 @@ def stage_label(task_id: str, stage: str) -> str:
     """``gsm8k infer``; ``gsm8k infer (few-shot examples)``."""
     task, part = of_task(task_id)
     return clean(f"{task} {stage}{f' ({part})' if part else ''}")
-
-
-def _report(outcome: RunOutcome) -> str:
-    return outcome.folder.location("report.html")
 
 
 def _titled(title: str, lines: Sequence[str]) -> str:

@@ -108,6 +108,10 @@ class Page:
         )
         self._call("Input.insertText", text=value)
 
+    def show(self, text: str) -> None:
+        """Scroll to the element that shows a text."""
+        self.run(f"(text) => ({_FIND})(text, true)[0].scrollIntoView({{block: 'end'}})", text)
+
     def search(self, value: str) -> None:
         """Type a value into the search field of the page."""
         self.run(
@@ -122,7 +126,7 @@ class Page:
     def picture(self, width: int, height: int) -> bytes:
         """A PNG of the visible part of the page."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        time.sleep(1.0)  # the page lays itself out again
+        time.sleep(1.5)  # the page lays itself out again
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def _click_at(self, x: float, y: float) -> None:

@@ -15,13 +15,12 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import RETRY, Prefect
 from support.runs import gage, write_config
 
-from gage_eval.config.templates import list_suites
+from gage_eval.deployments import all_deployments
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
 
 # A worker's run and its task runs end so soon after the button was pressed.
 CANCELLED_WITHIN_S = 15.0
-OTHERS = {"evaluate/evaluate", "generate/generate", "cache-gc/cache-gc", "cache-verify/cache-verify"}
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def _deploy(folder: Path, prefect: Prefect, *options: str) -> Any:
 def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(prefect: Prefect, tmp_path: Path) -> None:
     store = ("--store", str(prefect.folder / ".gage"))
     again = _deploy(tmp_path, prefect, *store)["deployments"]
-    assert {one["name"] for one in again} == {f"suite/{suite.name}" for suite in list_suites()} | OTHERS
+    assert [one["name"].partition("/")[2] for one in again] == [one.name for one in all_deployments()]
     assert {one["change"] for one in again} == {"unchanged"}
 
     planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
@@ -99,7 +98,7 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     report = artifacts["markdown"]["data"]
     assert "| sums | numeric\\_match | 0." in report
     assert "file://" not in report
-    assert "`gage show from-form`" in report
+    assert "`gage view from-form --store " in report
     lines = prefect.log(flow_run_id)
     assert lines[0] == "sums · 1 task · run from-form"
     assert any(line.startswith("sums infer: 160 rows · ") for line in lines)
