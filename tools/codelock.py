@@ -51,7 +51,7 @@ MOVING = frozenset(
         *("client.adaptive", "client.budget", "client.connect", "client.connection", "client.http", "client.http1"),
         *("client.limiter", "client.pace", "client.retry", "client.route", "client.watch"),
         *("engine.answers", "engine.gathering", "engine.job", "engine.neighbours", "engine.ready"),
-        *("engine.refusals", "engine.runtime", "engine.shared_log", "engine.wal"),
+        *("engine.refusals", "engine.runtime", "engine.shared_limits", "engine.shared_log", "engine.wal"),
         *("built_in", "errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
         "store",

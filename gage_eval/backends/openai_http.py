@@ -57,6 +57,10 @@ class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
         default=False,
         description="The endpoint's completions echo a prompt with its log probabilities: it can score likelihoods.",
     )
+    shared: bool = scheduling(
+        default=False,
+        description="All runs of the store share max_concurrency and the rates, instead of each having them.",
+    )
     stream: bool = scheduling(default=False, description="Ask for streams, to time the first token.")
 
     @model_validator(mode="after")
@@ -90,6 +94,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             **self._mapped(config.default_params),
         }
         self._endpoint: HTTPEndpoint | None = None
+        self._rates: Rates | None = None
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request body: the config's keys, then the parameters, then messages or prompt.
@@ -145,9 +150,15 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         )
 
     async def _connect(self, base_url: str, api_key: str | None, is_alive: Callable[[], bool] | None = None) -> None:
-        rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
-        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, rates)
+        self._rates = Rates(self.config.requests_per_minute, self.config.tokens_per_minute)
+        self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates)
         await self._endpoint.open()
+
+    def share_limits(self, slots: int, part: float) -> None:
+        """Use only some slots and a part of the rates; called on the runtime's loop."""
+        self.limiter.share(slots)
+        if self._rates is not None:
+            self._rates.share(part)
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer. An empty prompt is skipped without a request."""

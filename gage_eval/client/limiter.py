@@ -1,6 +1,7 @@
 """Limits on the number of calls that an endpoint has in flight."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 
@@ -23,7 +24,7 @@ class Limiter:
     """
 
     __slots__ = (
-        *("_adaptive", "_cap", "_lent", "_stopped", "_timers", "_waiting"),
+        *("_adaptive", "_cap", "_lent", "_share", "_stopped", "_timers", "_waiting"),
         *("active", "adaptive", "limit", "on_change"),
     )
 
@@ -36,6 +37,8 @@ class Limiter:
         self.active = 0
         # Slots of calls that wait for a retry.
         self._lent = 0
+        # Slots that other processes leave to this one.
+        self._share = sys.maxsize
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timers: set[asyncio.Future[None]] = set()
         self._stopped: str | None = None
@@ -67,8 +70,18 @@ class Limiter:
     def _wanted(self) -> int:
         return self.active + len(self._waiting) + self._lent
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call holds a slot or waits for one."""
+        return self._wanted > 0
+
+    def share(self, slots: int) -> None:
+        """Leave the other slots to other processes, until the next call. The cap stays; no slot at all is possible."""
+        self._share = slots
+        self._follow()
+
     def _follow(self) -> None:
-        before, self.limit = self.limit, self._adaptive.limit
+        before, self.limit = self.limit, min(self._adaptive.limit, self._share)
         if self.limit != before and self.on_change is not None:
             self.on_change(before, self.limit)
         self._grant()
@@ -145,7 +158,8 @@ class Limiter:
     def _set(self, limit: int) -> None:
         if limit < 1:
             raise ValueError(f"a limit of {limit} lets nothing through")
-        self.limit = self._cap = limit
+        self._cap = limit
+        self.limit = min(limit, self._share)
         self._adaptive = Adaptive(limit)
 
     def _release(self) -> None:

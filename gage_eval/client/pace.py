@@ -23,7 +23,7 @@ class Pace:
     """
 
     def __init__(self, per_minute: float, now: Callable[[], float] = time.monotonic) -> None:
-        self._interval = 60.0 / per_minute
+        self._whole = self._interval = 60.0 / per_minute
         self._now = now
         self._due = now() - _BURST_S
 
@@ -32,6 +32,10 @@ class Pace:
         due = max(self._due, self._now() - _BURST_S)
         self._due = due + units * self._interval
         return max(0.0, due - self._now())
+
+    def share(self, part: float) -> None:
+        """Take only a part of the rate from now on; other processes take the rest."""
+        self._interval = self._whole / part
 
     def correct(self, units: float) -> None:
         """Correct the estimate: this many more units were used than taken; fewer when negative."""
@@ -54,6 +58,12 @@ class Rates:
     def limited(self) -> bool:
         """Whether any limit is set."""
         return self._requests is not None or self._tokens is not None
+
+    def share(self, part: float) -> None:
+        """Take only a part of the rates from now on."""
+        for pace in (self._requests, self._tokens):
+            if pace is not None:
+                pace.share(part)
 
     def turn(self, body: bytes) -> tuple[float, float]:
         """Take a turn for a request. Returns the seconds to wait and the tokens reserved."""

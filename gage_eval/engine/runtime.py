@@ -7,13 +7,15 @@ from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gage_eval.backends.base import Backend, BackendContext
+from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.build import build_backend, forget_backend, parse_config
 from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
 from gage_eval.engine.answers import RunAnswers
+from gage_eval.engine.shared_limits import SharedLimits
 from gage_eval.errors import GageError, RunCancelled
+from gage_eval.store.objects import Objects
 
 T = TypeVar("T")
 
@@ -29,11 +31,18 @@ class Runtime:
         concurrency: overrides the backends' own `max_concurrency`.
         budget: limits on the run's answers; unlimited by default.
         log_folder: where started engines write their logs; None for no logs.
+        objects: the store in which runs share the limits of endpoints (`shared: true`); None to share nothing.
     """
 
     def __init__(
-        self, concurrency: int | None = None, log_folder: Path | None = None, budget: Budget | None = None
+        self,
+        concurrency: int | None = None,
+        log_folder: Path | None = None,
+        budget: Budget | None = None,
+        objects: Objects | None = None,
     ) -> None:
+        self._objects = objects
+        self._shared: list[SharedLimits] = []
         self._concurrency = concurrency
         self.budget = budget or Budget()
         self.answers = RunAnswers()
@@ -98,6 +107,7 @@ class Runtime:
             if self._concurrency is not None:
                 backend.limiter.resize(self._concurrency)
             self.call(_open(backend, self.log_folder))
+            self._share(backend, parsed)
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
@@ -107,6 +117,23 @@ class Runtime:
             raise
         mine.set_result(backend)
         return backend
+
+    def _share(self, backend: Backend, config: BackendConfig) -> None:
+        """Let other runs of the store have their part of an endpoint's limits, if its config says so."""
+        share = getattr(backend, "share_limits", None)
+        if self._objects is None or share is None or not getattr(config, "shared", False):
+            return
+
+        def apply(slots: int, part: float) -> None:
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(share, slots, part)
+
+        values = config.model_dump(mode="json")
+        limiter = backend.limiter
+        endpoint = [values["base_url"], values["model"]]
+        limits = SharedLimits(self._objects, endpoint, limiter.cap, lambda: limiter.is_busy, apply)
+        limits.start()
+        self._shared.append(limits)
 
     def pool(self, name: str, size: int) -> Limiter:
         """The limit of this name, shared by all callers."""
@@ -134,6 +161,8 @@ class Runtime:
         if loop is None or thread is None:
             return
         opened = [future.result() for future in self._backends.values() if _succeeded(future)]
+        for limits in self._shared:
+            limits.stop()
         try:
             asyncio.run_coroutine_threadsafe(_shut_down(opened), loop).result()
         finally:

@@ -23,13 +23,13 @@ from gage_eval.canonical import canonical_json, canonical_text, decode, sha256_h
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage
 from gage_eval.store import Store, local_folder
+from gage_eval.store.gc import SESSIONS as ROOT
 from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects, safe_name, safe_path
 
 FORMAT = 3
 # The reason of a session's end when nothing is left to do.
 ANSWERED = "every chunk is answered"
-ROOT = "sessions"
 
 
 @dataclass(frozen=True)

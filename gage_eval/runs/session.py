@@ -100,6 +100,7 @@ class RunSession:
             options.concurrency or settings.concurrency,
             self.folder.engines,
             Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
+            self.store.objects,
         )
         self.env = Env(
             store=self.store,

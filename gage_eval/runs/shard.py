@@ -102,7 +102,8 @@ class _Shard:
                 )
                 env["CUDA_VISIBLE_DEVICES"] = ",".join(held)
             limits: dict[str, Any] = dict(session.limits)
-            runtime = self._runtime = opened.enter_context(Runtime(session.concurrency, budget=Budget(**limits)))
+            runtime = Runtime(session.concurrency, budget=Budget(**limits), objects=store.objects)
+            self._runtime = opened.enter_context(runtime)
             self._check()
             context = BackendContext(folder, store.media.get, env, self._secrets, store.media.path)
             try:

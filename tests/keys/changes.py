@@ -445,6 +445,7 @@ BACKENDS: dict[str, tuple[dict[str, Any], dict[str, list[tuple[Any, bool]]]]] = 
             "thinking_budget_field": [("budget", False)],
             **_THINKING,
             "stream": [(True, False)],
+            "shared": [(True, False)],
             "echo_logprobs": [(True, False)],
         },
     ),

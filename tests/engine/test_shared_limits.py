@@ -1,0 +1,111 @@
+"""Runs of one store share the limits of an endpoint: each gets its part, and the part of a run that is gone."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gage_eval.backends.base import BackendContext
+from gage_eval.client.limiter import Limiter
+from gage_eval.client.pace import Rates
+from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.shared_limits import SharedLimits
+from gage_eval.store import Store
+from gage_eval.store.objects import Objects
+
+RENEW_S = 0.1
+
+
+@pytest.fixture(params=["local", "s3"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    url = str(tmp_path / "store") if request.param == "local" else str(request.getfixturevalue("s3_url"))
+    return Store.open(url).objects
+
+
+class Run:
+    """A run that uses the endpoint."""
+
+    def __init__(self, objects: Objects, slots: int, *, busy: bool = True, endpoint: str = "http://e/v1") -> None:
+        self.part = (slots, 1.0)
+        self.busy = busy
+
+        def apply(share: int, rates: float) -> None:
+            self.part = (share, rates)
+
+        self.limits = SharedLimits(objects, [endpoint, "m"], slots, lambda: self.busy, apply, renew_s=RENEW_S)
+        self.limits.start()
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, "what was waited for never came"
+        time.sleep(0.01)
+
+
+def test_runs_share_the_slots_and_the_rates_and_get_those_of_a_run_that_left(objects: Objects) -> None:
+    runs = [Run(objects, 8) for _ in range(3)]
+    until(lambda: sorted(run.part[0] for run in runs) == [2, 3, 3])
+    assert [run.part[1] for run in runs] == [pytest.approx(1 / 3)] * 3
+    runs.pop().limits.stop()
+    until(lambda: [run.part for run in runs] == [(4, 0.5)] * 2)
+    for run in runs:
+        run.limits.stop()
+    assert list(objects.list("limits")) == []
+
+
+def test_a_run_that_sends_nothing_takes_nothing(objects: Objects) -> None:
+    idle, other = Run(objects, 8, busy=False), Run(objects, 8)
+    assert other.part == (8, 1.0)
+    idle.busy = True
+    until(lambda: other.part == (4, 0.5))
+    for run in (idle, other):
+        run.limits.stop()
+
+
+def test_another_endpoint_has_limits_of_its_own(objects: Objects) -> None:
+    runs = [Run(objects, 8, endpoint="http://one/v1"), Run(objects, 8, endpoint="http://two/v1")]
+    assert [run.part for run in runs] == [(8, 1.0)] * 2
+    for run in runs:
+        run.limits.stop()
+
+
+def test_the_part_of_a_killed_run_returns_to_the_others(tmp_path: Path) -> None:
+    objects = Store.open(str(tmp_path)).objects
+    killed, other = Run(objects, 8), Run(objects, 8)
+    until(lambda: other.part == (4, 0.5))
+    # As after SIGKILL: its sign of life stays as it is.
+    killed.limits._end.set()
+    killed.limits._beat.stop()
+    until(lambda: other.part == (8, 1.0))
+    other.limits.stop()
+    assert list(objects.list("limits")) == []
+
+
+def test_a_share_bounds_a_limit_without_changing_its_cap() -> None:
+    limiter = Limiter(8)
+    limiter.share(3)
+    assert (limiter.limit, limiter.cap) == (3, 8)
+    limiter.share(0)
+    assert limiter.limit == 0
+    limiter.share(20)
+    assert limiter.limit == 8
+
+
+def test_a_part_of_a_rate_makes_requests_wait_longer() -> None:
+    rates = Rates(60, None)
+    rates.share(0.25)
+    waits = [rates.turn(b"")[0] for _ in range(3)]
+    assert waits[2] - waits[1] == pytest.approx(4.0, abs=0.1)
+
+
+def test_a_backend_that_is_shared_leaves_its_part_to_another_run(tmp_path: Path) -> None:
+    objects = Store.open(str(tmp_path)).objects
+    config = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_concurrency": 8, "shared": True}
+    with Runtime(objects=objects) as one, Runtime(objects=objects) as two:
+        first, second = (runtime.backend("openai_http", config, BackendContext()) for runtime in (one, two))
+        one.call(first.limiter.__aenter__())
+        two.call(second.limiter.__aenter__())
+        until(lambda: (first.limiter.limit, second.limiter.limit) == (4, 4))
+    assert list(objects.list("limits")) == []
