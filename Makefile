@@ -15,6 +15,8 @@ GPU := .venv-gpu
 HAS_GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep GPU)
 # What ours is compared with, and no part of the project.
 LM_EVAL := .venv-lm-eval
+# Reads our exports.
+INSPECT := .venv-inspect
 JOBS ?= 2
 ROWS ?= 3
 ARGS ?=
@@ -28,8 +30,9 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-gpu test-suites bench-vllm bench-piqa \
-  bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval
+.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-gpu test-suites test-inspect \
+  bench-vllm bench-piqa bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval \
+  install-inspect
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -61,7 +64,7 @@ lock: install-dev ## record the code hashes after a deliberate change of results
 	$(BIN)/python -m tools.codelock $(ARGS)
 
 pages: install-dev ## write the generated pages of docs/ and deployments/ again
-	for page in config commands suites metrics preprocessors environment; do \
+	for page in config commands suites metrics preprocessors environment events; do \
 	  $(BIN)/python -m tools.$${page}_page || exit 1; done
 	$(BIN)/python -m tools.deployment_files
 	$(BIN)/python -m tools.work_pools
@@ -87,6 +90,9 @@ bench-piqa: install-dev install-vllm install-lm-eval ## compare PIQA's log-likel
 bench-prompts: install-dev install-lm-eval ## compare the suites' prompts with the lm-eval harness
 	$(BIN)/python -m bench.prompts $(ARGS)
 
+test-inspect: install-dev install-inspect ## open our exports with Inspect's own reader
+	$(BIN)/python -m pytest tests/runs/test_inspect_export.py $(ARGS)
+
 clean: ## remove caches and build output; .venv and .gage stay
 	rm -rf build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
@@ -102,6 +108,9 @@ install-vllm:
 
 install-gpu:
 	@$(INSTALL) $(GPU)/.ready
+
+install-inspect:
+	@$(INSTALL) $(INSPECT)/.ready
 
 install-lm-eval:
 	@$(INSTALL) $(LM_EVAL)/.ready
@@ -157,6 +166,12 @@ $(LM_EVAL)/.ready: $(VLLM_CONSTRAINTS) | $(VENV)/.pip
 	$(BIN)/python -m venv $(LM_EVAL)
 	$(LM_EVAL)/bin/python -m pip install --quiet --upgrade pip
 	$(LM_EVAL)/bin/python -m pip install --quiet -c $(VLLM_CONSTRAINTS) lm-eval==0.4.13 torch transformers accelerate
+	@touch $@
+
+$(INSPECT)/.ready: | $(VENV)/.pip
+	@echo "installing Inspect into $(INSPECT)"
+	$(BIN)/python -m venv $(INSPECT)
+	$(INSPECT)/bin/python -m pip install --quiet inspect-ai==0.3.285
 	@touch $@
 
 $(VLLM_MODEL)/config.json: tests/vllm/convert.py | $(VLLM)/.ready

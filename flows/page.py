@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from gage_eval.observability.events import StageProgress
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan
 from gage_eval.report.console import (
     COLUMNS,
@@ -68,7 +67,7 @@ def report_markdown(outcome: RunOutcome) -> str:
 
 def tags_of(plan: Plan) -> list[str]:
     """The name of what is run, and its models."""
-    return sorted({clean(plan.name), *(clean(model_name(task.infer)) for task in plan.tasks)})
+    return sorted({clean(plan.name), *(clean(task.infer.model_name) for task in plan.tasks)})
 
 
 def stage_line(result: StageResult) -> str:

@@ -131,7 +131,6 @@ class ShownRun:
             with suppress(GageError):
                 if self._ended:
                     session.folder.update(reported)
-                session.folder.close()
 
     def tell(self, event: Event) -> None:
         match event:

@@ -6,6 +6,7 @@ it where it leaves them unset (`gage_eval.config.environment`). The others only 
 
 import os
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -20,8 +21,6 @@ from gage_eval.marks import identity, scheduling, semantic
 PREFIX = "GAGE_EVAL_"
 
 
-_EVENTS = "the folder of a run holds all of its events, in events.jsonl."
-_LATER = f"events are not sent anywhere yet; {_EVENTS}"
 _MEDIA = "media are stored once, by their hash, and read by GAGE_EVAL_EMBED_MEDIA_THREADS threads."
 
 # Settings whose variables have other names. The first variable that is set counts.
@@ -39,14 +38,7 @@ REPLACED: Mapping[str, str] = {
     "GAGE_VISUAL_CACHE_DIR": _MEDIA,
     "GAGE_VISUAL_PROCESSPOOL": _MEDIA,
     "GAGE_VISUAL_PROCESSPOOL_THRESHOLD": _MEDIA,
-    "GAGE_EVAL_OBSERVABILITY": f"nothing needs to be switched on: {_EVENTS}",
     "GAGE_EVAL_INMEMORY_TRACE": "tests pass an observer to the Python API instead.",
-    "GAGE_EVAL_REPORT_HTTP_URL": _LATER,
-    "GAGE_EVAL_REPORT_HTTP_BATCH": _LATER,
-    "GAGE_EVAL_REPORT_HTTP_FAIL_PCT": _LATER,
-    "GAGE_EVAL_REPORT_HTTP_TIMEOUT": _LATER,
-    "GAGE_EVAL_ENABLE_LOG_SINK": _LATER,
-    "GAGE_EVAL_LOG_SINK_LEVEL": _LATER,
     "GAGE_EVAL_ENABLE_ASYNC_HTTP": "requests are always asynchronous.",
     "GAGE_EVAL_VLLM_ISOLATED": "engines always run in processes of their own.",
     "GAGE_EVAL_VLLM_STRICT_MM": "images for a model that takes none are always an error.",
@@ -98,7 +90,7 @@ class Settings(BaseModel):
         default=False, description="write a JSON file for each sample (`export: [per_sample_json]`)"
     )
     enable_buffered_writer: bool = scheduling(
-        default=False, description="write all samples to one JSONL file (`export: [samples_jsonl]`)"
+        default=False, description="write all samples to one JSONL file (`export: [jsonl]`)"
     )
     max_samples: int | None = semantic("load", None, ge=1, description="limit of tasks that set none")
     shuffle: bool = semantic("load", default=False, description="shuffle tasks that do not say")
@@ -111,6 +103,22 @@ class Settings(BaseModel):
     image_max_pixels: int | None = semantic("preprocess", None, ge=1, description="larger images are reduced")
     image_factor: int | None = semantic(
         "preprocess", None, ge=1, le=1024, description="width and height of images become multiples of it"
+    )
+    observability: bool = scheduling(
+        default=False, description="every sample is an event, whatever the config's `sample_rate`"
+    )
+    enable_log_sink: bool = scheduling(default=True, description="log messages are events")
+    log_sink_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = scheduling(
+        "INFO", description="least level of log messages that are events"
+    )
+    report_http_url: str | None = scheduling(None, description="URL that events are sent to, in batches")
+    report_http_batch: int = scheduling(50, ge=1, description="most events in a batch")
+    report_http_fail_pct: float = scheduling(
+        5.0, ge=0, le=100, description="percentage of failed batches above which events only go to a local file"
+    )
+    report_http_timeout: float = scheduling(10.0, gt=0, description="seconds for sending a batch")
+    otel: bool = scheduling(
+        default=False, description="traces and metrics go to the collector that the `OTEL_…` variables name"
     )
 
     vllm_native_model_path: str | None = identity(

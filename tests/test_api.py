@@ -71,7 +71,7 @@ def test_sequential_tasks_come_one_after_the_other(here: Path, monkeypatch: pyte
     write_config(here, datasets=[{"dataset_id": name, "params": {"path": "rows.jsonl"}} for name in names])
     run = gage_eval.run("mine.yaml", store="store")
     events = map(orjson.loads, (Path(run.folder) / "events.jsonl").read_bytes().splitlines())
-    order = [event["task_id"] for event in events if event["task_id"]]
+    order = [event["task_id"] for event in events if event["stage"]]
     assert order == sorted(order)
 
 

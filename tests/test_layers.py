@@ -180,7 +180,7 @@ def test_start_up_loads_nothing_heavy(package: str) -> None:
 # Default values of fields.
 BUILT_AT_ONCE = {
     *("AnswerMeta", "DatasetParams", "LimitsConfig", "Metadata", "NormalizationConfig", "ObservabilityConfig"),
-    *("ResourceRequirement", "TemplateMetadata", "Tokens"),
+    *("ResourceRequirement", "SinkParams", "TemplateMetadata", "Tokens", "Usage"),
 }
 
 

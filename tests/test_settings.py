@@ -202,11 +202,11 @@ class TestWhereTheConfigLeavesItUnset:
         config = loaded({"GAGE_EVAL_FUTURE_TIMEOUT": "3.5"}, monkeypatch, backends=backends, task={"adapter_id": "b"})
         assert [backend.config["timeout"] for backend in config.config.backends] == [3.5, 9.0]
 
-    @pytest.mark.parametrize(("name", "export"), [("DISABLE", "per_sample_json"), ("ENABLE", "samples_jsonl")])
+    @pytest.mark.parametrize(("name", "export"), [("DISABLE", "per_sample_json"), ("ENABLE", "jsonl")])
     def test_the_writer_of_samples_is_an_export(self, monkeypatch: pytest.MonkeyPatch, name: str, export: str) -> None:
         variable = {f"GAGE_EVAL_{name}_BUFFERED_WRITER": "true"}
         assert loaded(variable, monkeypatch).config.export == [export]
-        assert loaded(variable, monkeypatch, export=["samples_parquet"]).config.export == ["samples_parquet"]
+        assert loaded(variable, monkeypatch, export=["parquet"]).config.export == ["parquet"]
 
     def test_a_value_that_does_not_fit_names_its_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConfigError) as caught:

@@ -54,6 +54,8 @@ MOVING = frozenset(
         *("engine.refusals", "engine.runtime", "engine.shared_limits", "engine.shared_log", "engine.wal"),
         *("built_in", "errors", "extras", "files", "foreign", "hashing", "interrupts", "marks", "observability"),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
+        "stages.watching",
+        "report.timings",
         "store",
     }
 )

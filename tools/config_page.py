@@ -55,6 +55,7 @@ _SECTIONS: tuple[tuple[str, tuple[type[models.ConfigModel], ...]], ...] = (
     ("limits", (models.LimitsConfig,)),
     ("observability", (models.ObservabilityConfig,)),
     ("observability.sinks[]", (models.SinkConfig,)),
+    ("observability.sinks[].params", (models.SinkParams,)),
 )
 
 

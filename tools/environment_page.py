@@ -49,6 +49,7 @@ _OTHERS = """
 | `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_ENDPOINT_URL`, … | stores and data on S3, as usual |
 | `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxies for requests to endpoints on other machines |
 | `SSL_CERT_FILE`, `SSL_CERT_DIR` | more certificates to trust for endpoints: your own authority's |
+| `OTEL_SERVICE_NAME`, `OTEL_EXPORTER_OTLP_ENDPOINT`, … | where and as what traces and metrics are sent, as usual |
 | `CUDA_VISIBLE_DEVICES` | the GPUs that engines share |
 | `VIRTUAL_ENV` | the environment for which messages name the command that installs a missing package |
 | `XDG_CACHE_HOME` | where hashes of large files, and answers for a store on S3, are kept; `~/.cache` by default |

@@ -224,6 +224,11 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """Requests in flight at once, at most."""
         return self.limiter.cap
 
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its engines hold while it is open."""
+        return 0
+
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""
         known = registry.backends.of(type(self)) or registry.backends.loaded(self.type)

@@ -11,6 +11,7 @@ from gage_eval.backends.checkpoint import CheckpointConfig, adapter, check_engin
 from gage_eval.backends.child import log_file, watched
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
+from gage_eval.backends.gpus import devices
 from gage_eval.backends.worker import on_transformers
 from gage_eval.canonical import JsonValue
 from gage_eval.marks import identity, scheduling, semantic
@@ -61,6 +62,11 @@ class Transformers(EngineBackend[TransformersConfig]):
             InputError: one of them is not there.
         """
         return {**super().identity(), **model_identity(self.config, self.context, self.type)}
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine the engine holds."""
+        return 0 if self.config.device == "cpu" else min(1, len(devices(self.context.env)))
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""

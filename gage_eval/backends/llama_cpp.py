@@ -14,6 +14,7 @@ from gage_eval import registry
 from gage_eval.backends import llama_cpp_server
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.gpus import devices
 from gage_eval.backends.served import ServedClient
 from gage_eval.canonical import JsonValue
 from gage_eval.client.types import Request, Response
@@ -77,6 +78,11 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
                 "probabilities of a prompt. Use a backend with the capability 'likelihood'."
             )
         return self._http.body(request)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its server holds."""
+        return min(1, len(devices(self.context.env))) if self.config.n_gpu_layers else 0
 
     def check_installed(self) -> None:
         """Check that the model's file and the package of llama.cpp's server are there."""

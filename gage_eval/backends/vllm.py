@@ -31,6 +31,7 @@ from gage_eval.backends.vllm_engine import (
     down_the_ladder,
     engine_arguments,
     engine_env,
+    gpus_of,
     in_parallel,
     replicas_of,
 )
@@ -131,6 +132,11 @@ class VLLM(BaseBackend[VLLMConfig]):
         if request.kind == "likelihood":
             return likelihood_body(request, self.config.defaults)
         return self._format.body(request)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its servers hold; 0 for a server elsewhere."""
+        return 0 if self.config.base_url is not None else gpus_of(self.config, self.context)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""

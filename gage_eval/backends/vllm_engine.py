@@ -11,6 +11,7 @@ from pydantic import field_validator, model_validator
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.checkpoint import CheckpointConfig, find_checkpoint, located
 from gage_eval.backends.child import Child, log_file, watched
+from gage_eval.backends.gpus import devices
 from gage_eval.canonical import decode
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.marks import scheduling, semantic
@@ -174,15 +175,6 @@ async def in_parallel(starting: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise failed.exceptions[0] from None
 
 
-def devices(env: Mapping[str, str]) -> list[str]:
-    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them."""
-    visible = env.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return [name.strip() for name in visible.split(",") if name.strip()]
-    folder = Path("/proc/driver/nvidia/gpus")
-    return [str(index) for index in range(len(list(folder.iterdir())))] if folder.is_dir() else []
-
-
 def replicas_of(
     config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
 ) -> list[tuple[dict[str, str], Path | None]]:
@@ -194,6 +186,12 @@ def replicas_of(
     names = [type_ if config.replicas == 1 else f"{type_}-{number}" for number in range(config.replicas)]
     own = share_devices(context.env, config.replicas, config.tensor_parallel_size * config.data_parallel_size)
     return [(variables, log_file(log_folder, name)) for variables, name in zip(own, names, strict=True)]
+
+
+def gpus_of(config: VLLMEngineConfig, context: BackendContext) -> int:
+    """How many GPUs the engines of a config hold on this machine."""
+    wanted = config.replicas * config.tensor_parallel_size * config.data_parallel_size
+    return min(wanted, len(devices(context.env)))
 
 
 def share_devices(env: Mapping[str, str], replicas: int, each: int) -> list[dict[str, str]]:

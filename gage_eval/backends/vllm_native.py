@@ -17,6 +17,7 @@ from gage_eval.backends.vllm_engine import (
     down_the_ladder,
     engine_arguments,
     engine_env,
+    gpus_of,
     in_parallel,
     replicas_of,
 )
@@ -55,6 +56,11 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
     def defaults(self) -> Mapping[str, Any]:
         """The config's parameters, and what it says of thinking."""
         return self.config.defaults
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs of this machine its engines hold."""
+        return gpus_of(self.config, self.context)
 
     def check_installed(self) -> None:
         """Check that the engine's library is where it will run."""

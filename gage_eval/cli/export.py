@@ -17,7 +17,7 @@ def export_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="samples_jsonl (default), samples_parquet, per_sample_json or canonical_answers; may be repeated.",
+            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json, canonical_answers; repeatable.",
         ),
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
@@ -32,7 +32,7 @@ def export_(
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
 
-    formats = list(dict.fromkeys(format_ or ["samples_jsonl"]))
+    formats = list(dict.fromkeys(format_ or ["jsonl"]))
     for name in formats:
         if name not in KINDS:
             raise InputError(f"--format '{name}' is unknown. Formats: {', '.join(KINDS)}.{closest(name, list(KINDS))}")
@@ -46,5 +46,5 @@ def export_(
             "task, or choose another --format."
         )
     for name in formats:
-        written = export(tasks, name, target)
+        written = export(tasks, name, target, reader.stored.record)
         print(shown_location(folder.location(written) if to is None else str(to.absolute() / written)))

@@ -63,6 +63,7 @@ def gate(
     from gage_eval.regression.gating import gate as gated
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.sinks import add_event
 
     given = {"tolerance": tolerance, "alpha": alpha, "mode": mode}
     try:
@@ -74,6 +75,7 @@ def gate(
     history = Baselines(run.store).history(run.stored.record.name, baseline)
     found = gated(run, history[-1], rule, metric=metric, allowed=allow or ())
     anchor = gated(run, history[0], rule, metric=metric, allowed=allow or ()) if len(history) > 1 else None
+    add_event(run.stored.folder, found.event())
     if json:
         print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})
     else:

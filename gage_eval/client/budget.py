@@ -39,15 +39,22 @@ class Budget:
         self._now = now
         self._began = now()
         self._limited = tokens is not None or cost is not None or wall_s is not None
-        self.tokens = 0
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
         self.cost = 0.0
 
     def spend(self, response: Response, price: Price) -> None:
-        """Count the answer to a request that was sent. Without limits and prices, nothing is counted."""
-        if self._limited or price.input or price.output:
-            prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
-            self.tokens += prompt + answer
+        """Count the answer to a request that was sent."""
+        prompt, answer = response.prompt_tokens or 0, response.completion_tokens or 0
+        self.prompt_tokens += prompt
+        self.completion_tokens += answer
+        if price.input or price.output:
             self.cost += (prompt * price.input + answer * price.output) / 1_000_000
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of prompts and answers."""
+        return self.prompt_tokens + self.completion_tokens
 
     def spent(self) -> str | None:
         """The limit that is reached, as a sentence; None while there is budget left."""

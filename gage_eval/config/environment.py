@@ -69,7 +69,7 @@ def _exports(document: Document, given: Mapping[str, Given]) -> None:
     """The files of samples that the environment asks for, where the config names no exports."""
     if document.given(("export",)) is not None:
         return
-    wanted = (("disable_buffered_writer", "per_sample_json"), ("enable_buffered_writer", "samples_jsonl"))
+    wanted = (("disable_buffered_writer", "per_sample_json"), ("enable_buffered_writer", "jsonl"))
     for name, export in wanted:
         if name in given and given[name].value:
             document.put(("export",), [export], Origin("environment", given[name].variable))

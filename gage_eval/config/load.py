@@ -208,8 +208,6 @@ def resolve_document(
     resolved = resolve(config, context.base_dir)
     document.add(resolved.found)
     document.warnings += resolved.warnings
-    if "observability" in config.model_fields_set:
-        document.warnings.append("observability: has no effect yet; events.jsonl in the run's folder holds all events.")
     found, warnings = check_plugins(config, context)
     document.add(found)
     document.warnings += warnings

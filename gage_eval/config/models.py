@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -23,8 +22,11 @@ from pydantic import (
 )
 
 from gage_eval.canonical import JsonValue
-from gage_eval.config.sugar import metric_form, rename_aliases
-from gage_eval.config.texts import TEXTS
+from gage_eval.config.base_model import ConfigModel as ConfigModel
+from gage_eval.config.observability import ObservabilityConfig as ObservabilityConfig
+from gage_eval.config.observability import SinkConfig as SinkConfig
+from gage_eval.config.observability import SinkParams as SinkParams
+from gage_eval.config.sugar import metric_form
 from gage_eval.field_paths import compile_path
 from gage_eval.marks import identity, nested, scheduling, semantic
 
@@ -38,7 +40,7 @@ Id: TypeAlias = Annotated[str, StringConstraints(pattern=_ID, max_length=_LONGES
 
 RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
-Export: TypeAlias = Literal["samples_parquet", "samples_jsonl", "per_sample_json", "canonical_answers"]
+Export: TypeAlias = Literal["jsonl", "csv", "parquet", "per_sample_json", "canonical_answers", "lm-eval", "inspect"]
 
 ROLE_SPELLINGS: Mapping[str, RoleType] = {
     "inference": "dut_model",
@@ -61,32 +63,6 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
 def is_id(value: Any) -> bool:
     """Whether a value is a valid id."""
     return isinstance(value, str) and len(value) <= _LONGEST_ID and re.fullmatch(_ID, value) is not None
-
-
-class ConfigModel(BaseModel):
-    """Base of all config models: strict keys and types, immutable, accepts older spellings of keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=(), defer_build=True)
-
-    ALIASES: ClassVar[Mapping[str, str]] = {}
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        for name, text in TEXTS.get(cls.__name__, {}).items():
-            cls.model_fields[name].description = text
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_aliases(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        named = rename_aliases(data, cls.ALIASES)
-        return {key: value for key, value in named.items() if value is not None or not cls._needs_value(key)}
-
-    @classmethod
-    def _needs_value(cls, key: str) -> bool:
-        field = cls.model_fields.get(key)
-        return field is not None and not field.is_required() and field.default is not None
 
 
 class Metadata(ConfigModel):
@@ -442,23 +418,6 @@ class GroupConfig(ConfigModel):
         if len(set(self.values)) < len(self.values):
             raise ValueError("'values' names a slice twice")
         return self
-
-
-class SinkConfig(ConfigModel):
-    """A destination of events."""
-
-    type: Literal["file", "http", "console"] = scheduling()
-    output_path: str | None = scheduling(None)
-    url: str | None = scheduling(None)
-    params: dict[str, JsonValue] = scheduling({})
-
-
-class ObservabilityConfig(ConfigModel):
-    """Events of a run and where they go."""
-
-    enabled: bool = scheduling(default=True)
-    level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = scheduling("INFO")
-    sinks: list[SinkConfig] = nested([])
 
 
 class LimitsConfig(ConfigModel):

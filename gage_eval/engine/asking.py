@@ -1,10 +1,12 @@
 """Asking: one call to the model for each different request of a step, logged before its slot is freed."""
 
 import asyncio
+from functools import partial
 
 from gage_eval.canonical import encode
 from gage_eval.client.limiter import CombinedLimiter
 from gage_eval.client.types import Request, RequestRefused, Response
+from gage_eval.client.watch import watch_retries
 from gage_eval.engine.episodes import EPISODES, Outcome, response_key
 from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
@@ -98,6 +100,7 @@ class Asker:
 
     async def _call(self, request: Request, body: bytes) -> Response:
         """Call the backend. A refusal that concerns only this row becomes the row's error."""
+        watch_retries(partial(self._job.watch.retried, request))
         refusals = self._refusals
         refusals.call_begins()
         try:

@@ -108,6 +108,9 @@ class Feeder:
             known if request.unasked is None else _unasked(request.unasked)
             for request, known in zip(chunk.requests, self._known.find(chunk.keys, finished), strict=True)
         ]
+        for request, outcome in zip(chunk.requests, chunk.outcomes, strict=True):
+            if outcome is not None:
+                job.watch.answered(request, outcome)
         firsts = chunk.find_repeats()
         return [Item(chunk, i, chunk.requests[i], bodies[i], key, ended) for key, i in firsts.items()]
 

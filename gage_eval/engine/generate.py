@@ -130,8 +130,11 @@ class Generate:
         self._settled += 1
         tally.done += 1
         tally.errors += outcome.response.status == "error"
+        self._job.watch.answered(item.request, outcome)
         if chunk.settle(item.position, outcome):
             repeated = chunk.repeat_outcomes()
+            for (position, _), one in zip(chunk.repeats, repeated, strict=True):
+                self._job.watch.answered(chunk.requests[position], one)
             tally.done += len(repeated)
             tally.reused += len(repeated)
             tally.errors += sum(one.response.status == "error" for one in repeated)

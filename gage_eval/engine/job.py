@@ -12,6 +12,7 @@ from gage_eval.backends.base import Backend
 from gage_eval.client.budget import Budget, Price
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.types import Request
+from gage_eval.client.watch import Retry
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.episodes import Outcome
 from gage_eval.store import Artifact, ArtifactWriter, Claims, Store
@@ -45,6 +46,26 @@ class PartSource(Protocol):
         """One request for each of the asks ``start`` to ``stop`` (exclusive); called in a worker thread."""
 
 
+class Watch(Protocol):
+    """Receives the answers and retries of single asks, in any thread. Must be fast, and must not raise."""
+
+    def answered(self, request: Request, outcome: Outcome) -> None:
+        """An ask has its outcome."""
+
+    def retried(self, request: Request, retry: Retry) -> None:
+        """A request failed and is sent again."""
+
+
+class NoWatch:
+    """A `Watch` that does nothing."""
+
+    def answered(self, request: Request, outcome: Outcome) -> None:
+        """Do nothing."""
+
+    def retried(self, request: Request, retry: Retry) -> None:
+        """Do nothing."""
+
+
 @dataclass
 class Job:
     """One generate step.
@@ -71,6 +92,7 @@ class Job:
         budget: limits on tokens, costs and time of the run's answers.
         price: price of the backend's tokens.
         progress: called with the progress.
+        watch: receives every answer and retry.
     """
 
     source: Source
@@ -94,6 +116,7 @@ class Job:
     budget: Budget = field(default_factory=Budget)
     price: Price = field(default_factory=Price)
     progress: Progress = lambda done, total, **figures: None
+    watch: Watch = field(default_factory=NoWatch)
 
     def finished_chunks(self, part: int) -> Iterator[tuple[int, int, dict[str, pa.Table]]]:
         """(start, stop, tables) of a part's finished chunks, of any process.

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +34,7 @@ class Runtime:
         budget: limits on the run's answers; unlimited by default.
         log_folder: where started engines write their logs; None for no logs.
         objects: the store in which runs share the limits of endpoints (`shared: true`); None to share nothing.
+        limit_changed: called with an endpoint's name, and the old and the new limit of its requests in flight.
     """
 
     def __init__(
@@ -40,10 +43,12 @@ class Runtime:
         log_folder: Path | None = None,
         budget: Budget | None = None,
         objects: Objects | None = None,
+        limit_changed: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self._objects = objects
         self._shared: list[SharedLimits] = []
         self._concurrency = concurrency
+        self._limit_changed = limit_changed
         self.budget = budget or Budget()
         self.answers = RunAnswers()
         self._pools: dict[str, Limiter] = {}
@@ -52,6 +57,8 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._backends: dict[str, Future[Backend]] = {}
+        # GPUs of each opened backend, and since when it holds them.
+        self._gpus: list[tuple[int, float]] = []
         self._closed = False
         self._cancelled = False
 
@@ -106,8 +113,13 @@ class Runtime:
             backend = build_backend(type_, parsed, context)
             if self._concurrency is not None:
                 backend.limiter.resize(self._concurrency)
+            if self._limit_changed is not None:
+                backend.limiter.on_change = partial(self._limit_changed, getattr(parsed, "base_url", None) or type_)
+            began = time.monotonic()
             self.call(_open(backend, self.log_folder))
             self._share(backend, parsed)
+            if (gpus := getattr(backend, "gpus", 0)) > 0:
+                self._gpus.append((gpus, began))
         except BaseException as error:
             with self._lock:
                 self._backends.pop(key, None)
@@ -134,6 +146,12 @@ class Runtime:
         limits = SharedLimits(self._objects, endpoint, limiter.cap, lambda: limiter.is_busy, apply)
         limits.start()
         self._shared.append(limits)
+
+    @property
+    def gpu_seconds(self) -> float | None:
+        """Seconds since the start of each engine on this machine, times its GPUs; None without such engines."""
+        now = time.monotonic()
+        return sum(gpus * (now - began) for gpus, began in self._gpus) if self._gpus else None
 
     def pool(self, name: str, size: int) -> Limiter:
         """The limit of this name, shared by all callers."""

@@ -1,21 +1,19 @@
-"""The events of a run: one frozen dataclass each.
+"""The events of a run, its tasks and its stages: one frozen dataclass each. Those of samples: `sample_events`.
 
 events.jsonl is written from them. It is a log for people and programs that follow a run; the run itself never reads it.
+docs/events.md is generated from the docstrings.
 """
 
 import dataclasses
-import threading
-import time
-import uuid
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from gage_eval.canonical import canonical_json
 from gage_eval.observability.results import StageResult
 
-PROGRESS_EVERY_S = 1.0
+# Fields that say where an event happened, or whether it is written. The other fields are its payload.
+_PLACE = frozenset({"task_id", "stage", "sample_id", "sampled"})
 
 
 @dataclass(frozen=True)
@@ -24,19 +22,49 @@ class Event:
 
     Attributes:
         name: the event's type in events.jsonl.
+        default_severity: a level of `logging`; sinks may leave out lower ones.
+        lossy: may be left out, and counted, when events come faster than they are written.
     """
 
     name: ClassVar[str]
+    default_severity: ClassVar[int] = logging.INFO
+    lossy: ClassVar[bool] = False
 
     @property
     def stage_id(self) -> tuple[str | None, str | None]:
         """Task id and stage, None where the event belongs to none."""
         return None, None
 
+    @property
+    def sample(self) -> str | None:
+        """The id of the sample; None where the event belongs to none."""
+        return None
+
+    @property
+    def severity(self) -> int:
+        """How serious it is, as a level of `logging`."""
+        return self.default_severity
+
+    @property
+    def is_written(self) -> bool:
+        """False for a sample outside the sampling rate, which only statistics count."""
+        return True
+
     def payload(self) -> dict[str, Any]:
         """The event's fields as JSON, without its place."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if name not in ("task_id", "stage")}
+        return {name: getattr(self, name) for name in payload_fields(type(self))}
+
+
+_payload_fields: dict[type[Event], tuple[str, ...]] = {}
+
+
+def payload_fields(event: type[Event]) -> tuple[str, ...]:
+    """The names of an event's fields that are part of its payload."""
+    found = _payload_fields.get(event)
+    if found is None:
+        names = (field.name for field in dataclasses.fields(event))
+        found = _payload_fields[event] = tuple(name for name in names if name not in _PLACE)
+    return found
 
 
 @dataclass(frozen=True)
@@ -76,6 +104,7 @@ class RunFailed(Event):
     """
 
     name: ClassVar[str] = "run_failed"
+    default_severity: ClassVar[int] = logging.ERROR
     status: str
     error: str
 
@@ -90,6 +119,7 @@ class RunWarning(Event):
     """
 
     name: ClassVar[str] = "warning"
+    default_severity: ClassVar[int] = logging.WARNING
     message: str
     task_id: str | None = None
 
@@ -132,6 +162,8 @@ class FetchProgress(Event):
     """
 
     name: ClassVar[str] = "fetch_progress"
+    default_severity: ClassVar[int] = logging.DEBUG
+    lossy: ClassVar[bool] = True
     done: int
     total: int
 
@@ -152,6 +184,146 @@ class FetchFinished(Event):
     size: int
     seconds: float
     source: str | None = None
+
+
+@dataclass(frozen=True)
+class TaskEvent(Event):
+    """Base of the events of one task."""
+
+    task_id: str
+
+    @property
+    def stage_id(self) -> tuple[str | None, str | None]:
+        return self.task_id, None
+
+
+@dataclass(frozen=True)
+class TaskStarted(TaskEvent):
+    """The first stage of a task is about to start."""
+
+    name: ClassVar[str] = "task_started"
+
+
+@dataclass(frozen=True)
+class TaskFinished(TaskEvent):
+    """All stages of a task finished.
+
+    Attributes:
+        seconds: since the task started.
+    """
+
+    name: ClassVar[str] = "task_finished"
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TaskFailed(TaskEvent):
+    """A task stopped early.
+
+    Attributes:
+        error: why.
+        type: class of the error.
+        interrupted: it was stopped, without an error of the task.
+    """
+
+    name: ClassVar[str] = "task_failed"
+    default_severity: ClassVar[int] = logging.ERROR
+    error: str
+    type: str
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class MetricReported(TaskEvent):
+    """A number of a finished task, as in summary.json.
+
+    Attributes:
+        metric: its name as it is shown, with filter and value key where they matter.
+        value: the number; null when no row counted.
+        ci_low: lower bound of the 95 % interval.
+        ci_high: upper bound of it.
+        n: samples the number is made of.
+    """
+
+    name: ClassVar[str] = "metric"
+    metric: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class ConcurrencyChanged(Event):
+    """The number of requests that an endpoint may have in flight changed, because it is overloaded or no longer is.
+
+    Attributes:
+        endpoint: its URL, or the type of its backend.
+        before: the limit until now.
+        after: the limit from now on.
+    """
+
+    name: ClassVar[str] = "concurrency_changed"
+    lossy: ClassVar[bool] = True
+    endpoint: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class LogRecorded(Event):
+    """A message of Python's `logging`.
+
+    Attributes:
+        level: its level, such as ``WARNING``.
+        logger: who said it.
+        message: the text.
+    """
+
+    name: ClassVar[str] = "log"
+    lossy: ClassVar[bool] = True
+    level: str
+    logger: str
+    message: str
+
+    @property
+    def severity(self) -> int:
+        return logging.getLevelNamesMapping().get(self.level, logging.INFO)
+
+
+@dataclass(frozen=True)
+class GateDecided(Event):
+    """`gage gate` measured the finished run against a baseline.
+
+    Attributes:
+        baseline: the baseline's name.
+        entry: which state of it, from 1.
+        verdict: on all tasks: ``passed``, ``improved``, ``regressed`` or ``inconclusive``.
+        tasks: for each task its metric, both scores, the change and the verdict.
+    """
+
+    name: ClassVar[str] = "gate"
+    baseline: str
+    entry: int
+    verdict: str
+    tasks: tuple[Mapping[str, Any], ...]
+
+    @property
+    def severity(self) -> int:
+        return logging.WARNING if self.verdict == "regressed" else logging.INFO
+
+
+@dataclass(frozen=True)
+class EventsDropped(Event):
+    """Events of samples, parts, progress or logs came faster than they could be written, and were left out.
+
+    Attributes:
+        count: how many since the last event of this type.
+    """
+
+    name: ClassVar[str] = "events_dropped"
+    default_severity: ClassVar[int] = logging.WARNING
+    count: int
 
 
 @dataclass(frozen=True)
@@ -189,12 +361,32 @@ class StageProgress(StageEvent):
     """
 
     name: ClassVar[str] = "stage_progress"
+    default_severity: ClassVar[int] = logging.DEBUG
+    lossy: ClassVar[bool] = True
     done: int
     total: int | None
     figures: Mapping[str, int | float]
 
     def payload(self) -> dict[str, Any]:
         return {"done": self.done, "total": self.total, **self.figures}
+
+
+@dataclass(frozen=True)
+class PartWritten(StageEvent):
+    """A stage wrote a part of an output: some rows of the dataset, all at once.
+
+    Attributes:
+        output: the table's name.
+        part: the part's index.
+        rows: its rows.
+    """
+
+    name: ClassVar[str] = "part_written"
+    default_severity: ClassVar[int] = logging.DEBUG
+    lossy: ClassVar[bool] = True
+    output: str
+    part: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -224,48 +416,7 @@ class StageFailed(StageEvent):
     """
 
     name: ClassVar[str] = "stage_failed"
+    default_severity: ClassVar[int] = logging.ERROR
     error: str
     type: str
     interrupted: bool
-
-
-class EventLog:
-    """Writes events as JSON lines: event_id, time, type, run_id, task_id, stage, payload.
-
-    Args:
-        append: takes one line.
-        run_id: the run's name, part of every event.
-    """
-
-    def __init__(self, append: Callable[[bytes], None], run_id: str) -> None:
-        self._append = append
-        self._run_id = run_id
-        self._lock = threading.Lock()
-        self._reported_at: dict[tuple[str | None, str | None], float] = {}
-
-    def tell(self, event: Event) -> None:
-        task_id, stage = event.stage_id
-        if isinstance(event, StageProgress | FetchProgress) and not self._is_due((task_id, stage)):
-            return
-        line = canonical_json(
-            {
-                "event_id": uuid.uuid4().hex,
-                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "type": event.name,
-                "run_id": self._run_id,
-                "task_id": task_id,
-                "stage": stage,
-                "payload": event.payload(),
-            }
-        )
-        with self._lock:
-            self._append(line)
-
-    def _is_due(self, stage_id: tuple[str | None, str | None]) -> bool:
-        """Whether the last progress of a stage, or of the fetch, was written long enough ago."""
-        now = time.monotonic()
-        with self._lock:
-            if now - self._reported_at.get(stage_id, 0.0) < PROGRESS_EVERY_S:
-                return False
-            self._reported_at[stage_id] = now
-            return True

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
@@ -11,6 +12,7 @@ from gage_eval.backends.build import build_backend
 from gage_eval.backends.placement import Placement
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
+from gage_eval.foreign import without_folders
 from gage_eval.planning.keys import RENDER_VERSION
 from gage_eval.planning.outputs import responses_of
 
@@ -60,6 +62,15 @@ class GenerateSpec:
     def model(self) -> Backend:
         """The backend, built but not opened. It knows its identity and capabilities."""
         return build_backend(self.backend_type, self.backend_config, self.context)
+
+    @property
+    def model_name(self) -> str:
+        """The display name of the model: its name or file, else the type of its backend."""
+        for key in ("model", "model_path", "model_name_or_path", "path"):
+            value = self.backend_config.get(key)
+            if isinstance(value, str) and value:
+                return Path(value).name if key != "model" else value
+        return without_folders(self.backend_type)
 
     @property
     def reads_samples(self) -> bool:

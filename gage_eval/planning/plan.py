@@ -16,7 +16,6 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, starts_engine
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.errors import InputError, closest
-from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
@@ -92,7 +91,7 @@ def _task(task: ResolvedTask, loaded: LoadedConfig, data: DataCache, sample_ids:
         report=ReportSpec(
             task_id,
             task.dataset.dataset_id,
-            model_name(infer),
+            infer.model_name,
             task.task.description,
             card=task_card(task, scoring.metrics),
         ),
@@ -196,12 +195,3 @@ def _prompt(prompt: PromptConfig, params: Mapping[str, Any]) -> PromptBinding:
         else [{"role": message.role, "content": message.content} for message in template]
     )
     return PromptBinding(prompt.prompt_id, plain, prompt.system_prompt, {**prompt.params, **params})
-
-
-def model_name(spec: GenerateSpec) -> str:
-    """The display name of a spec's model: its name or file, else the type of its backend."""
-    for key in ("model", "model_path", "model_name_or_path", "path"):
-        value = spec.backend_config.get(key)
-        if isinstance(value, str) and value:
-            return Path(value).name if key != "model" else value
-    return without_folders(spec.backend_type)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.errors import InputError
+from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, TaskComparison
@@ -76,6 +77,17 @@ class Gated:
     rule: GateRule
     verdict: Verdict
     tasks: tuple[GatedTask, ...]
+
+    def event(self) -> GateDecided:
+        """The answer as an event of the run."""
+        names = ("task_id", "metric", "verdict", "baseline_score", "current_score", "delta")
+        tasks = [task.as_record() for task in self.tasks]
+        return GateDecided(
+            self.entry.name,
+            self.entry.number,
+            self.verdict,
+            tuple({name: task[name] for name in names} for task in tasks),
+        )
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""

@@ -7,15 +7,13 @@ from gage_eval.report.summary import (
     GroupSummary,
     MetricSummary,
     RunSummary,
-    StageTime,
     Summary,
     TaskMetric,
     TaskSummary,
-    Timings,
     run_summary,
-    run_timings,
     task_summary,
 )
+from gage_eval.report.timings import StageTime, Timings, run_timings
 
 __all__ = [
     "GroupMetric",

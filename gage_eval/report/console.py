@@ -8,11 +8,16 @@ from typing import TextIO, TypeAlias
 
 from rich.cells import cell_len
 
+from gage_eval.marks import STAGES
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import GroupScore, MetricSummary, Summary, arrow_note, format_interval, format_value
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
+# The stage bar: its whole length in characters, the least share of a stage in it, and the least time of a run with one.
+_BAR_CELLS = 20
+_LEAST_SHARE = 0.02
+_LEAST_SECONDS = 1.0
 _ALARMING = frozenset({"truncated", "unparsed", "error"})
 
 _Line: TypeAlias = list[tuple[str, str]]
@@ -120,7 +125,8 @@ def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO 
         *group_lines(summary),
         *map(clean, remarks(summary)),
     )
-    for line in (*extra, closing_line(summary, report)):
+    bar = stage_line(summary)
+    for line in (*extra, *([] if bar is None else [bar]), closing_line(summary, report)):
         out.write(folded(line, width) + "\n")
 
 
@@ -173,7 +179,7 @@ def closing_line(summary: Summary, report: str | None = None) -> str:
 
 
 def closing_facts(summary: Summary) -> list[str]:
-    """How long the run took, its tokens, and what it reused."""
+    """How long the run took, its tokens, what it reused, and what its answers cost."""
     tokens = [task.tokens.total for task in summary.tasks if task.tokens.total is not None]
     facts = [_seconds(summary.run.timings.wall_runtime_s)]
     if tokens:
@@ -182,7 +188,34 @@ def closing_facts(summary: Summary) -> list[str]:
         facts.append("nothing sent")
     if summary.run.reused:
         facts.append(f"{summary.run.reused:,} reused")
+    usage = summary.run.usage
+    if usage.completion_tokens_per_s is not None:
+        facts.append(f"{_large(round(usage.completion_tokens_per_s))} answer tokens/s")
+    if usage.cost is not None:
+        facts.append(f"cost {usage.cost:.4g}")
+    if usage.gpu_seconds is not None:
+        facts.append(f"{_large(round(usage.gpu_seconds))} GPU s")
     return facts
+
+
+def stage_line(summary: Summary) -> str | None:
+    """``time    load 1.2 s ▌ · infer 18 s ██████████████████▏ · auto_eval 0.9 s ▌``; None where nothing took long.
+
+    Each stage that computed something and took a noticeable share of the run, with a bar of its share.
+    """
+    timings: dict[str, float | None] = summary.run.timings.model_dump()
+    seconds = {stage: float(timings.get(f"{stage}_total_s") or 0.0) for stage in STAGES}
+    computed = {stage: value for stage, value in seconds.items() if stage not in summary.run.cached_stages}
+    total = sum(computed.values())
+    shown = {stage: value for stage, value in computed.items() if value >= _LEAST_SHARE * total}
+    if total < _LEAST_SECONDS:
+        return None
+    return "time    " + " · ".join(f"{stage} {_seconds(value)} {_bar(value / total)}" for stage, value in shown.items())
+
+
+def _bar(share: float) -> str:
+    eighths = max(1, round(share * _BAR_CELLS * 8))
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def clean(text: str) -> str:

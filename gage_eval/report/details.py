@@ -228,7 +228,6 @@ class RunDetails:
         options: the run's options.
         packages: versions by package.
         digests: task, stage, key and artifact ids of each stage.
-        cost: in the currency of the backends' prices; None without prices.
         tasks: details by task id.
         comparison: with a baseline.
     """
@@ -240,6 +239,5 @@ class RunDetails:
     options: Mapping[str, Any] = field(default_factory=dict)
     packages: Mapping[str, str] = field(default_factory=dict)
     digests: tuple[tuple[str, str, str], ...] = ()
-    cost: float | None = None
     tasks: Mapping[str, TaskDetails] = field(default_factory=dict)
     comparison: Comparison | None = None

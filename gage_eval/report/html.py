@@ -125,7 +125,6 @@ class _Page:
             f"run {summary.run.run_id}",
             *([] if began is None else [f"{began:%Y-%m-%d %H:%M} UTC"]),
             *closing_facts(summary),
-            *([] if self._details.cost is None else [f"cost {self._details.cost:.4g}"]),
             counted(summary.sample_count, "sample"),
             f"{counted(summary.run.sent, 'request')} sent",
             f"gage-eval {summary.run.gage_eval_version}",

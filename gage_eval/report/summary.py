@@ -1,30 +1,24 @@
 """summary.json: every key typed and described. `docs/summary.schema.json` is generated from here."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gage_eval import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.suite_run import SuiteRun
+from gage_eval.report.timings import Spent, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage
 from gage_eval.scorecards.card import CardRule, ScoreCard, task_scores
 from gage_eval.statuses import NOT_OK, RESPONSE_STATUSES
 
 SUMMARY_VERSION = 1
 LOWER_IS_BETTER = "↓"
-_DATA_STAGES = frozenset({"load", "standardize", "preprocess"})
-_INFERENCE_STAGES = frozenset({"support", "infer"})
-_EXECUTION_STAGES = _INFERENCE_STAGES | {"auto_eval"}
 
 
-class _Model(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class MetricSummary(_Model):
+class MetricSummary(SummaryModel):
     """One aggregated number with all it takes to judge it."""
 
     metric_id: str = Field(description="The metric's name in the config.")
@@ -91,7 +85,7 @@ class MetricSummary(_Model):
         return self.rows + self.unscored
 
 
-class Tokens(_Model):
+class Tokens(SummaryModel):
     """Tokens as the endpoints counted them."""
 
     prompt: int | None = Field(default=None, description="Prompt tokens; null when none were reported.")
@@ -104,7 +98,7 @@ class Tokens(_Model):
         return sum(known) if known else None
 
 
-class TaskSummary(_Model):
+class TaskSummary(SummaryModel):
     """One task: a dataset, a model, and what was measured."""
 
     task_id: str = Field(description="The task's name in the config.")
@@ -124,48 +118,20 @@ class TaskSummary(_Model):
     tokens: Tokens = Field(default=Tokens(), description="Tokens of the responses.")
 
 
-class Timings(BaseModel):
-    """Seconds and rates of one run. Further keys ``<stage>_total_s`` hold the seconds of each stage.
-
-    Seconds are those of the clock: while stages of several tasks run side by side, each second counts once.
-    """
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
-    __pydantic_extra__: dict[str, float] = Field(init=False)
-
-    dataset_materialization_s: float = Field(description="While load, standardize or preprocess ran.")
-    inference_s: float = Field(description="While support or infer ran.")
-    judge_s: float = Field(description="While judge ran.")
-    evaluation_s: float = Field(description="While auto_eval ran.")
-    execution_runtime_s: float = Field(description="While support, infer or auto_eval ran.")
-    total_runtime_s: float = Field(description="While any stage of the data, of inference or of scoring ran.")
-    wall_runtime_s: float = Field(description="From the start of the run to its end, without that of the process.")
-    throughput_total_samples_per_s: float | None = Field(description="Samples / wall_runtime_s.")
-    throughput_inference_samples_per_s: float | None = Field(
-        description="Samples answered in this run / seconds of infer; null when all came from the cache."
-    )
-    throughput_auto_eval_samples_per_s: float | None = Field(
-        description="Samples scored in this run / seconds of auto_eval; null when all came from the cache."
-    )
-    latency_total_ms_per_sample: float | None = Field(description="wall_runtime_s / samples, in ms.")
-    latency_inference_ms_per_sample: float | None = Field(
-        description="Seconds of infer / samples answered in this run, in ms; null when all were cached."
-    )
-
-
-class RunSummary(_Model):
+class RunSummary(SummaryModel):
     """The run as a whole."""
 
     run_id: str = Field(description="The run's name.")
     name: str = Field(description="What was run: the config's or the suite's name.")
     gage_eval_version: str = Field(description="Version of gage-eval.")
     timings: Timings = Field(description="Seconds and rates.")
+    usage: Usage = Field(default=Usage(), description="Tokens, cost and GPU time of this run.")
     cached_stages: list[str] = Field(description="Stages that computed nothing in this run, for any task.")
     sent: int = Field(description="Requests sent in this run, judges included.")
     reused: int = Field(description="Responses that were there already, judges included.")
 
 
-class GroupScore(_Model):
+class GroupScore(SummaryModel):
     """One way to put several tasks or slices together."""
 
     value: float | None = Field(default=None, description="The score; null while a member of the group has none.")
@@ -174,7 +140,7 @@ class GroupScore(_Model):
     ci_high: float | None = Field(default=None, description="Upper bound of Student's 95 % interval.")
 
 
-class GroupMetric(_Model):
+class GroupMetric(SummaryModel):
     """A number that all members of a group have."""
 
     metric_id: str = Field(description="The metric's name in the config.")
@@ -199,7 +165,7 @@ class GroupMetric(_Model):
         return _marked(self.name, self.higher_is_better)
 
 
-class GroupSummary(_Model):
+class GroupSummary(SummaryModel):
     """Several tasks, or slices of tasks, as one number."""
 
     group_id: str = Field(description="The group's name in the config.")
@@ -221,7 +187,7 @@ class TaskMetric(MetricSummary):
     task_id: str = Field(description="The task it belongs to.")
 
 
-class Summary(_Model):
+class Summary(SummaryModel):
     """summary.json."""
 
     schema_version: int = Field(default=SUMMARY_VERSION, description="Version of this layout.")
@@ -257,23 +223,6 @@ def arrow_note(summary: "Summary") -> str | None:
     # A group's metrics are those of its tasks.
     lower = any(metric.higher_is_better is False for metric in summary.metrics)
     return f"{LOWER_IS_BETTER} lower is better" if lower else None
-
-
-class StageTime(Protocol):
-    """What the timings need of a stage's result (`gage_eval.stages.StageResult`)."""
-
-    @property
-    def stage(self) -> str: ...
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def cached(self) -> bool: ...
-    @property
-    def started(self) -> float: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def counts(self) -> Mapping[str, int]: ...
 
 
 def task_summary(
@@ -336,6 +285,7 @@ def run_summary(
     wall_s: float,
     groups: Sequence[GroupSummary] = (),
     suite: SuiteRun | None = None,
+    spent: Spent | None = None,
 ) -> Summary:
     """The whole summary of a run.
 
@@ -347,6 +297,7 @@ def run_summary(
         wall_s: seconds since the run began.
         groups: of tasks, in the config's order.
         suite: which suite it is.
+        spent: what its requests took.
     """
     samples = {task.task_id: task.sample_count for task in tasks}
     names = list(dict.fromkeys(item.stage for item in stages))
@@ -359,6 +310,7 @@ def run_summary(
             name=name,
             gage_eval_version=__version__,
             timings=run_timings(stages, samples=samples, wall_s=wall_s),
+            usage=run_usage(stages, spent or Spent()),
             cached_stages=[stage for stage in names if stage not in computed],
             sent=sum(counts.get("sent", 0) for counts in asked),
             reused=sum(counts.get("reused", 0) for counts in asked),
@@ -368,50 +320,6 @@ def run_summary(
         groups=list(groups),
         suite=suite,
     )
-
-
-def run_timings(stages: Sequence[StageTime], *, samples: Mapping[str, int], wall_s: float) -> Timings:
-    """The timings of a run from when its stages ran.
-
-    Args:
-        stages: the result of every stage of every task.
-        samples: samples by task id.
-        wall_s: seconds since the run began.
-
-    Returns:
-        A rate is None when its denominator is 0, or when nothing of its stage was computed in this run.
-    """
-
-    def busy(names: Collection[str]) -> float:
-        return busy_seconds(item for item in stages if item.stage in names)
-
-    count = sum(samples.values())
-    answered, answering_s = _computed(stages, "infer", samples)
-    scored, scoring_s = _computed(stages, "auto_eval", samples)
-    return Timings(
-        dataset_materialization_s=busy(_DATA_STAGES),
-        inference_s=busy(_INFERENCE_STAGES),
-        judge_s=busy({"judge"}),
-        evaluation_s=busy({"auto_eval"}),
-        execution_runtime_s=busy(_EXECUTION_STAGES),
-        total_runtime_s=busy(_DATA_STAGES | _EXECUTION_STAGES),
-        wall_runtime_s=wall_s,
-        throughput_total_samples_per_s=_rate(count, wall_s),
-        throughput_inference_samples_per_s=_rate(answered, answering_s),
-        throughput_auto_eval_samples_per_s=_rate(scored, scoring_s),
-        latency_total_ms_per_sample=_rate(1000 * wall_s, count),
-        latency_inference_ms_per_sample=_rate(1000 * answering_s, answered),
-        **{f"{stage}_total_s": busy({stage}) for stage in dict.fromkeys(item.stage for item in stages)},
-    )
-
-
-def busy_seconds(stages: Iterable[StageTime]) -> float:
-    """Seconds in which at least one of the stages ran."""
-    total, busy_until = 0.0, -math.inf
-    for began, ended in sorted((item.started, item.started + item.seconds) for item in stages):
-        total += max(0.0, ended - max(began, busy_until))
-        busy_until = max(busy_until, ended)
-    return total
 
 
 def format_value(value: float | None, *, like: float | None = None) -> str:
@@ -470,17 +378,3 @@ def _metric(row: Mapping[str, Any]) -> MetricSummary:
     plain = {name: row[name] for name in MetricSummary.model_fields if name in row}
     key, value = row["value_key"], row["value"]
     return MetricSummary(**plain, raw_values={key: value}, values={key: format_value(value)})
-
-
-def _computed(stages: Sequence[StageTime], stage: str, samples: Mapping[str, int]) -> tuple[int, float]:
-    """Samples and seconds of a stage's computations: without cache hits, and without reused responses."""
-    mine = [item for item in stages if item.stage == stage and not item.cached]
-    count = 0
-    for item in mine:
-        of_task = samples.get(item.task_id, 0)
-        count += min(of_task, item.counts.get("sent", of_task))
-    return count, busy_seconds(mine)
-
-
-def _rate(amount: float, per: float) -> float | None:
-    return amount / per if per > 0 and amount > 0 else None

@@ -1,4 +1,4 @@
-"""Exports: samples with their results as Parquet, JSON lines, or one JSON file per sample.
+"""Exports: samples with their results as JSON lines, CSV, Parquet or one JSON file per sample, and for other tools.
 
 Each sample has ``predict_result`` (its responses, a list) and ``eval_result`` (its score rows by metric), and in
 tasks with an answer type ``score_card``. Answers of such tasks are also written as canonical answers. One part of a
@@ -6,11 +6,13 @@ dataset is in memory at a time.
 """
 
 import hashlib
+import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,9 +20,12 @@ import pyarrow as pa
 
 from gage_eval.canonical import canonical_json, canonical_text
 from gage_eval.errors import InputError
+from gage_eval.runs import inspect_export, lm_eval_export
 from gage_eval.runs.cards import Cards
 from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.record import RunRecord
 from gage_eval.runs.rows import Scores
+from gage_eval.runs.tabular import csv_records
 from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
 
@@ -73,13 +78,14 @@ class LocalTarget:
         file.write_bytes(data)
 
 
-def export(tasks: Sequence[TaskReader], kind: str, target: Target) -> str:
+def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRecord) -> str:
     """Write one kind of export.
 
     Args:
         tasks: readers of the tasks, which must be scored and reported.
         kind: one of `KINDS`.
         target: where to write.
+        record: of the run.
 
     Returns:
         The name of the file or folder.
@@ -89,7 +95,11 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target) -> str:
     """
     for task in tasks:
         _check(task)
-    return KINDS[kind](tasks, target)
+    if kind == "lm-eval":
+        return _write_lm_eval(tasks, target, record)
+    if kind == "inspect":
+        return _write_inspect(tasks, target, record)
+    return PLAIN[kind](tasks, target)
 
 
 def _check(task: TaskReader) -> None:
@@ -136,13 +146,49 @@ def _write_answers(tasks: Sequence[TaskReader], target: Target) -> str:
     return "canonical_answers.jsonl"
 
 
-KINDS = {
-    "samples_jsonl": _write_jsonl,
-    "samples_parquet": _write_parquet,
+def _write_csv(tasks: Sequence[TaskReader], target: Target) -> str:
+    with _placed(target, "samples.csv") as file, file.open("wb") as lines:
+        rows = ({"task_id": task.task_id, **sample} for task in tasks for sample in sample_records(task))
+        lines.writelines(csv_records(rows, [name for name in EXPORTED.names if name != "row_index"]))
+    return "samples.csv"
+
+
+def _write_lm_eval(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    """Results and samples as the lm-eval harness writes them; the tasks of each model in a separate folder."""
+    ended = record.finished or datetime.now(UTC)
+    moment = record.created.isoformat(timespec="microseconds").replace(":", "-").replace("+00-00", "")
+    models = list(dict.fromkeys(task.summary.model or "model" for task in tasks))
+    for model in models:
+        mine = [task for task in tasks if (task.summary.model or "model") == model]
+        folder = f"{lm_eval_export.FOLDER}/{lm_eval_export.sanitized(model)}"
+        results = lm_eval_export.results(mine, record.created.timestamp(), ended.timestamp())
+        target.write(f"{folder}/results_{moment}.json", json.dumps(results, indent=2, ensure_ascii=False).encode())
+        for task in mine:
+            name = f"{folder}/samples_{lm_eval_export.sanitized(task.task_id)}_{moment}.jsonl"
+            with _placed(target, name) as file, file.open("wb") as lines:
+                lines.writelines(lm_eval_export.sample_lines(task))
+    return lm_eval_export.FOLDER
+
+
+def _write_inspect(tasks: Sequence[TaskReader], target: Target, record: RunRecord) -> str:
+    for task in tasks:
+        with _placed(target, f"{inspect_export.FOLDER}/{file_name(task.task_id)}.eval") as file:
+            ended = record.finished or datetime.now(UTC)
+            inspect_export.write_log(task, file, run_id=record.run_id, created=record.created, finished=ended)
+    return inspect_export.FOLDER
+
+
+PLAIN = {
+    "jsonl": _write_jsonl,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
     "per_sample_json": _write_files,
     "canonical_answers": _write_answers,
 }
-"""The writer of each kind of export."""
+"""The writer of each kind of export that needs nothing of the run but its tasks."""
+
+KINDS = (*PLAIN, "lm-eval", "inspect")
+"""The kinds of exports."""
 
 
 def sample_tables(task: TaskReader) -> Iterator[pa.Table]:
@@ -206,9 +252,10 @@ def _placed(target: Target, name: str) -> Iterator[Path]:
     local = target.local
     # It is written under another name and renamed in one step, so a kill leaves no partial file.
     with tempfile.TemporaryDirectory(prefix=".tmp-export-", dir=local) as temporary:
-        file = Path(temporary) / name
+        file = Path(temporary) / Path(name).name
         yield file
         if local is not None:
+            (local / name).parent.mkdir(parents=True, exist_ok=True)
             file.replace(local / name)
         else:
             target.write(name, file.read_bytes())

@@ -1,26 +1,21 @@
 """The folder of a run: run.json, events.jsonl, summary.json, report.html and exports.
 
-It refers to artifacts by id and holds none. Only run.json is read to know what the run did. On S3, events.jsonl is
-written to a local file and uploaded when the run ends.
+It refers to artifacts by id and holds none. Only run.json is read to know what the run did.
 """
 
 import json
-import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, StoreError, closest
+from gage_eval.runs.appended import LocalFile, UploadedFile
 from gage_eval.runs.names import checked, new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
 from gage_eval.store import Objects, local_folder, open_objects
-
-_log = logging.getLogger(__name__)
 
 RUN_FILE = "run.json"
 SUMMARY_FILE = "summary.json"
@@ -43,9 +38,6 @@ class RunFolder:
         self.run_id = run_id
         self.locations = locations
         self._objects = objects
-        self._events: int | None = None
-        self._spool: Path | None = None
-        self._events_missing = False
         # What this object wrote last, so that it need not parse it again.
         self._written: tuple[bytes, RunRecord] | None = None
 
@@ -175,39 +167,11 @@ class RunFolder:
         except FileNotFoundError:
             return None
 
-    def append_event(self, line: bytes) -> None:
-        """Append one line to events.jsonl in one write. If that fails, the run continues, and one warning is logged."""
-        try:
-            if self._events is None:
-                self._events = os.open(self._events_path(), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            os.write(self._events, line + b"\n")
-        except OSError as error:
-            if not self._events_missing:
-                _log.warning("%s: events are missing from here on (%s).", self.location(EVENTS_FILE), error.strerror)
-            self._events_missing = True
-
-    def close(self) -> None:
-        """Close the event log. On S3, upload it; if that fails, it stays on this machine, and a warning is logged."""
-        if self._events is not None:
-            os.close(self._events)
-            self._events = None
-        if self._spool is None:
-            return
-        try:
-            self.write(EVENTS_FILE, self._spool.read_bytes())
-        except StoreError as error:
-            _log.warning("the events of run %s are only in %s: %s", self.run_id, self._spool, error)
-        else:
-            shutil.rmtree(self._spool.parent, ignore_errors=True)
-            self._spool = None
-
-    def _events_path(self) -> Path:
+    def appended(self, name: str) -> LocalFile:
+        """A file of the run that grows line by line."""
         if self.local is not None:
-            return self.local / EVENTS_FILE
-        if self._spool is None:
-            self._spool = Path(tempfile.mkdtemp(prefix="gage-eval-events-")) / EVENTS_FILE
-            self._spool.write_bytes(self.read(EVENTS_FILE) or b"")
-        return self._spool
+            return LocalFile(self.local / name)
+        return UploadedFile(self._objects, f"{self.run_id}/{name}")
 
 
 def is_there(root: str) -> bool:

@@ -1,12 +1,14 @@
 """Carry out a run in this process, with or without a Prefect flow run that shows it."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from gage_eval import stages
 from gage_eval.marks import Stage
+from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
 from gage_eval.runs.launchers import Launchers, local_launchers
@@ -50,7 +52,7 @@ def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOut
         _in_waves(session, launchers or local_launchers(session.folder.engines))
     elif len(tasks) == 1 or session.tasks_at_once == 1:
         for task in tasks:
-            run_dag(task, call)
+            _run_task(session, task, call)
     else:
         _side_by_side(session, call)
     return publish(session)
@@ -64,6 +66,18 @@ def stage_call(session: RunSession) -> Call[StageResult]:
         return result
 
     return call
+
+
+def _run_task(session: RunSession, task: TaskPlan, call: Call[StageResult]) -> None:
+    """Run all stages of a task."""
+    tell, began = session.observer.tell, time.monotonic()
+    tell(TaskStarted(task.task_id))
+    try:
+        run_dag(task, call)
+    except BaseException as error:
+        tell(TaskFailed(task.task_id, str(error), type(error).__name__, not isinstance(error, Exception)))
+        raise
+    tell(TaskFinished(task.task_id, time.monotonic() - began))
 
 
 def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
@@ -94,7 +108,7 @@ def _apart(session: RunSession, tasks: Callable[[], None]) -> None:
 
 def _until_all_end(session: RunSession, call: Call[StageResult]) -> None:
     with ThreadPoolExecutor(session.tasks_at_once, thread_name_prefix="task") as pool:
-        futures = [pool.submit(run_dag, task, call) for task in session.plan.tasks]
+        futures = [pool.submit(_run_task, session, task, call) for task in session.plan.tasks]
         done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         for future in futures:
             future.cancel()

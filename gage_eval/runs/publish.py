@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from gage_eval.canonical import decode
 from gage_eval.errors import visible
-from gage_eval.observability.events import RunWarning
+from gage_eval.observability.events import MetricReported, RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
+from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.report_details import run_details
@@ -32,7 +33,11 @@ def publish(session: RunSession) -> RunOutcome:
         from gage_eval.runs.export import export
 
         for kind in kinds:
-            export(readers, kind, session.folder)
+            export(readers, kind, session.folder, session.folder.record())
+    for metric in summary.metrics:
+        session.observer.tell(
+            MetricReported(metric.task_id, metric.name, metric.value, metric.ci_low, metric.ci_high, metric.n)
+        )
     session.finish()
     return RunOutcome(session.run_id, session.folder, summary, dict(session.results))
 
@@ -44,7 +49,6 @@ def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskR
             session.folder.record(),
             readers,
             began=datetime.fromtimestamp(session.began, UTC),
-            cost=session.runtime.budget.cost or None,
         )
         session.folder.write(REPORT_FILE, report_html(summary, details).encode())
     except Exception as error:  # noqa: BLE001 - whatever it is, the run's results are stored
@@ -64,6 +68,7 @@ def summarise(session: RunSession) -> Summary:
     for task in session.plan.tasks:
         artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])
         tasks.append(TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py())))
+    budget = session.runtime.budget
     return run_summary(
         run_id=session.run_id,
         name=session.plan.name,
@@ -72,4 +77,5 @@ def summarise(session: RunSession) -> Summary:
         wall_s=time.time() - session.began,
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
+        spent=Spent(budget.prompt_tokens, budget.completion_tokens, budget.cost, session.runtime.gpu_seconds),
     )

@@ -308,6 +308,10 @@ class TaskReader:
                 yield from self.rows_of_part(part, wanted)
                 left = None if left is None else left - len(wanted)
 
+    def row_indexes(self, part: int) -> list[int]:
+        """Indexes of the asked rows of a part."""
+        return self._selected(part, _EVERYTHING)
+
     def count(self, where: RowFilter = _EVERYTHING, *, part: int | None = None) -> int:
         """Number of matching samples, in all parts or in one. With a filter, its columns are read once."""
         if part is None:
@@ -443,11 +447,20 @@ class TaskReader:
         tables = {name: read_part(source, part) for name, source in sources.items() if source is not None}
         return compared_by_samples(metric, {"samples": self.samples.read(part), **tables}, known=spec.nameable)
 
+    @property
+    def plan(self) -> TaskPlan | None:
+        """The task's plan; None where only artifacts are known.
+
+        Raises:
+            InputError: the run's config names something that does not exist any more.
+        """
+        return self._given_plan or (None if self._run is None else self._run.plan.task(self.task_id))
+
     @cached_property
     def _scoring(self) -> ScoreSpec | None:
         """How the task was scored; None, with a warning, where its config cannot be used any more."""
         try:
-            plan = self._given_plan or (None if self._run is None else self._run.plan.task(self.task_id))
+            plan = self.plan
         except InputError as error:
             _log.warning("scores of task '%s' come without prediction and reference: %s", self.task_id, error)
             return None

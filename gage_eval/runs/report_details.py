@@ -41,7 +41,6 @@ def run_details(
     tasks: Iterable[TaskReader],
     *,
     began: datetime | None = None,
-    cost: float | None = None,
     comparison: Comparison | None = None,
 ) -> RunDetails:
     """What the report shows of a run besides its summary.
@@ -50,7 +49,6 @@ def run_details(
         record: of the run.
         tasks: its scored tasks.
         began: when it began, in UTC.
-        cost: of the answers that this run asked for, judges included; None without prices.
         comparison: with a baseline.
     """
     stages = record.by_stage.items()
@@ -63,7 +61,6 @@ def run_details(
         packages=record.packages,
         digests=tuple((task_id, stage, found.key) for (task_id, stage), found in stages if found.key),
         tasks={task.task_id: task_details(task) for task in tasks},
-        cost=cost,
         comparison=comparison,
     )
 

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
@@ -17,8 +17,11 @@ from gage_eval.client.budget import Budget
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
 from gage_eval.foreign import failure
-from gage_eval.observability.events import EventLog, RunFailed, RunFinished, RunStarted, RunWarning
+from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
+from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
+from gage_eval.observability.sample_events import Sampling
+from gage_eval.observability.writer import EventWriter
 from gage_eval.processes import born
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
@@ -28,6 +31,7 @@ from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
+from gage_eval.runs.sinks import RunSinks
 from gage_eval.settings import load_settings
 from gage_eval.stages import Env, StageResult
 
@@ -93,20 +97,35 @@ class RunSession:
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
-        self.observer = Observers([EventLog(self.folder.append_event, self.folder.run_id), self.recorder, *observers])
         settings = load_settings()
+        watched = self.loaded.config.observability
+        sinks = RunSinks(self.folder, watched, settings, secrets)
+        self._writer = EventWriter(self.folder.run_id, sinks.open())
+        self.observer = Observers([self._writer, self.recorder, *observers])
+        self._logs = ExitStack()
+        if settings.enable_log_sink:
+            level = logging.getLevelNamesMapping()[settings.log_sink_level]
+            self._logs.enter_context(log_events(self._writer, level))
         limits = self.loaded.config.limits
         self.runtime = Runtime(
             options.concurrency or settings.concurrency,
             self.folder.engines,
             Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
             self.store.objects,
+            lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
         )
         self.env = Env(
             store=self.store,
             runtime=self.runtime,
             observer=self.observer,
             run_id=self.folder.run_id,
+            sampling=Sampling(
+                1.0 if settings.observability else watched.sample_rate,
+                {}
+                if settings.observability
+                else {str(stage): share for stage, share in watched.stage_sample_rates.items()},
+                counts_all=sinks.counts_all_samples,
+            ),
             again=self.folder.again,
             refresh=refresh,
             only_errors=options.only_errors,
@@ -227,7 +246,8 @@ class RunSession:
                 self.runtime.close()
             finally:
                 self.recorder.close()
-                self.folder.close()
+                self._logs.close()
+                self._writer.close()
         if ended is not error and ended is not None:
             raise ended from error
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
-from gage_eval.backends.vllm_engine import devices
+from gage_eval.backends.gpus import devices
 from gage_eval.client.budget import Budget
 from gage_eval.engine.gpus import hold_gpus
 from gage_eval.engine.job import Tally

@@ -1,7 +1,7 @@
 """Tables as files for other programs: CSV, JSON lines, Parquet."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from io import StringIO
@@ -77,6 +77,13 @@ def csv_header(rows: pa.Table | pa.RecordBatch) -> bytes:
 def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
     """Rows as CSV, without a header."""
     return _csv([_csv_cell(plain(value)) for value in row.values()] for row in rows.to_pylist())
+
+
+def csv_records(records: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Iterator[bytes]:
+    """Records as CSV, line by line, after a header. A column that a record lacks is empty."""
+    yield _csv([names])
+    for record in records:
+        yield _csv([[_csv_cell(plain(record.get(name))) for name in names]])
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> bytes:

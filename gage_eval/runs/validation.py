@@ -11,7 +11,6 @@ from gage_eval.config.document import Origin
 from gage_eval.config.files import read_config
 from gage_eval.errors import ConfigError, InputError, Problem
 from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.plan import model_name
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields
 from gage_eval.runs.options import RunOptions
@@ -59,8 +58,8 @@ def validated(options: RunOptions) -> Validation:
     names: dict[str, list[str]] = {
         "tasks": [task.task_id for task in plan.tasks],
         "datasets": _datasets(plan.tasks),
-        "models": sorted({model_name(task.infer) for task in plan.tasks}),
-        "judges": sorted({model_name(task.judge.generate) for task in plan.tasks if task.judge.generate}),
+        "models": sorted({task.infer.model_name for task in plan.tasks}),
+        "judges": sorted({task.judge.generate.model_name for task in plan.tasks if task.judge.generate}),
         "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
     }
     return Validation(plan.name, loaded.source, loaded.digest, [*loaded.warnings, *notes], names, loaded.origins)

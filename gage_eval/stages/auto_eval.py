@@ -16,6 +16,7 @@ from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.score_parts import Inputs, in_processes, score_part
 from gage_eval.stages.unscored import check_scored
+from gage_eval.stages.watching import tell_scores
 from gage_eval.store import Action, Artifact, ArtifactWriter
 from gage_eval.tables import METRICS, SCORES
 
@@ -83,7 +84,7 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
         if action is not None and not run.refreshing:
             found[index] = action.artifacts["scores"]
         else:
-            asked[index] = _Asked(metric, document, store.writer(SCORES), action)
+            asked[index] = _Asked(metric, document, run.new_writer(SCORES, f"scores of {metric.metric_id}"), action)
     try:
         _score(run, list(asked.values()), spec.nameable)
     except BaseException:
@@ -116,5 +117,6 @@ def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> No
     for part, scored in tables:
         for one, table in zip(asked, scored, strict=True):
             one.writer.write(part.index, table)
+            tell_scores(run, one.metric.metric_id, table)
         done += part.rows
         run.advance(done, total)

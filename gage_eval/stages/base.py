@@ -19,11 +19,19 @@ from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
 from gage_eval.errors import RunCancelled
 from gage_eval.marks import Stage
-from gage_eval.observability.events import RunWarning, StageFailed, StageFinished, StageProgress, StageStarted
+from gage_eval.observability.events import (
+    PartWritten,
+    RunWarning,
+    StageFailed,
+    StageFinished,
+    StageProgress,
+    StageStarted,
+)
 from gage_eval.observability.observer import Observer
 from gage_eval.observability.results import StageResult
+from gage_eval.observability.sample_events import Sampling
 from gage_eval.planning.keys import StageSpec, action_document, has_outputs_of, input_id
-from gage_eval.store import Action, Artifact, ArtifactWriter, Store
+from gage_eval.store import Action, Artifact, ArtifactWriter, PartInfo, Store
 from gage_eval.tables import TableSchema
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
@@ -54,6 +62,7 @@ class Env:
         runtime: the loop, sessions and engines of the run (`gage_eval.engine.runtime.Runtime`).
         observer: receives the events of stages.
         run_id: the run's name.
+        sampling: which samples have events of their own.
         again: the command that resumes the run, for messages.
         refresh: (task id, stage) pairs to compute again although they are stored.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
@@ -71,6 +80,7 @@ class Env:
     runtime: Any
     observer: Observer
     run_id: str
+    sampling: Sampling = field(default_factory=Sampling)
     again: str = "gage resume RUN"
     refresh: frozenset[tuple[str, str]] = frozenset()
     only_errors: bool = False
@@ -133,8 +143,16 @@ class StageRun:
     def writer(self, schema: TableSchema) -> ArtifactWriter:
         """The writer of the output that is named after its table."""
         if schema.name not in self._writers:
-            self._writers[schema.name] = self.env.store.writer(schema)
+            self._writers[schema.name] = self.new_writer(schema, schema.name)
         return self._writers[schema.name]
+
+    def new_writer(self, schema: TableSchema, output: str) -> ArtifactWriter:
+        """Begin an artifact of this stage; each of its parts is an event under the output's name."""
+
+        def wrote(part: PartInfo) -> None:
+            self.env.observer.tell(PartWritten(self.task_id, self.stage, output, part.index, part.rows))
+
+        return self.env.store.writer(schema, wrote)
 
     def commit(
         self,

@@ -12,7 +12,7 @@ from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally, WorkGone
 from gage_eval.engine.rows import index_answers
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
-from gage_eval.foreign import PluginError
+from gage_eval.foreign import PluginError, without_folders
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.asks import Asks
@@ -20,6 +20,7 @@ from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.outputs import with_telemetry
 from gage_eval.planning.source import RoleSource
 from gage_eval.stages.base import Env, Served, StageRun
+from gage_eval.stages.watching import SampleWatch
 from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.store import Artifact, Wip
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
@@ -106,6 +107,7 @@ def _ask(
             answers=answers,
             earlier=earlier(run, asks),
             progress=progress,
+            watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
         )
     )
     try:

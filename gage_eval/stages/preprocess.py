@@ -19,6 +19,7 @@ from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
+from gage_eval.stages.watching import tell_rejects
 from gage_eval.tables import PREPARED, REJECTS
 
 
@@ -53,6 +54,9 @@ def preprocess(run: StageRun, spec: PreprocessSpec) -> None:
         ready, rejected = preparer.prepare(table)
         prepared.write(part.index, ready)
         rejects.write(part.index, rejected)
+        if rejected.num_rows:
+            ids = dict(zip(table["row_index"].to_pylist(), table["id"].to_pylist(), strict=True))
+            tell_rejects(run, rejected, ids, {})
         rows += table.num_rows
         requests += ready.num_rows * spec.replicates
         run.advance(rows, samples.rows)

@@ -17,7 +17,8 @@ from gage_eval.sample.table import samples_to_table
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
-from gage_eval.standardize.callables import attach
+from gage_eval.stages.watching import tell_rejects
+from gage_eval.standardize.callables import AdapterFailed, attach
 from gage_eval.standardize.compose import build
 from gage_eval.standardize.inputs import with_inputs
 from gage_eval.store.media import Media, MediaKeeper, addresses_in
@@ -50,6 +51,7 @@ def standardize(run: StageRun, spec: StandardizeSpec) -> None:
             ready, rejected = standardizer.standardize(records)
             samples.write(part.index, ready.table)
             rejects.write(part.index, rejected)
+            tell_rejects(run, rejected, {}, standardizer.adapters_failed)
             counts.update(ready.counts)
             run.advance(records["row_index"][-1].as_py() + 1 if len(records) else 0, raw.rows)
     standardizer.check_ids()
@@ -75,7 +77,11 @@ class _Ready(NamedTuple):
 
 
 class Standardizer:
-    """Makes `tables.SAMPLES` rows from raw records, part by part. Ids are unique across all parts."""
+    """Makes `tables.SAMPLES` rows from raw records, part by part. Ids are unique across all parts.
+
+    Attributes:
+        adapters_failed: the callables of the config that failed in the last part, by row index.
+    """
 
     def __init__(self, spec: StandardizeSpec, media: MediaKeeper) -> None:
         to_sample = build(registry.preprocessors.get(spec.preprocess), spec.kwargs)
@@ -83,6 +89,7 @@ class Standardizer:
         self._spec = spec
         self._media = media
         self._ids = SampleIds()
+        self.adapters_failed: dict[int, str] = {}
 
     def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
         """Samples and `tables.REJECTS` rows of raw records, both in the records' order."""
@@ -90,11 +97,14 @@ class Standardizer:
         self._media.look({url for text in texts for url in addresses_in(text)})
         good: list[_Standard] = []
         bad: list[tuple[int, int, str, str]] = []
+        self.adapters_failed = {}
         for row, line, text in zip(rows, lines, texts, strict=True):
             try:
                 sample, named = to_standard(text, self._to_sample)
                 good.append(_Standard(row, line, with_media(sample, text, self._spec, self._media), named))
             except RecordRejected as error:
+                if isinstance(error, AdapterFailed):
+                    self.adapters_failed[row] = error.adapter
                 bad.append((row, line, error.reason, text))
         self._settle_ids(good)
         table = samples_to_table([one.sample for one in good], [one.row for one in good])

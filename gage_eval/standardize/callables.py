@@ -21,6 +21,18 @@ from gage_eval.store.media import Media
 _OF_DATA = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, OSError)
 
 
+class AdapterFailed(RecordRejected):
+    """A callable of the config failed on a record, or returned something that cannot be used.
+
+    Attributes:
+        adapter: the callable's name.
+    """
+
+    def __init__(self, adapter: str, reason: str) -> None:
+        super().__init__(reason)
+        self.adapter = adapter
+
+
 class ConfigCallable:
     """A function that a config names, with its arguments besides the first one.
 
@@ -81,7 +93,7 @@ class ConfigCallable:
         """Call it with a record or sample.
 
         Raises:
-            RecordRejected: it fails on this one.
+            AdapterFailed: it fails on this one.
             PluginError: it fails with an error that data cannot explain.
         """
         function, _ = self._loaded
@@ -90,7 +102,7 @@ class ConfigCallable:
                 return function(given, **self.arguments)
         except PluginError as error:
             if isinstance(error.__cause__, _OF_DATA):
-                raise RecordRejected(reason_of(self.name, error.__cause__)) from error
+                raise AdapterFailed(self.name, reason_of(self.name, error.__cause__)) from error
             raise
 
 
@@ -114,7 +126,7 @@ class TextCallable(ConfigCallable):
         def asking(record: dict[str, Any]) -> dict[str, Any]:
             text = self._called(copy.deepcopy(record))
             if not isinstance(text, str) or not text:
-                raise RecordRejected(f"{self.name} gave {kind_of(text)}, not a text that is not empty.")
+                raise AdapterFailed(self.name, f"{self.name} gave {kind_of(text)}, not a text that is not empty.")
             messages = record.get("messages")
             if type(messages) is not list:
                 return to_sample({**record, question_field: text})
@@ -159,7 +171,7 @@ class MediaCallable(ConfigCallable):
         """Addresses of the media of a sample; bytes are stored.
 
         Raises:
-            RecordRejected: the callable fails on this sample, or returns something else.
+            AdapterFailed: the callable fails on this sample, or returns something else.
         """
         given = self._called(sample)
         several = given if isinstance(given, list | tuple) else [] if given is None else [given]
@@ -172,7 +184,8 @@ class MediaCallable(ConfigCallable):
             return store.put(bytes(given))
         if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
             return store.put(as_png(given))
-        raise RecordRejected(f"{self.name} gave {kind_of(given)}; it must give paths, URLs, bytes or Pillow images.")
+        reason = f"{self.name} gave {kind_of(given)}; it must give paths, URLs, bytes or Pillow images."
+        raise AdapterFailed(self.name, reason)
 
 
 def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:

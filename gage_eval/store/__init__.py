@@ -12,7 +12,7 @@ Each object is created once, whole or not at all, and results are named by their
 and machines may share a store, and killing any of them at any time leaves it intact.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -107,9 +107,14 @@ class Store:
         """Every action, or those of a stage, for comparing keys. Their artifacts may be gone."""
         return self._actions.all(stage)
 
-    def writer(self, schema: TableSchema) -> ArtifactWriter:
-        """Begin an artifact; it is not visible until `ArtifactWriter.commit`."""
-        return ArtifactWriter(self.objects, schema)
+    def writer(self, schema: TableSchema, wrote: Callable[[PartInfo], None] = lambda part: None) -> ArtifactWriter:
+        """Begin an artifact; it is not visible until `ArtifactWriter.commit`.
+
+        Args:
+            schema: of its table.
+            wrote: called for each part that is written, in the thread that writes it.
+        """
+        return ArtifactWriter(self.objects, schema, wrote)
 
     def artifact(self, id: str) -> Artifact:  # noqa: A002
         """The artifact with that id.

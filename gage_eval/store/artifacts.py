@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -178,11 +178,19 @@ class ArtifactWriter:
     """Collects the parts of an artifact in private until `commit`.
 
     As a context manager it aborts when the block is left without a commit.
+
+    Args:
+        objects: where the artifact goes.
+        schema: of its table.
+        wrote: called for each part that is written, in the thread that writes it.
     """
 
-    def __init__(self, objects: Objects, schema: TableSchema) -> None:
+    def __init__(
+        self, objects: Objects, schema: TableSchema, wrote: Callable[[PartInfo], None] = lambda part: None
+    ) -> None:
         if objects.read_only:
             raise refuse_write(objects.url)
+        self._wrote = wrote
         self._objects = objects
         self._schema = schema
         self._staged: dict[int, _Staged] = {}
@@ -222,6 +230,7 @@ class ArtifactWriter:
         if self._unreleased >= _RELEASE_AFTER:
             pa.default_memory_pool().release_unused()
             self._unreleased = 0
+        self._wrote(info)
         return info
 
     def commit(self, *, complete: bool = True, counts: Mapping[str, int] | None = None) -> Artifact:

@@ -111,7 +111,7 @@ def test_a_metric_without_right_and_wrong_is_refused_with_a_remedy(gage: Gage, w
 
 def test_canonical_answers_are_refused_where_no_task_has_an_answer_type(gage: Gage, workspace: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
-    said = gage("export", "first", "--format", "canonical_answers", "--format", "samples_jsonl", "--to", "out")
+    said = gage("export", "first", "--format", "canonical_answers", "--format", "jsonl", "--to", "out")
     assert (said.code, said.out) == (2, "")
     assert "no task of run first has an answer type, so there are no canonical answers" in said.err
     assert not list((workspace / "out").glob("*"))
@@ -167,7 +167,7 @@ def test_options_that_do_not_go_together_are_refused(gage: Gage, arguments: tupl
 
 
 def test_a_run_is_exported_afterwards_as_it_would_have_been_by_its_config(gage: Gage, workspace: Path) -> None:
-    write_config(workspace, export=["samples_jsonl"])
+    write_config(workspace, export=["jsonl"])
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     folder = workspace / ".gage" / "runs" / "first"
     before = (folder / "samples.jsonl").read_bytes()
@@ -180,7 +180,7 @@ def test_a_run_is_exported_afterwards_as_it_would_have_been_by_its_config(gage: 
 
 def test_an_export_goes_to_another_folder_in_several_formats(gage: Gage, workspace: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
-    said = gage("export", "first", "--to", "out/here", "--format", "samples_parquet", "--format", "per_sample_json")
+    said = gage("export", "first", "--to", "out/here", "--format", "parquet", "--format", "per_sample_json")
     assert said.out.splitlines() == ["out/here/samples.parquet", "out/here/samples"]
     assert pq.read_table(workspace / "out/here/samples.parquet").num_rows == ROWS
     sample = orjson.loads((workspace / "out/here/samples/sums/s1.json").read_bytes())
@@ -195,6 +195,6 @@ def test_an_export_of_what_is_not_there_is_refused(gage: Gage, workspace: Path) 
     assert said.code == 2
     assert "auto_eval of task 'sums' has not finished" in said.err
     assert "gage resume first" in said.err
-    assert "Did you mean 'samples_jsonl'?" in gage("export", "first", "--format", "sample_jsonl").err
+    assert "Did you mean 'jsonl'?" in gage("export", "first", "--format", "jsonll").err
     (workspace / "file").write_text("")
     assert "cannot be created" in gage("export", "first", "--to", "file/below").err

@@ -53,10 +53,10 @@ def test_a_cost_is_counted_without_limits_too() -> None:
     assert budget.spent() is None
 
 
-def test_a_run_without_limits_and_prices_counts_nothing() -> None:
+def test_a_run_without_limits_and_prices_counts_its_tokens_and_never_stops() -> None:
     budget = Budget()
-    budget.spend(Response("ok", prompt_tokens=10**12), Price())
-    assert (budget.tokens, budget.spent()) == (0, None)
+    budget.spend(Response("ok", prompt_tokens=10**12, completion_tokens=7), Price())
+    assert (budget.prompt_tokens, budget.completion_tokens, budget.cost, budget.spent()) == (10**12, 7, 0.0, None)
 
 
 @pytest.mark.parametrize(

@@ -120,9 +120,9 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
     [
         ({"metricks": []}, "metricks: unknown key 'metricks'. Did you mean 'metrics'?"),
         (
-            {"export": ["samples_jsonlines"]},
-            "export[0]: must be one of samples_parquet, samples_jsonl, per_sample_json, canonical_answers, "
-            "not 'samples_jsonlines'. Did you mean 'samples_jsonl'?",
+            {"export": ["jsonlines"]},
+            "export[0]: must be one of parquet, jsonl, per_sample_json, canonical_answers, "
+            "not 'jsonlines'. Did you mean 'jsonl'?",
         ),
         ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
         ({"datasets": [5]}, "datasets[0]: must be a mapping, not 5."),

@@ -52,7 +52,12 @@ def _few_shot(*, same: bool = False, **fields: Any) -> Change:
 
 
 def _sink(**fields: Any) -> Change:
-    return _at("observability.sinks", [{"type": "file", **fields}])
+    return _at("observability.sinks", [fields])
+
+
+# Nothing listens there.
+_NOWHERE = "http://127.0.0.1:9/events"
+_HTTP = {"batch": 2, "timeout": 1.0, "fail_pct": 1.0, "headers": {"X-Team": "a"}}
 
 
 def _swapped(path: str, one: int, two: int, field: str, names: tuple[str, str]) -> Change:
@@ -72,7 +77,7 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         # One value each: refused otherwise.
         "api_version": [_at("api_version", "gage/v9", refused="api_version")],
         "kind": [_at("kind", "Other", refused="kind")],
-        "export": [_at("export", ["samples_jsonl"])],
+        "export": [_at("export", ["jsonl"])],
         "models": [_at("models", ["m"], refused=_NO_LONGER)],
         "parameters": [_at("parameters", {"a": 1}, refused=_NO_LONGER)],
     },
@@ -282,40 +287,42 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
     "ObservabilityConfig": {
         "enabled": [_at("observability.enabled", False)],  # noqa: FBT003
         "level": [_at("observability.level", "DEBUG")],
+        "sample_rate": [_at("observability.sample_rate", 1.0)],
+        "stage_sample_rates": [_at("observability.stage_sample_rates", {"infer": 0.5})],
     },
     "SinkConfig": {
         "type": [_sink(type="console")],
-        "output_path": [_sink(output_path="events.jsonl")],
-        "url": [_sink(type="http", url="http://127.0.0.1:9/events")],
-        "params": [_sink(params={"batch": 1})],
+        "output_path": [_sink(type="file", output_path="more.jsonl")],
+        "url": [_sink(type="http", url=_NOWHERE)],
+        "params": [_sink(type="http", url=_NOWHERE, params={"batch": 1})],
+    },
+    "SinkParams": {
+        **{name: [_sink(type="http", url=_NOWHERE, params={name: value})] for name, value in _HTTP.items()},
+        "service_name": [_sink(type="otel", url=_NOWHERE, params={"service_name": "a"})],
     },
 }  # fmt: skip
 
+_PLAIN_SETTINGS = {
+    "store_patience": "5", "save_dir": "{folder}/elsewhere", "data_cache": "{folder}/cache",
+    "viewer_cache": "{folder}/cache", "viewer_token": "secret", "data_dir": "{folder}",
+    "data_url": "http://127.0.0.1:9", "threads": "3", "max_inflight": "3", "suites": "{folder}",
+    "prefetch_factor": "3", "future_timeout": "7", "disable_buffered_writer": "1", "enable_buffered_writer": "1",
+    "sequential": "1", "autoeval_workers": "2", "max_samples": "2", "shuffle": "1", "observability": "1",
+    "enable_log_sink": "0", "log_sink_level": "DEBUG", "otel": "1", "report_http_url": _NOWHERE,
+    "report_http_batch": "2", "report_http_fail_pct": "1", "report_http_timeout": "1",
+}  # fmt: skip
+
 SETTINGS: dict[str, list[Change]] = {
-    "store_patience": [Change(base="plain", env={"GAGE_EVAL_STORE_PATIENCE": "5"})],
-    "save_dir": [Change(base="plain", env={"GAGE_EVAL_SAVE_DIR": "{folder}/elsewhere"})],
-    "data_cache": [Change(base="plain", env={"GAGE_EVAL_DATA_CACHE": "{folder}/cache"})],
-    "viewer_cache": [Change(base="plain", env={"GAGE_EVAL_VIEWER_CACHE": "{folder}/cache"})],
-    "viewer_token": [Change(base="plain", env={"GAGE_EVAL_VIEWER_TOKEN": "secret"})],
-    "data_dir": [Change(base="plain", env={"GAGE_EVAL_DATA_DIR": "{folder}"})],
-    "data_url": [Change(base="plain", env={"GAGE_EVAL_DATA_URL": "http://127.0.0.1:9"})],
-    "threads": [Change(base="plain", env={"GAGE_EVAL_THREADS": "3"})],
-    "max_inflight": [Change(base="plain", env={"GAGE_EVAL_MAX_INFLIGHT": "3"})],
-    "suites": [Change(base="plain", env={"GAGE_EVAL_SUITES": "{folder}"})],
-    "prefetch_factor": [Change(base="plain", env={"GAGE_EVAL_PREFETCH_FACTOR": "3"})],
-    "future_timeout": [Change(base="plain", env={"GAGE_EVAL_FUTURE_TIMEOUT": "7"})],
-    "disable_buffered_writer": [Change(base="plain", env={"GAGE_EVAL_DISABLE_BUFFERED_WRITER": "1"})],
-    "enable_buffered_writer": [Change(base="plain", env={"GAGE_EVAL_ENABLE_BUFFERED_WRITER": "1"})],
-    "sequential": [Change(base="plain", env={"GAGE_EVAL_SEQUENTIAL": "1"})],
-    "autoeval_workers": [Change(base="plain", env={"GAGE_EVAL_AUTOEVAL_WORKERS": "2"})],
-    "max_samples": [Change(base="plain", env={"GAGE_EVAL_MAX_SAMPLES": "2"})],
-    "shuffle": [Change(base="plain", env={"GAGE_EVAL_SHUFFLE": "1"})],
     "shuffle_seed": [Change({"datasets.0.params.shuffle": True}, "plain", env={"GAGE_EVAL_SHUFFLE_SEED": "3"})],
     "embed_media_threads": [Change(base="pictures", env={"GAGE_EVAL_EMBED_MEDIA_THREADS": "3"})],
     "embed_local_media": [Change(base="pictures", env={"GAGE_EVAL_EMBED_LOCAL_MEDIA": "1"})],
     "image_min_pixels": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_MIN_PIXELS": "4000"})],
     "image_max_pixels": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_MAX_PIXELS": "4000"})],
     "image_factor": [Change(base="pictures", env={"GAGE_EVAL_IMAGE_FACTOR": "14"})],
+    **{
+        name: [Change(base="plain", env={f"GAGE_EVAL_{name.upper()}": value})]
+        for name, value in _PLAIN_SETTINGS.items()
+    },
 }
 
 OPTIONS: dict[str, list[Change]] = {

@@ -38,7 +38,7 @@ def write(folder: Path, endpoint: MockEndpoint, **config: Any) -> Path:
     value = {
         **five_rows.config("plain"),
         "backends": [{"backend_id": "model", "type": "openai_http", "config": backend}],
-        "export": ["samples_jsonl", "samples_parquet", "per_sample_json"],
+        "export": ["jsonl", "parquet", "per_sample_json"],
     }
     file = folder / "config.json"
     file.write_bytes(orjson.dumps(value))

@@ -95,7 +95,6 @@ def details(*cards: SampleCard, **changes: Any) -> RunDetails:
         config_text="tasks: []",
         packages={"numpy": "2.1.0"},
         digests=(("gsm8k", "infer", "d" * 64),),
-        cost=0.42,
         tasks={"gsm8k": replace(task, **changes)},
     )
 
@@ -225,7 +224,7 @@ def test_a_sample_shows_what_was_asked_answered_read_out_and_expected() -> None:
 
 def test_how_it_was_run_is_on_the_page() -> None:
     words = " ".join(Page(report_html(summary(), details())).text)
-    for shown in ("tasks: []", "numpy 2.1.0", "d" * 64, "c" * 64, "temperature", "cost 0.42", "2026-11-22 02:07 UTC"):
+    for shown in ("tasks: []", "numpy 2.1.0", "d" * 64, "c" * 64, "temperature", "2026-11-22 02:07 UTC"):
         assert shown in words
     assert "infer 10 s" in words
 

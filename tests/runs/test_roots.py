@@ -18,7 +18,7 @@ def test_runs_that_did_not_finish_are_unfinished(tmp_path: Path) -> None:
         record = RunRecord(
             status=status, created=datetime(2026, 1, 1, tzinfo=UTC), name="small", tasks=[], options={}, config=config
         )
-        RunFolder.create(locations, f"run-{status}", record).close()
+        RunFolder.create(locations, f"run-{status}", record)
 
     roots = find_roots(Store.open(locations.store), locations)
 

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_on_s3_leaves_everything_there_and_hits_the_second_time(folder: Path, s3_url: str) -> None:
     with mock_endpoint(accuracy=0.7) as endpoint:
-        config = write_config(folder, endpoint.url, rows=40, export=["samples_jsonl"])
+        config = write_config(folder, endpoint.url, rows=40, export=["jsonl"])
         first = gage_eval.run(str(config), store=s3_url, run_id="first")
         second = gage_eval.run(str(config), store=s3_url, run_id="second")
         local = gage_eval.run(str(config), store=str(folder / "local"), run_id="local")

@@ -145,7 +145,7 @@ def test_another_profile_of_that_name_is_scored_again(here: Path) -> None:
 
 def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
     rows(here, ["4", "5"])
-    kinds = ["samples_parquet", "samples_jsonl", "canonical_answers"]
+    kinds = ["parquet", "jsonl", "canonical_answers"]
     outcome = run(here, "about 4", answer_type="number", export=kinds)
     folder = Path(outcome.folder.location(""))
     lines = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
@@ -168,14 +168,14 @@ def test_cards_and_canonical_answers_are_exported_by_sample(here: Path) -> None:
 
 def test_samples_without_an_answer_type_have_no_card(here: Path) -> None:
     rows(here, ["4"])
-    outcome = run(here, "4", metrics=["exact_match"], export=["samples_jsonl"])
+    outcome = run(here, "4", metrics=["exact_match"], export=["jsonl"])
     assert "score_card" not in json.loads(Path(outcome.folder.location("samples.jsonl")).read_text())
 
 
 def test_canonical_answers_are_refused_in_a_config_without_an_answer_type(here: Path) -> None:
     rows(here, ["4"])
     with pytest.raises(ConfigError, match=r"export\[1\]: no task has an answer type, .* Set answer_type in a task"):
-        run(here, "4", metrics=["exact_match"], export=["samples_jsonl", "canonical_answers"])
+        run(here, "4", metrics=["exact_match"], export=["jsonl", "canonical_answers"])
 
 
 @pytest.mark.parametrize(

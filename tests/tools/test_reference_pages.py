@@ -11,7 +11,12 @@ from gage_eval.config.texts import TEXTS
 
 @pytest.mark.parametrize(
     ("tool", "name"),
-    [("config_page", "config-reference"), ("commands_page", "commands"), ("suites_page", "suites-reference")],
+    [
+        ("config_page", "config-reference"),
+        ("commands_page", "commands"),
+        ("suites_page", "suites-reference"),
+        ("events_page", "events"),
+    ],
 )
 def test_the_page_is_fresh(repo_root: Path, tool: str, name: str) -> None:
     page = importlib.import_module(f"tools.{tool}").page()
