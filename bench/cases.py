@@ -12,6 +12,7 @@ import yaml
 from bench.data import dataset
 from bench.figures import Figure
 from bench.process import HERE, BenchFailed, Mock, Taken, mock, run
+from bench.viewer import viewer_1m
 
 IN_FLIGHT = 64
 _GAGE = ("-m", "gage_eval")
@@ -242,6 +243,7 @@ CASES = (
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
     Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
     Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),
+    Case("viewer_1m", "gage view over 1,000,000 answers", viewer_1m, 1, "full"),
     Case("rows_1m", "1,000,000 rows, 64 in flight, no latency, a few answers of 32,000 words", rows_1m, 1, "full"),
 )
 

@@ -41,6 +41,8 @@ BETWEEN = "\x1f"
 
 _EXCERPT = 160
 _MOST_TAGS = 10
+# Parts of a transaction.
+_COMMITTED = 8
 _RESPONSE_COLUMNS = (
     *("row_index", "sample_id", "replicate", "status", "finish_reason", "error_kind"),
     *("prompt_tokens", "completion_tokens", "response_key"),
@@ -120,12 +122,18 @@ def build_index(
     began = time.monotonic()
     parts = task.parts
     builder = _Builder(task, slices, texts=texts)
-    with duckdb.connect(str(file), config={"memory_limit": "256MB", "threads": 2}) as database:
+    with duckdb.connect(str(file), config={"memory_limit": "128MB", "threads": 2}) as database:
+        # A commit for each part would wait for the disk each time; one for all would hold the index in memory.
+        database.begin()
         for done, part in enumerate(parts):
             builder.add(database, part)
+            if done % _COMMITTED == _COMMITTED - 1:
+                database.commit()
+                database.begin()
             progress((done + 1) / len(parts))
         about = builder.finish(database, time.monotonic() - began)
         database.execute("CREATE TABLE about AS SELECT ? AS about", [canonical_text(asdict(about))])
+        database.commit()
     return about
 
 
@@ -149,24 +157,23 @@ class _Builder:
         samples = self._task.samples.read(part, self._sample_columns)
         if self._tags is None:
             self._tags = _tag_names(samples, self._declared)
-        cursor = database.cursor()
-        cursor.register("responses", responses)
-        cursor.register("samples", samples)
-        cursor.register("telemetry", self._telemetry(part))
-        cursor.register("slices", self._slices(part))
+        database.register("responses", responses)
+        database.register("samples", samples)
+        database.register("telemetry", self._telemetry(part))
+        database.register("slices", self._slices(part))
         for number, metric_id in enumerate(self._metric_ids):
-            cursor.register(f"scores_{number}", read_part(self._task.scores[metric_id], part, _SCORE_COLUMNS))
-        joined = cursor.sql(self._joined(part)).to_arrow_table()
+            database.register(f"scores_{number}", read_part(self._task.scores[metric_id], part, _SCORE_COLUMNS))
+        joined = database.sql(self._joined(part)).to_arrow_table()
         for number, measure in enumerate(self._measures):
             kinds = self._kinds(joined, number, measure)
             joined = joined.append_column(f"kind_{number}", kinds)
         if not self._measures:
             kinds = pc.if_else(pc.equal(joined["status"], "ok"), "scored", joined["status"])
             joined = joined.append_column("kind_0", kinds)
-        cursor.register("joined", joined)
-        self._insert(cursor, "answers", _shortened())
+        database.register("joined", joined)
+        self._insert(database, "answers", _shortened())
         if self._texts:
-            self._insert(cursor, "texts", _SEARCHABLE)
+            self._insert(database, "texts", _SEARCHABLE)
         self._created = True
         self._answers += joined.num_rows
 
@@ -272,9 +279,9 @@ class _Builder:
         kinds = pc.if_else(pc.fill_null(pc.equal(scored, "unparsed"), fill_value=False), "unparsed", kinds)
         return pc.if_else(failed, status, kinds)
 
-    def _insert(self, cursor: "duckdb.DuckDBPyConnection", table: str, query: str) -> None:
+    def _insert(self, database: "duckdb.DuckDBPyConnection", table: str, query: str) -> None:
         start = f"INSERT INTO {table}" if self._created else f"CREATE TABLE {table} AS"
-        cursor.execute(f"{start} {query}")
+        database.execute(f"{start} {query}")
 
 
 def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:

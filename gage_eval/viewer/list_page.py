@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gage_eval.errors import InputError
+from gage_eval.runs.explain import expected_of, question_of
 from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
@@ -26,6 +27,10 @@ from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
 from gage_eval.viewer.sample_view import sample_view
 from gage_eval.viewer.security import Session
 from gage_eval.viewer.word_diff import Piece, word_diff
+
+# Parts that a page of an index without texts reads.
+_MOST_PARTS = 4
+_EXCERPT = 160
 
 
 class ListPage:
@@ -57,6 +62,8 @@ class ListPage:
             labelled = self.labelled(state)
             positions = shown.listing.positions(state, labelled)
             rows = shown.listing.page(state, labelled)
+            if not shown.listing.about.has_texts:
+                fill_texts(shown.task, rows)
         except InputError as error:
             problem = str(error)
         pages = max(1, -(-len(positions) // state.size))
@@ -206,6 +213,24 @@ class ListPage:
         before = rows.get(int(positions[place - 1])) if place > 0 else None
         after = rows.get(int(positions[place + 1])) if place + 1 < len(positions) else None
         return {"place": place + 1, "found": len(positions), "previous": before, "next": after}
+
+
+def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
+    """Add questions, answers and references to rows of an index without texts, from the parts that hold them.
+
+    At most `_MOST_PARTS` parts are read; the other rows stay without texts.
+    """
+    by_part: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_part.setdefault(row["part"], []).append(row)
+    for part, mine in list(by_part.items())[:_MOST_PARTS]:
+        wanted = {row["row"]: row for row in mine}
+        found = {one.row_index: one for one in task.rows_of_part(part, sorted(wanted))}
+        for row in mine:
+            sample = found[row["row"]]
+            answers = [one.get("answer") for one in sample.responses if one["replicate"] == row["replicate"]]
+            row["asked"], row["expected"] = question_of(sample.sample), expected_of(sample.sample)
+            row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
 
 
 def _with_task(state: ListState, shown: OpenTask) -> ListState:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SIZES = (25, 50, 100, 200)
 _REMEMBERED = 12
+_SORTED_BY = 40
 _MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
 
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -275,6 +276,9 @@ class Listing:
         return f"{self._sorted(state.sort, measure)}{direction} NULLS LAST, a.pos"
 
     def _sorted(self, name: str, measure: IndexedMeasure | None) -> str:
+        if name in ("asked", "answer"):
+            # Whole excerpts of a million rows do not fit into the memory of a query.
+            return f"substr(a.{name}, 1, {_SORTED_BY})"
         if name in COLUMNS:
             return self._column(COLUMNS[name][1], measure)
         for prefix, column, known in (("m", "value", self.about.measures), ("s", "slice", self.about.slices)):

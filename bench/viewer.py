@@ -1,0 +1,178 @@
+"""gage view over a run of a million answers: start, index, pages, sorting, search, memory."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode
+
+from bench.figures import Figure
+from bench.process import BenchFailed, environment, run
+
+TOKEN = "bench"
+_TIMES = 5
+_LIST = "/runs/large/samples"
+_WAIT_S = 900.0
+
+
+class Client:
+    """A browser without a cache: one connection, with the token's cookie."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        self._cookie = ""
+        headers, _ = self._get(f"/?token={TOKEN}")
+        self._cookie = headers["set-cookie"].partition(";")[0]
+
+    def page(self, path: str, **query: str) -> tuple[float, str]:
+        """Seconds until a page is there, and its text.
+
+        Raises:
+            BenchFailed: it is not a page.
+        """
+        address = f"{path}?{urlencode(query)}" if query else path
+        began = time.perf_counter()
+        _, text = self._get(address)
+        return time.perf_counter() - began, text
+
+    def ready(self, path: str) -> float:
+        """Seconds until a page needs to wait for nothing."""
+        began = time.perf_counter()
+        while time.perf_counter() - began < _WAIT_S:
+            if "<h1>One moment</h1>" not in self.page(path)[1]:
+                return time.perf_counter() - began
+            time.sleep(0.2)
+        raise BenchFailed(f"{path} is not ready after {_WAIT_S:.0f} s")
+
+    def _get(self, address: str) -> tuple[dict[str, str], str]:
+        self._connection.request("GET", address, headers={"cookie": self._cookie})
+        reply = self._connection.getresponse()
+        text = reply.read().decode()
+        if reply.status >= 400:
+            raise BenchFailed(f"{address} answers {reply.status}:\n{text[-1500:]}")
+        return {name.lower(): value for name, value in reply.getheaders()}, text
+
+
+def viewer_1m(folder: Path, repeats: int) -> list[Figure]:
+    """Everything that a person does with a million answers."""
+    store = folder / "large"
+    run(["-m", "bench.large_run", str(store), "--rows", "1000000"], folder)
+    return measure(store, folder, repeats)
+
+
+def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
+    """The figures of a store's run ``large``."""
+    starts: list[float] = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        with _viewer(store, folder) as (client, pid, log):
+            starts.append(time.perf_counter() - began)
+            client.ready(_LIST)
+            built = [float(found) for found in re.findall(r"answers in ([\d.]+) s", log.read_text())]
+            memory_after_index = _peak_mib(pid)
+            # The config of the run is read once, for the requests as they were sent.
+            client.page("/runs/large/sample", id="sample-0000001")
+            pages, sorts, searches = _pages(client), _sorts(client), _searches(client)
+            memory = _peak_mib(pid)
+    return [
+        Figure("server up", "s", starts, 2.0),
+        Figure("index of 1,000,000 answers", "s", built or [0.0]),
+        Figure("a page, 95th percentile", "s", [_p95(pages)], 0.2),
+        Figure("sort by a column, 95th percentile", "s", [_p95(sorts)], 0.5),
+        Figure("text search, 95th percentile", "s", [_p95(searches)], 1.5),
+        Figure("peak memory with the index", "MiB", [memory_after_index]),
+        Figure("peak memory", "MiB", [memory], 477.0),
+    ]
+
+
+def _pages(client: Client) -> list[float]:
+    """Seconds of pages: runs, the run, lists with filters, deep pages, and answers from all over the run."""
+    client.ready("/runs/large")
+    asked: list[tuple[str, dict[str, str]]] = [("/", {}), ("/runs/large", {})]
+    for number in range(_TIMES):
+        asked += [
+            (_LIST, {"page": str(1 + number * 4_000)}),
+            (_LIST, {"q": "status:wrong", "page": str(1 + number * 1_000)}),
+            (_LIST, {"q": f"topic:algebra tokens>{100 + number}"}),
+            (_LIST, {"where": f"score < 0.5 AND tokens > {150 + number}"}),
+            (_LIST, {"q": f"id:sample-0{number}00"}),
+            ("/runs/large/sample", {"id": f"sample-{number * 199_999:07}"}),
+            ("/runs/large/sample", {"id": f"sample-{number * 150_001:07}", "q": "status:wrong"}),
+        ]
+    return [client.page(path, **query)[0] for path, query in asked]
+
+
+def _sorts(client: Client) -> list[float]:
+    """Seconds of the first list by each column, both ways."""
+    _, text = client.page(_LIST)
+    columns = re.findall(r"Columns: <span class=\"mono\">([^<]*)</span>", text)[0].split(", ")
+    return [
+        client.page(_LIST, sort=name, desc=desc, q="row>=0")[0] for name in columns if name != "row" for desc in "01"
+    ]
+
+
+def _searches(client: Client) -> list[float]:
+    """Seconds of searches for words that few, many and no answers have."""
+    words = (
+        "on Tuesday 77777",
+        "I cannot say",
+        "the answer is 3000",
+        "nothing-has-this",
+        "both days",
+        "pens on Monday",
+    )
+    return [client.page(_LIST, q=f'"{word}"')[0] for word in words]
+
+
+@contextmanager
+def _viewer(store: Path, folder: Path) -> Iterator[tuple[Client, int, Path]]:
+    """A running viewer with an empty cache: a client, its process, and its output."""
+    log = folder / "viewer.txt"
+    env = {
+        **environment(),
+        "GAGE_EVAL_VIEWER_TOKEN": TOKEN,
+        "GAGE_EVAL_VIEWER_CACHE": str(folder / f"cache-{time.time_ns()}"),
+    }
+    with log.open("wb") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "gage_eval", "view", "--store", str(store), "--no-open"],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=env,
+        )
+    try:
+        yield Client(_port(log, child)), child.pid, log
+    finally:
+        child.terminate()
+        child.wait(30)
+
+
+def _port(log: Path, child: "subprocess.Popen[bytes]") -> int:
+    while child.poll() is None:
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())
+        if found:
+            return int(found[1])
+        time.sleep(0.02)
+    raise BenchFailed(f"gage view ended with {child.returncode}:\n{log.read_text()[-2000:]}")
+
+
+def _peak_mib(pid: int) -> float:
+    """The most resident memory that a process had."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 1024
+
+
+def _p95(values: Sequence[float]) -> float:
+    return sorted(values)[min(int(0.95 * len(values)), len(values) - 1)]
+
+
+if __name__ == "__main__":
+    here = Path(sys.argv[2])
+    os.makedirs(here, exist_ok=True)
+    for one in measure(Path(sys.argv[1]), here, 1):
+        print(f"{one.name}: {one.median:.3f} {one.unit}", "" if one.target is None else f"(≤ {one.target})")

@@ -1,0 +1,220 @@
+"""A browser and a viewer over four stored runs: of a real model, with images, with hostile texts, and a large one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.request import ProxyHandler, build_opener
+
+import orjson
+import pytest
+import yaml
+
+from bench.large_run import make_run
+from tests.support.pictures import write_image
+from tests.support.runs import gage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+TOKEN = "a-token-of-the-browser-tests"
+WIDE, NARROW = (1400, 900), (390, 844)
+HOSTILE = "</pre></title></script><script>window.hit=1</script>\"'><img src=x onerror=window.hit=1>{{ 7*7 }}"
+LARGE_ROWS = int(os.environ.get("GAGE_TEST_LARGE_ROWS", "1000000"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """A running ``gage view``.
+
+    Attributes:
+        url: its address, without the token.
+        folder: the working folder; its store is ``store``.
+        pid: its process.
+    """
+
+    url: str
+    folder: Path
+    pid: int
+
+
+@pytest.fixture(scope="session")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``letters`` and ``letters-before``."""
+    pytest.importorskip("xllamacpp")
+    folder = tmp_path_factory.mktemp("browser")
+    gage(folder, "suite", "demo", "--max-samples", "3", "--run-id", "demo", "--store", "store", "--inline")
+    _pictures(folder)
+    _hostile(folder)
+    _letters(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def large_store(repo_root: Path) -> Path:
+    """A store with a run of a million answers; made once, and kept in ``build/``."""
+    store = repo_root / "build" / f"large-run-{LARGE_ROWS}"
+    if not (store / "made").exists():
+        shutil.rmtree(store, ignore_errors=True)
+        make_run(str(store), LARGE_ROWS)
+        (store / "made").touch()
+    return store
+
+
+@pytest.fixture(scope="session")
+def viewer(workplace: Path) -> Iterator[Viewer]:
+    """``gage view`` over the small runs."""
+    with_store = _started(workplace, workplace / "store")
+    yield from with_store
+
+
+@pytest.fixture(scope="session")
+def large_viewer(workplace: Path, large_store: Path) -> Iterator[Viewer]:
+    """``gage view`` over the large run."""
+    yield from _started(workplace, large_store)
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """Chromium of the system, without a window."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.fail("these tests need chromium (Debian: apt-get install chromium)")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
+    """Opens a page; no page may show a dialog, run foreign script, or log an error."""
+    contexts: list[Any] = []
+    faults: list[str] = []
+
+    def _open(viewer: Viewer, path: str, size: tuple[int, int] = WIDE, **options: Any) -> "Page":
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
+        contexts.append(context)
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
+        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.on("console", lambda said: faults.append(f"console: {said.text}") if _is_fault(said) else None)
+        page.goto(f"{viewer.url}/?token={TOKEN}")
+        page.goto(viewer.url + path)
+        wait_for_index(page)
+        return page
+
+    yield _open
+    hit = []
+    for page in (page for context in contexts for page in context.pages):
+        page.wait_for_load_state()
+        hit.append(page.evaluate("window.hit"))
+    for context in contexts:
+        context.close()
+    assert not any(hit), "a text of the data ran as a script"
+    assert faults == []
+
+
+def _is_fault(said: Any) -> bool:
+    """Whether a line of the console is an error of a page; an answer such as 400 is not."""
+    return said.type == "error" and not said.text.startswith("Failed to load resource")
+
+
+def wait_for_index(page: "Page") -> None:
+    """Wait until the page is not the one that waits for an index."""
+    page.locator("h1:not(:text-is('One moment'))").first.wait_for(state="attached", timeout=300_000)
+
+
+def _started(folder: Path, store: Path) -> Iterator[Viewer]:
+    log = folder / f"viewer-{store.name}.log"
+    env = {**os.environ, "GAGE_EVAL_VIEWER_TOKEN": TOKEN, "GAGE_EVAL_VIEWER_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "gage_eval", "view", "--store", str(store), "--no-open"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        yield Viewer(_address(log, process), folder, process.pid)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
+    opener = build_opener(ProxyHandler({}))
+    while process.poll() is None:
+        for line in log.read_text().splitlines():
+            if line.startswith("gage view: "):
+                url = line.removeprefix("gage view: ").rstrip("/")
+                with suppress(OSError):
+                    opener.open(f"{url}/ok", timeout=10).close()
+                    return url
+        time.sleep(0.1)
+    raise AssertionError(f"gage view ended:\n{log.read_text()}")
+
+
+def _write(folder: Path, name: str, rows: list[dict[str, Any]], **config: Any) -> None:
+    (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    params = {"path": f"{name}.jsonl", **config.pop("params", {})}
+    dataset = config.get("metadata", {}).get("name", name)
+    content = {"metadata": {"name": name}, "datasets": [{"dataset_id": dataset, "params": params}], **config}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    gage(folder, "run", f"{name}.yaml", "--run-id", name, "--store", "store", "--inline")
+
+
+def _dummy(answer: str) -> list[dict[str, Any]]:
+    return [{"backend_id": "model", "type": "dummy", "config": {"mode": "fixed", "answer": answer}}]
+
+
+def _pictures(folder: Path) -> None:
+    write_image(folder / "red.png")
+    content = [{"type": "text", "text": "Which colour is it?"}, {"type": "image_url", "image_url": {"url": "red.png"}}]
+    row = {"id": "colour", "messages": [{"role": "user", "content": content}], "label": "red"}
+    _write(folder, "pictures", [row], backends=_dummy("blue"), metrics=["exact_match"], params={"content_root": "."})
+
+
+def _hostile(folder: Path) -> None:
+    rows = [
+        {"id": f"{i}{HOSTILE}", "question": HOSTILE, "answer": HOSTILE if i else "no", "data_tag": {HOSTILE: HOSTILE},
+         "metadata": {"note": HOSTILE}} for i in range(3)
+    ]  # fmt: skip
+    _write(folder, "hostile", rows, backends=_dummy(HOSTILE), metrics=["exact_match"])
+
+
+def _letters(folder: Path) -> None:
+    """Choices read out of a sentence: one run always answers B, the next one always A."""
+    rows = [
+        {
+            "id": f"letter-{i}",
+            "question": f"Which is {i}?",
+            "choices": ["one", "two", "three", "four"],
+            "answer": "ABCD"[i % 4],
+            "data_tag": {"topic": ("low", "high")[i % 2]},
+        }
+        for i in range(60)
+    ]
+    params = {"preprocess": "multi_choice"}
+    for name, answer in (("letters-before", "The answer is B."), ("letters", "The answer is A, I think.")):
+        config = {"metadata": {"name": "letters"}, "backends": _dummy(answer), "metrics": ["multi_choice_accuracy"]}
+        _write(folder, name, rows, params=params, **config)
+
+
+def label_files(folder: Path) -> list[dict[str, Any]]:
+    """The labels of the store."""
+    return [json.loads(file.read_text()) for file in sorted((folder / "store" / "labels").rglob("*.json"))]

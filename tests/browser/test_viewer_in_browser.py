@@ -1,0 +1,168 @@
+"""Promises of the viewer in a real browser: clicks, keys, back, links, labels, exports, and hostile texts."""
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from browser.conftest import HOSTILE, LARGE_ROWS, NARROW, TOKEN, WIDE, Viewer, label_files, wait_for_index
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+Open = Callable[..., "Page"]
+
+
+def rows(page: "Page") -> list[str]:
+    """The first column of the list."""
+    return page.locator("table.list tbody [data-row]").all_inner_texts()
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_three_clicks_lead_from_a_score_to_the_letter_that_was_read(
+    opened: Open, viewer: Viewer, size: tuple[int, int]
+) -> None:
+    page = opened(viewer, "/", size)
+    page.get_by_role("link", name="letters", exact=True).click()
+    wait_for_index(page)
+    page.get_by_role("link", name=re.compile(r"^45 wrong")).first.click()
+    wait_for_index(page)
+    page.get_by_role("link", name="letter-1", exact=True).click()
+    why = page.locator(".why", has_text="Wrong: read A out of the answer, expected B.")
+    why.wait_for()
+    assert page.locator("article mark").inner_text() == "A"
+    assert "The answer is A, I think." in page.locator(".msg.model").inner_text()
+
+
+def test_the_answers_of_a_real_model_are_shown_with_its_prompt(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/demo")
+    page.locator(".fail").first.click()
+    wait_for_index(page)
+    page.locator("article .msg.model").wait_for()
+    assert page.locator("article .msg").count() >= 2
+    assert "as sent" in page.locator("article").inner_text()
+
+
+def test_images_are_shown(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/pictures/sample?id=colour")
+    image = page.locator("article img")
+    image.wait_for()
+    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 40
+
+
+def test_search_filter_sort_and_back(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters")
+    first = rows(page)
+    page.keyboard.press("/")
+    page.keyboard.type("status:wrong topic:high")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=status**")
+    assert len(rows(page)) == 30
+    page.get_by_role("link", name="sample", exact=True).click()
+    page.wait_for_url("**sort=id**")
+    assert rows(page) == sorted(rows(page))
+    page.get_by_role("link", name=re.compile("topic:high")).click()
+    page.wait_for_url(lambda url: "topic" not in url)
+    for _ in range(3):
+        page.go_back()
+    page.locator(".foot", has_text="1–50 of 60").wait_for()
+    assert rows(page) == first
+
+
+def test_keys_move_through_the_list_and_back_returns_to_the_answer_before(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters&q=status:wrong")
+    page.locator(".place", has_text="1 of 45").wait_for()
+    page.keyboard.press("j")
+    page.locator(".place", has_text="2 of 45").wait_for()
+    shared = page.url
+    page.keyboard.press("j")
+    page.locator(".place", has_text="3 of 45").wait_for()
+    page.go_back()
+    page.locator(".place", has_text="2 of 45").wait_for()
+    again = opened(viewer, shared.removeprefix(viewer.url))
+    again.locator(".place", has_text="2 of 45").wait_for()
+
+
+def test_a_link_without_the_token_asks_once_and_then_shows_its_page(browser: "Browser", viewer: Viewer) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters&q=status:wrong")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Open").click()
+    page.locator("table.list").wait_for()
+    assert page.url.endswith("/runs/letters/samples?task=letters&q=status:wrong")
+    page.goto(f"{viewer.url}/runs/demo")
+    assert page.locator("h1").inner_text().startswith("demo")
+    context.close()
+
+
+def test_flips_against_the_run_before_and_their_statistics(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters")
+    page.get_by_role("link", name="15 got worse").click()
+    wait_for_index(page)
+    page.locator(".why", has_text="In letters-before: B, right.").wait_for()
+    assert len(rows(page)) == 15
+    page.get_by_role("link", name="side by side").click()
+    page.locator("h1", has_text="in 2 runs").wait_for()
+    assert page.locator("del").first.inner_text().strip() == "B."
+    page.goto(f"{viewer.url}/runs/letters/compare?with=letters-before")
+    wait_for_index(page)
+    assert "15 worse" in page.locator("table").first.inner_text()
+
+
+def test_a_label_is_kept_and_found_again(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/sample?task=letters&id=letter-1")
+    page.keyboard.press("l")
+    page.keyboard.type(HOSTILE)
+    page.get_by_role("button", name="score is wrong").click()
+    page.get_by_text("label: score wrong").wait_for()
+    assert page.locator("section[aria-label=Labels] .said").first.inner_text() == HOSTILE
+    (label,) = label_files(viewer.folder)
+    assert (label["verdict"], label["metric"], label["note"]) == ("score_wrong", "multi_choice_accuracy", HOSTILE)
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters&q=label:score_wrong")
+    assert rows(page) == ["letter-1"]
+    page.goto(f"{viewer.url}/runs/letters/sample?task=letters&id=letter-1")
+    page.get_by_role("button", name="take back").click()
+    page.get_by_text("label: score wrong").wait_for(state="detached")
+
+
+def test_what_is_listed_can_be_downloaded(opened: Open, viewer: Viewer, tmp_path: Path) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters&q=status:right")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    with Path(download.value.path()).open(newline="") as file:
+        assert [row["sample_id"] for row in csv.DictReader(file)] == [f"letter-{i}" for i in range(0, 60, 4)]
+
+
+@pytest.mark.parametrize("policy", [True, False])
+def test_hostile_texts_stay_texts_with_and_without_the_policy(opened: Open, viewer: Viewer, policy: bool) -> None:
+    sample = quote(f"1{HOSTILE}")
+    for path in (
+        "/",
+        "/runs/hostile",
+        "/runs/hostile/samples?task=hostile",
+        f"/runs/hostile/samples?task=hostile&q={quote(HOSTILE)}",
+        f"/runs/hostile/sample?task=hostile&id={sample}",
+        f"/runs/hostile/side-by-side?with=letters&task=hostile&id={sample}",
+        f"/runs/{sample}",
+        "/runs/hostile/report",
+        "/labels",
+    ):
+        page = opened(viewer, path, bypass_csp=not policy)
+        assert page.locator("img[src=x]").count() == 0
+        assert page.evaluate("window.hit") is None
+
+
+def test_a_run_of_a_million_answers_is_searched_sorted_and_paged(opened: Open, large_viewer: Viewer) -> None:
+    page = opened(large_viewer, "/runs/large/samples?task=sums")
+    assert f"{LARGE_ROWS:,}" in page.locator(".foot").inner_text()
+    page.get_by_role("link", name="last").click()
+    page.locator(f"text=sample-{LARGE_ROWS - 1:07}").first.wait_for()
+    page.goto(f"{large_viewer.url}/runs/large/samples?task=sums&q=sample-0000777&sort=tokens&desc=1")
+    assert rows(page) == ["sample-0000777"]
+    page.locator(".why").wait_for()
+    page.goto(f"{large_viewer.url}/runs/large/samples?task=sums&where=tokens%20%3E%20200&sort=answer")
+    assert len(rows(page)) == 50
