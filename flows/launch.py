@@ -6,14 +6,16 @@ hangs during the run neither stops the run nor blocks the process.
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
+from gage_eval.regression.nightly import Nightly
 from gage_eval.runs import RunOptions, RunOutcome
-from gage_eval.runs.folder import RUN_FILE, is_there, open_runs
+from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import FlowRunRecord
@@ -70,7 +72,14 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
 
 
 def deploy(
-    api_url: str, *, pool: str, gpu_pool: str | None, store: str, working_dir: str | None, dry_run: bool
+    api_url: str,
+    *,
+    pool: str,
+    gpu_pool: str | None,
+    store: str,
+    working_dir: str | None,
+    nightly: Path | None,
+    dry_run: bool,
 ) -> "list[Deployed]":
     """Bring all deployments to the server of an API. What is there already stays untouched.
 
@@ -81,6 +90,7 @@ def deploy(
             default.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `local`, if that is created now.
+        nightly: a file of nightly runs to deploy too.
         dry_run: change nothing.
 
     Raises:
@@ -90,13 +100,20 @@ def deploy(
     with packages_beside():
         from flows.deploy import deploy_all
         from flows.reporter import api_client
-    from gage_eval.deployments import all_deployments
+    from gage_eval.deployments import all_deployments, nightly_deployment
 
+    deployments = all_deployments()
+    asked = None
+    if nightly is not None:
+        from flows.automations import ensure_automations
+
+        asked = Nightly.read(nightly)
+        deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), nightly.parent.absolute()))
     try:
         with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
-            return deploy_all(
+            done = deploy_all(
                 client,
-                all_deployments(),
+                deployments,
                 pool=pool,
                 gpu_pool=gpu_pool,
                 parameters={
@@ -106,6 +123,7 @@ def deploy(
                 working_dir=working_dir,
                 dry_run=dry_run,
             )
+            return done if asked is None else [*done, *ensure_automations(client, asked, dry_run=dry_run)]
     except GageError:
         raise
     except Exception as problem:
@@ -158,12 +176,6 @@ def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> Inp
 
 def _free_name(options: RunOptions) -> str:
     """A name that no run in these locations has yet."""
-    root = Locations.at(options.store, options.output_dir).runs
-    name = new_name()
-    if is_there(root):
-        objects = open_runs(root, read_only=True)
-        for _ in range(_NAME_TRIES):
-            if not objects.exists(f"{name}/{RUN_FILE}"):
-                break
-            name = new_name()
-    return name
+    locations = Locations.at(options.store, options.output_dir)
+    names = (new_name() for _ in range(_NAME_TRIES))
+    return next((name for name in names if not has_run(locations, name)), new_name())

@@ -7,15 +7,19 @@ its flow one entry of `gage_eval.entrypoints`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.templates import SuiteInfo, list_suites
 from gage_eval.entrypoints import entrypoint
+from gage_eval.regression.nightly import Nightly
+from gage_eval.runs.names import slug
 
 # Every deployment has this tag, so that the UI can show ours alone.
 TAG = "gage-eval"
 MAINTENANCE_TAG = "maintenance"
 POOL = "local"
+AUTOMATION = "–"
 
 Change: TypeAlias = Literal["created", "updated", "unchanged"]
 
@@ -62,8 +66,8 @@ class Deployed:
     """What was done with a deployment.
 
     Attributes:
-        name: ``flow/name``, as Prefect names it.
-        pool: its work pool.
+        name: ``flow/name``, as Prefect names it; or the name of an automation.
+        pool: its work pool; `AUTOMATION` for an automation, which has none.
         change: created, updated or unchanged; with a dry run, what would be done.
     """
 
@@ -103,9 +107,38 @@ MAINTENANCE = (
 )
 
 
+TRIAGE = Deployment(
+    flow="triage",
+    name="triage",
+    description="Find out why a run is worse than its baseline: ask again, and list what differs.",
+    tags=("regression",),
+)
+
+
+def nightly_deployment(asked: Nightly, text: str, folder: Path) -> Deployment:
+    """The deployment of a file of nightly runs. One night at a time; a second one waits.
+
+    Args:
+        asked: the file.
+        text: the same as text.
+        folder: the folder that paths of configs start from.
+    """
+    cells = [f"- {row.name} with {model.name}" for row in asked.rows for model in asked.models]
+    return Deployment(
+        flow="nightly",
+        name=slug(asked.name),
+        description="\n".join(("Every night, measured against baselines:", "", *cells)),
+        tags=("regression", "nightly"),
+        parameters={"text": text, "folder": str(folder)},
+        concurrency=1,
+        cron=asked.schedule.cron,
+        timezone=asked.schedule.timezone,
+    )
+
+
 def all_deployments() -> list[Deployment]:
     """All deployments: those of the suites in the order of ``gage list suites``, and then the others."""
-    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE, *MAINTENANCE]
+    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE, TRIAGE, *MAINTENANCE]
 
 
 def _of_suite(suite: SuiteInfo) -> Deployment:

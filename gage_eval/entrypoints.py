@@ -15,7 +15,9 @@ FLOWS: Mapping[str, str] = {
     "cache_verify": "flows.maintenance",
     "evaluate": "flows.evaluate",
     "generate": "flows.generate",
+    "nightly": "flows.nightly",
     "suite": "flows.suite",
+    "triage": "flows.triage",
 }
 
 

@@ -104,6 +104,7 @@ def deploy(
     pool: str | None = None,
     gpu_pool: str | None = None,
     store: str | None = None,
+    nightly: Path | None = None,
     dry_run: bool = False,
 ) -> "list[Deployed]":
     """Bring the deployments of all flows to an API. What is there already stays untouched.
@@ -114,6 +115,7 @@ def deploy(
         gpu_pool: the work pool of deployments that need a GPU.
         store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
             of this folder, the folder's store.
+        nightly: a file of nightly runs, which gets a deployment with its schedule, and automations.
         dry_run: change nothing.
 
     Raises:
@@ -136,6 +138,7 @@ def deploy(
         gpu_pool=gpu_pool,
         store=_shared_store(store, is_local=is_local),
         working_dir=str(Path.cwd()) if is_local else None,
+        nightly=nightly,
         dry_run=dry_run,
     )
 

@@ -108,6 +108,7 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "lis
 def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
+    from gage_eval.report.summary import signed_text
 
     before, after = (f"{one.run_id}{one.stored.record.label}" for one in (first, other))
     print(clean(f"{before} → {after}, paired by sample id"))
@@ -137,6 +138,8 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
 
 
 def _remarks(one: "Compared", limit: int) -> list[str]:
+    from gage_eval.report.summary import signed_text
+
     said = [f"NOT THE SAME {kind}, as allowed" for kind in one.allowed]
     said += one.notes
     if one.detectable is not None:
@@ -154,11 +157,6 @@ def _remarks(one: "Compared", limit: int) -> list[str]:
 def number_text(value: float | None) -> str:
     """A score; a dash for none."""
     return "–" if value is None else f"{value:.3f}"
-
-
-def signed_text(value: float | None) -> str:
-    """A difference with its sign; a dash for none."""
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
 
 
 def p_text(value: float) -> str:

@@ -1,5 +1,6 @@
 """gage deploy."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,10 @@ def deploy(
         str | None, typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU.")
     ] = None,
     store: Store = None,
+    nightly: Annotated[
+        Path | None,
+        typer.Option("--nightly", metavar="FILE", help="Deploy this file of nightly runs too, with its schedule."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -27,7 +32,7 @@ def deploy(
     from gage_eval import launch
     from gage_eval.cli.output import print_json, print_table
 
-    deployed = launch.deploy(pool=pool, gpu_pool=gpu_pool, store=store, dry_run=dry_run)
+    deployed = launch.deploy(pool=pool, gpu_pool=gpu_pool, store=store, nightly=nightly, dry_run=dry_run)
     if json:
         print_json({"dry_run": dry_run, "deployments": [asdict(one) for one in deployed]})
         return
@@ -36,4 +41,6 @@ def deploy(
         print_table(("deployment", "pool", "change"), [(one.name, one.pool, one.change) for one in changed])
     counts = {change: sum(one.change == change for one in deployed) for change in ("created", "updated", "unchanged")}
     words = ", ".join(f"{count} {change}" for change, count in counts.items() if count)
-    print(f"{len(deployed)} deployments: {words}{' (dry run: nothing was changed)' if dry_run else ''}.")
+    print(
+        f"{len(deployed)} deployments and automations: {words}{' (dry run: nothing was changed)' if dry_run else ''}."
+    )

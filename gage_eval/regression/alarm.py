@@ -16,10 +16,9 @@ MIN_REPEATS = 5
 MAX_NOISE_P = 0.1
 
 PROMISE = (
-    "If the model never gets worse, the probability that this alarm rings within 365 nights is at most 5 %, even if "
-    "the nights depend on each other, provided that runs differ only by independent noise of their rows. This holds "
-    "per suite, model and metric: with 20 of them, expect up to one false alarm a year. The nightly verdict makes no "
-    "such promise."
+    "If the model never got worse, this alarm rings at all in 365 nights with probability at most 5 %, whatever the "
+    "nights share, provided runs differ by independent row noise only. This holds per suite, model and metric: with 20 "
+    "of them, expect up to one false alarm a year. The nightly verdict has no such promise."
 )
 
 
@@ -49,7 +48,7 @@ def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
     """
     level = rule.alpha / (366 if calendar.isleap(year) else 365)
     if repeats < MIN_REPEATS:
-        return Alarm(rings=False, level=level, withheld=f"the baseline has {repeats} repeats; {MIN_REPEATS} are needed")
+        return Alarm(rings=False, level=level, withheld=f"the baseline needs {MIN_REPEATS} repeats and has {repeats}")
     if one.noise is not None and one.noise.p < MAX_NOISE_P:
         return Alarm(rings=False, level=level, withheld="the baseline's repeats differ more than their rows explain")
     if one.too_skewed == "worse":

@@ -19,6 +19,7 @@ from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gating import Gated, gate
 from gage_eval.regression.matrix import Cell, Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.report.summary import signed_text
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.reading import RunReader
@@ -224,7 +225,7 @@ def _what(cell: NightCell) -> str:
     if cell.gated is None:
         return f"failed ({cell.problem})"
     losses = [
-        f"{task.comparison.task_id} {task.comparison.measure.name} {task.judged.evidence.difference:+.3f}"
+        f"{task.comparison.task_id} {task.comparison.measure.name} {signed_text(task.judged.evidence.difference)}"
         for task in cell.gated.tasks
         if task.judged.verdict == "regressed"
     ]

@@ -9,12 +9,9 @@ from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Triage, TriagedTask
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
-from gage_eval.report.summary import format_value
+from gage_eval.report.summary import format_value, signed_text
 
-_NIGHT = (
-    *("suite", "model", "verdict", "task", "metric", "baseline", "tonight", "better by", "at least", "p (worse)"),
-    *("n", "alarm", "run"),
-)
+_NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p (worse)", "alarm")
 _LONGEST = 600
 _MOST_DIFFERENCES = 15
 
@@ -22,6 +19,7 @@ _MOST_DIFFERENCES = 15
 def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
     problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
+    runs = [f"{one.row.name} with {one.model.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
     anchors = [
         f"{one.row.name} with {one.model.name}: against the anchor of the baseline the verdict is {one.anchor.verdict}."
         for one in night.cells
@@ -32,7 +30,7 @@ def night_page(night: Night) -> str:
         for one in night.cells
         if one.gated is not None
         for task in one.gated.tasks
-        for note in task.judged.notes
+        for note in _notes(task)
     ]
     return page(
         f"## {plain(night.asked.name)} {night.date.isoformat()}: {night.verdict}",
@@ -40,6 +38,7 @@ def night_page(night: Night) -> str:
         table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
         bullets([*problems, *anchors, *notes]),
         f"{_fired(night)} {plain(PROMISE)}",
+        bullets(runs),
     )
 
 
@@ -59,8 +58,9 @@ def triage_page(found: Triage) -> str:
         f"{plain(gated.entry.suite)} against baseline {code(gated.entry.name)}, entry {gated.entry.number}: "
         f"**{gated.verdict}**.",
         "No task has regressed." if not found.tasks else "",
-        *(_task(one, found.repeats) for one in found.tasks),
+        *(_lost(one, found.repeats) for one in found.tasks),
         _differences(found),
+        *(_samples(one) for one in found.tasks),
         "\n".join(
             (
                 "### Next",
@@ -75,32 +75,30 @@ def triage_page(found: Triage) -> str:
 
 
 def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
-    run = cell.run.run_id if cell.run is not None else "–"
     if cell.gated is None:
-        yield (cell.row.name, cell.model.name, cell.verdict, *("–",) * (len(_NIGHT) - 4), run)
+        yield (cell.row.name, cell.model.name, "–", cell.verdict, *("–",) * (len(_NIGHT) - 4))
         return
     for task in cell.gated.tasks:
-        yield (cell.row.name, cell.model.name, task.judged.verdict, *_numbers(task), _alarm(task), run)
+        one, changed = task.judged.evidence, task.comparison
+        known = one.test != "none"
+        yield (
+            cell.row.name,
+            cell.model.name,
+            f"{changed.task_id} {changed.measure.name}",
+            task.judged.verdict,
+            format_value(one.baseline),
+            format_value(one.current),
+            signed_text(one.difference),
+            signed_text(one.low) if known else "–",
+            f"{task.judged.p_worse:.3g}" if known else "–",
+            "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
+        )
 
 
-def _numbers(task: GatedTask) -> tuple[str, ...]:
-    one = task.judged.evidence
-    return (
-        task.comparison.task_id,
-        task.comparison.measure.name,
-        format_value(one.baseline),
-        format_value(one.current),
-        _signed(one.difference),
-        "–" if one.test == "none" else _signed(one.low),
-        "–" if one.test == "none" else f"{task.judged.p_worse:.3g}",
-        f"{one.n:,}",
-    )
-
-
-def _alarm(task: GatedTask) -> str:
-    if task.alarm.rings:
-        return "rings"
-    return "quiet" if task.alarm.withheld is None else f"withheld: {task.alarm.withheld}"
+def _notes(task: GatedTask) -> Iterator[str]:
+    yield from task.judged.notes
+    if task.alarm.withheld is not None:
+        yield f"the alarm is withheld: {task.alarm.withheld}"
 
 
 def _fired(night: Night) -> str:
@@ -112,23 +110,25 @@ def _fired(night: Night) -> str:
     )
 
 
-def _task(one: TriagedTask, repeats: int) -> str:
+def _lost(one: TriagedTask, repeats: int) -> str:
     task = one.gated
-    evidence = task.judged.evidence
-    changed = task.comparison
-    lost = (
-        f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
-        f"{format_value(evidence.current)} ({_signed(evidence.difference)}, p {task.judged.p_worse:.3g}, "
-        f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better."
-    )
-    slices = [f"{x.name}: {_signed(x.difference)} (n {x.n:,})" for x in one.slices]
+    evidence, changed = task.judged.evidence, task.comparison
+    slices = [f"{x.name}: {signed_text(x.difference)} (n {x.n:,})" for x in one.slices]
     return page(
-        f"### {plain(task.comparison.task_id)}",
-        lost,
+        f"### {plain(changed.task_id)}",
+        f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
+        f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {task.judged.p_worse:.3g}, "
+        f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better.",
         _asked_again(one, repeats),
         f"Slices that lost most:\n\n{bullets(slices)}" if slices else "",
-        *(_card(card) for card in one.cards),
     ).rstrip("\n")
+
+
+def _samples(one: TriagedTask) -> str:
+    if not one.cards:
+        return ""
+    title = f"### Samples of {plain(one.gated.comparison.task_id)} that lost most"
+    return page(title, *map(_card, one.cards)).rstrip("\n")
 
 
 def _asked_again(one: TriagedTask, repeats: int) -> str:
@@ -167,17 +167,13 @@ def _card(card: Card) -> str:
         ("read out now", _short(now.extracted)),
         ("why", _short(now.explanation or now.failure)),
     ]
-    return f"#### {plain(now.row.sample_id)}\n\n{table(('', ''), [row for row in rows if row[1] != '–'])}"
+    return f"#### {plain(now.row.sample_id)}\n\n{bullets(f'{name}: {text}' for name, text in rows if text != '–')}"
 
 
 def _short(text: str | None) -> str:
     if not text:
         return "–"
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.3f}".replace("-", "−")
 
 
 def _as_url(svg: str) -> str:

@@ -24,6 +24,7 @@ from gage_eval.report.summary import (
     TaskSummary,
     arrow_note,
     format_value,
+    signed_text,
 )
 
 if TYPE_CHECKING:
@@ -341,13 +342,6 @@ def ends_text(score: MetricSummary | GroupScore) -> str:
     if score.ci_low is None or score.ci_high is None:
         return "–"
     return f"{format_value(score.ci_low)} … {format_value(score.ci_high)}"
-
-
-def signed_text(value: float | None) -> str:
-    """A difference with its sign; a dash for none."""
-    if value is None:
-        return "–"
-    return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
 
 
 def _change(one: ComparedTask) -> Svg:

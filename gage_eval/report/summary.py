@@ -337,6 +337,13 @@ def format_value(value: float | None, *, like: float | None = None) -> str:
     return f"{value:.3f}" if abs(value if like is None else like) < 100 else f"{value:,.1f}"
 
 
+def signed_text(value: float | None) -> str:
+    """A difference with its sign; a dash for none."""
+    if value is None:
+        return "–"
+    return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
+
+
 def format_interval(value: float | None, low: float | None, high: float | None) -> str:
     """A number with its interval for reading; without one, the number alone.
 

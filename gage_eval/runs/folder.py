@@ -180,6 +180,11 @@ def is_there(root: str) -> bool:
     return folder is None or folder.is_dir()
 
 
+def has_run(locations: Locations, run_id: str) -> bool:
+    """Whether a run of that id exists in these locations."""
+    return is_there(locations.runs) and open_runs(locations.runs, read_only=True).exists(f"{run_id}/{RUN_FILE}")
+
+
 def open_runs(root: str, *, read_only: bool = False) -> Objects:
     """The objects of a runs root. Its locks folder is hidden, because all other folders are runs."""
     return open_objects(root, read_only=read_only, lock_folder=".locks")

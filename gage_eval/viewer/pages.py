@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from gage_eval.report import charts
 from gage_eval.report.console import score_text
 from gage_eval.report.details import KINDS, trimmed
-from gage_eval.report.html import STYLE_FILE, ends_text, marked, signed_text
+from gage_eval.report.html import STYLE_FILE, ends_text, marked
 from gage_eval.report.shares import share_text
-from gage_eval.report.summary import format_value
+from gage_eval.report.summary import format_value, signed_text
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import term, with_term
 

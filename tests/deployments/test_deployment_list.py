@@ -11,7 +11,7 @@ from gage_eval.deployments import TAG, all_deployments
 from gage_eval.entrypoints import FLOWS
 from tools.deployment_files import FILE, text
 
-OTHERS = {"evaluate", "generate", "cache-gc", "cache-verify"}
+OTHERS = {"evaluate", "generate", "triage", "cache-gc", "cache-verify"}
 
 
 def test_every_suite_has_one_deployment() -> None:

@@ -78,7 +78,7 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(asked: Nightly, tmp
     night = night_of(asked, tmp_path, SECOND)
     assert {cell.model.name: cell.verdict for cell in night.cells} == {"steady": "passed", "shaky": "regressed"}
     assert night.verdict == "regressed"
-    assert night.sentence == "mine.yaml with shaky: regressed (sums exact_match -0.100)"
+    assert night.sentence == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
 
 
 def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""The flow of a night: every suite with every model, each measured against its baseline."""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from prefect import flow, runtime
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas import State
+from prefect.events import emit_event
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Completed, Failed
+
+from flows.forms import STORAGE, StorageForm
+from flows.launch import launch
+from flows.shown import end_state
+from gage_eval.errors import GageError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
+from gage_eval.regression.pages import night_page, trend_page
+from gage_eval.regression.trend import trend
+from gage_eval.regression.trend_chart import trend_chart
+from gage_eval.runs import RunOptions
+from gage_eval.runs.folder import has_run
+from gage_eval.runs.names import slug
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+
+DETECTED = "gage.regression.detected"
+_EVENTS = {
+    "regressed": DETECTED,
+    "improved": "gage.regression.improved",
+    "inconclusive": "gage.regression.inconclusive",
+}
+
+_log = logging.getLogger("gage_eval")
+
+
+@flow(name="nightly", persist_result=False)
+def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> State[Any]:
+    """Run all suites with all models of a file of nightly runs, and measure each against its baseline.
+
+    The answers are those of the night that the flow run was scheduled for: it asks every model again. A flow run that
+    is started again on the same night goes on with it.
+
+    Args:
+        text: The file of nightly runs, as YAML.
+        folder: The folder that paths of configs start from.
+        storage: Where results and baselines are stored.
+    """
+    try:
+        asked = Nightly.of_text(text, "the file of nightly runs")
+        places = Locations.at(storage.store, storage.runs)
+        night = run_night(asked, _date(asked), Path(folder), asker(places), lambda cell: _tell(asked, cell, places))
+        _publish(night, places)
+    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
+        if not isinstance(error, GageError):
+            _log.exception("the night failed")
+        return end_state(error)
+    if night.verdict == "regressed":
+        return Failed(name="Regressed", message=night.sentence)
+    if night.verdict == "failed":
+        return Failed(message=night.sentence)
+    return Completed(message=night.sentence)
+
+
+def asker(places: Locations) -> Callable[[RunOptions], RunReader]:
+    """Carries out runs in this process, each as a flow run of its own."""
+
+    def ask(options: RunOptions) -> RunReader:
+        there = options.run_id is not None and has_run(places, options.run_id)
+        here = {"store": places.store, "output_dir": places.runs, "resume": there}
+        try:
+            outcome = launch(options.model_copy(update=here), PREFECT_API_URL.value() or "")
+        except GageError:
+            raise
+        except Exception as error:
+            # One run must not take the others along.
+            _log.exception("the run failed")
+            raise GageError(f"{type(error).__name__}: {error}") from error
+        return RunReader.open(places, outcome.run_id)
+
+    return ask
+
+
+def _date(asked: Nightly) -> date:
+    """The date of the night in its own time zone."""
+    scheduled = runtime.flow_run.scheduled_start_time or datetime.now(UTC)
+    return scheduled.astimezone(ZoneInfo(asked.schedule.timezone)).date()
+
+
+def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
+    """Emit the event of a cell's verdict, with the parameters that its triage needs."""
+    event = _EVENTS.get(cell.verdict)
+    if event is None or cell.gated is None:
+        return
+    entry = cell.gated.entry
+    emit_event(
+        event,
+        {
+            "prefect.resource.id": f"gage_eval.nightly.{slug(asked.name)}.{slug(entry.suite)}.{entry.name}",
+            "prefect.resource.name": f"{entry.suite} with {cell.model.name}",
+        },
+        payload={
+            "nightly": asked.name,
+            "run": cell.gated.run_id,
+            "baseline": entry.name,
+            "row": cell.row.name,
+            "model": cell.model.name,
+            "alarm": cell.rings,
+            "gate": asked.gate.model_dump(mode="json"),
+            "storage": {"store": places.store, "runs": places.runs},
+            "tasks": cell.gated.as_record()["tasks"],
+        },
+    )
+
+
+def _publish(night: Night, places: Locations) -> None:
+    key = slug(night.asked.name)
+    create_markdown_artifact(night_page(night), key=f"{key}-night", description=f"Night of {night.date.isoformat()}")
+    pictures = {title: svg for cell in night.cells for title, svg in _trends(night.asked, cell, places)}
+    if pictures:
+        create_markdown_artifact(trend_page(night, pictures), key=f"{key}-trend", description="Scores per night")
+
+
+def _trends(asked: Nightly, cell: NightCell, places: Locations) -> list[tuple[str, str]]:
+    """Title and picture of each task of a cell that has a baseline."""
+    if cell.gated is None or cell.run is None:
+        return []
+    entry = cell.gated.entry
+    points = trend(places, entry, lambda run_id: asked.is_run_of(run_id, cell.row, cell.model))
+    scores = {one.task_id: one.value for one in Baselines(cell.run.store).scores(entry)}
+    found = []
+    for task_id in dict.fromkeys(point.task_id for point in points):
+        own = [point for point in points if point.task_id == task_id]
+        title = f"{cell.row.name} with {cell.model.name}: {task_id} {own[0].metric}"
+        found.append((title, trend_chart(own, scores.get(task_id), title)))
+    return found

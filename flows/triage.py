@@ -1,0 +1,62 @@
+"""The flow that looks into a regression."""
+
+import logging
+from typing import Annotated, Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas import State
+from prefect.states import Completed
+from pydantic import Field
+
+from flows.forms import STORAGE, StorageForm
+from flows.nightly import asker
+from flows.shown import end_state
+from gage_eval.errors import GageError
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.gate import GateRule
+from gage_eval.regression.pages import triage_page
+from gage_eval.regression.triage import FATES
+from gage_eval.regression.triage import triage as look_into
+from gage_eval.report.console import counted
+from gage_eval.runs.names import slug
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+
+_GATE = GateRule()
+
+_log = logging.getLogger("gage_eval")
+
+
+@flow(name="triage", persist_result=False)
+def triage(
+    run: str,
+    baseline: str,
+    repeats: Annotated[int, Field(ge=1, le=100)] = 5,
+    samples: Annotated[int, Field(ge=1, le=10_000)] = 200,
+    gate: GateRule = _GATE,
+    storage: StorageForm = STORAGE,
+) -> State[Any]:
+    """Find out why a run is worse than its baseline: ask the samples that became worse again, and list what differs.
+
+    Args:
+        run: The run that regressed.
+        baseline: Name of the baseline it was measured against.
+        repeats: How often each sample that became worse is asked again.
+        samples: Ask so many samples of each task again, those that lost most.
+        gate: Tolerance, level and mode of the gate.
+        storage: Where results and baselines are stored.
+    """
+    try:
+        places = Locations.at(storage.store, storage.runs)
+        reader = RunReader.open(places, run)
+        entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
+        found = look_into(reader, entry, gate, asker(places), repeats=repeats, most=samples)
+        create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
+    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
+        if not isinstance(error, GageError):
+            _log.exception("the triage failed")
+        return end_state(error)
+    fates = {fate: sum(task.fates[fate] for task in found.tasks) for fate in FATES}
+    said = ", ".join(f"{counted(count, 'sample')} {fate}" for fate, count in fates.items() if count)
+    return Completed(message=f"{run}: {found.gated.verdict}" + (f"; {said}" if said else ""))
