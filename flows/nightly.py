@@ -44,7 +44,7 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
     """Run all suites with all models of a file of nightly runs, and measure each against its baseline.
 
     The answers are those of the night that the flow run was scheduled for: it asks every model again. A flow run that
-    is started again on the same night goes on with it.
+    is started again on the same night resumes it.
 
     Args:
         text: The file of nightly runs, as YAML.
