@@ -30,14 +30,9 @@ LOCKED := $(if $(shell command -v flock),flock --close Makefile,)
 INSTALL := $(LOCKED) $(MAKE) --silent --no-print-directory
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-fast lint format lock pages bench test-e2e test-vllm test-gpu test-suites test-inspect \
+.PHONY: help demo test test-fast test-browser lint format lock pages bench test-e2e test-vllm test-gpu test-suites test-inspect \
   bench-vllm bench-piqa bench-prompts clean install-demo install-dev install-vllm install-gpu install-lm-eval \
   install-inspect
-=======
-.PHONY: help demo test test-fast test-browser lint format lock pages bench test-e2e test-vllm test-suites bench-vllm bench-piqa \
-  bench-prompts clean install-demo install-dev install-vllm install-lm-eval
->>>>>>> 99f3b51 (make test-browser clicks through report and viewer; bench case and page of the viewer)
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,17 +42,10 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage suite demo $(ARGS)
 
 test: install-dev ## run all tests
-<<<<<<< HEAD
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not gpu" $(ARGS)
-=======
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not browser" $(ARGS)
-
-test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser" $(ARGS)
->>>>>>> 99f3b51 (make test-browser clicks through report and viewer; bench case and page of the viewer)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-e2e: install-dev ## run suites on a Prefect server with Postgres and two workers (Debian: postgresql, chromium)
 	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
