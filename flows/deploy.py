@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
@@ -39,7 +39,7 @@ def deploy_all(
         pool: the work pool of the runs. The pool `local` is created if it is not there.
         gpu_pool: the work pool of the deployments that need a GPU; ``pool`` by default.
         parameters: values that every form has at first, by the group's name.
-        working_dir: the folder of runs in the pool `local`, if that is created.
+        working_dir: the folder of runs in the pool `local`, for the server of a folder.
         dry_run: change nothing.
 
     Raises:
@@ -55,16 +55,21 @@ def deploy_all(
 
 
 def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, *, dry_run: bool) -> None:
+    template = _process_template(working_dir)
     try:
-        client.read_work_pool(name)
+        there = client.read_work_pool(name)
     except ObjectNotFound as error:
         if name != POOL:
             raise InputError(
                 f"the Prefect server has no work pool '{name}'. Create it: prefect work-pool create {name} --type TYPE"
             ) from error
         if not dry_run:
-            template = _process_template(working_dir)
             client.create_work_pool(WorkPoolCreate(name=name, type=ProcessWorker.type, base_job_template=template))
+        return
+    is_of_this_folder = name == POOL and working_dir is not None
+    if is_of_this_folder and there.base_job_template != template and not dry_run:
+        # The interpreter of the last start may be gone.
+        client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
 
 
 def _process_template(working_dir: str | None) -> dict[str, Any]:
@@ -135,13 +140,17 @@ def _same(there: DeploymentResponse, deployment: Deployment, fields: dict[str, A
     return (
         canonical_json(current) == canonical_json(fields)
         and limit == deployment.concurrency
-        and schedules == ([] if deployment.cron is None else [(deployment.cron, deployment.timezone)])
+        and (deployment.cron is None or schedules == [(deployment.cron, deployment.timezone)])
     )
 
 
 def _schedules(deployment: Deployment, there: DeploymentResponse | None) -> list[DeploymentScheduleCreate]:
     if deployment.cron is None:
-        return []
+        # Those that were added in the UI stay.
+        return [
+            DeploymentScheduleCreate(schedule=one.schedule, active=one.active, parameters=one.parameters, slug=one.slug)
+            for one in (there.schedules if there is not None else [])
+        ]
     schedule = CronSchedule(cron=deployment.cron, timezone=deployment.timezone)
     # A schedule that was paused in the UI stays paused.
     active = there is None or all(one.active for one in there.schedules)

@@ -89,7 +89,7 @@ def deploy(
         gpu_pool: the work pool of deployments that need a GPU, and of the engines that forms start; ``pool`` by
             default.
         store: the store of the runs, unless a form names another one.
-        working_dir: the folder of runs in the pool `local`, if that is created now.
+        working_dir: the folder of runs in the pool `local`, for the server of a folder.
         nightly: a file of nightly runs to deploy too.
         dry_run: change nothing.
 

@@ -50,7 +50,6 @@ def take_pictures(page: Page, running: server.Running) -> None:
     fill_form(page)
     _save(page, "prefect-form", height=1300)
     page.click("Submit")
-    page.wait_for("Deployment ID")
     flow_run = _flow_run(running)
     page.open(f"{running.ui_url}/runs/flow-run/{flow_run}")
     page.wait_for("infer ", within_s=_RUN_S)
@@ -94,8 +93,14 @@ def _flow_run(running: server.Running) -> str:
     """The id of the flow run that was just submitted."""
     body = json.dumps({"sort": "EXPECTED_START_TIME_DESC", "limit": 1}).encode()
     request = Request(f"{running.api_url}/flow_runs/filter", body, {"Content-Type": "application/json"})  # noqa: S310 - loopback
-    with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
-        return str(json.loads(answer.read())[0]["id"])
+    deadline = time.monotonic() + 60.0
+    while time.monotonic() < deadline:
+        with build_opener(ProxyHandler({})).open(request, timeout=30) as answer:
+            found = json.loads(answer.read())
+        if found:
+            return str(found[0]["id"])
+        time.sleep(0.5)
+    raise TimeoutError("the form was not submitted.")
 
 
 def _save(page: Page, name: str, *, height: int) -> None:

@@ -36,11 +36,12 @@ def deploy(
     if json:
         print_json({"dry_run": dry_run, "deployments": [asdict(one) for one in deployed]})
         return
+    words = {"created": "to create", "updated": "to update"} if dry_run else {}
     changed = [one for one in deployed if one.change != "unchanged"]
     if changed:
-        print_table(("deployment", "pool", "change"), [(one.name, one.pool, one.change) for one in changed])
+        rows = [(one.name, one.pool, words.get(one.change, one.change)) for one in changed]
+        print_table(("deployment", "pool", "change"), rows)
     counts = {change: sum(one.change == change for one in deployed) for change in ("created", "updated", "unchanged")}
-    words = ", ".join(f"{count} {change}" for change, count in counts.items() if count)
-    print(
-        f"{len(deployed)} deployments and automations: {words}{' (dry run: nothing was changed)' if dry_run else ''}."
-    )
+    parts = [f"{count} {words.get(change, change)}" for change, count in counts.items() if count]
+    nothing = "; nothing was changed" if dry_run else ""
+    print(f"{len(deployed)} deployments and automations: {', '.join(parts)}{nothing}.")

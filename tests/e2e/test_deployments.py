@@ -49,6 +49,26 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(pr
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
 
+ADD_SCHEDULE = """
+import json
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.schedules import CronSchedule
+with get_client(sync_client=True) as client:
+    deployment = client.read_deployment_by_name("cache-gc/cache-gc")
+    client.create_deployment_schedules(deployment.id, [(CronSchedule(cron="0 3 * * 0", timezone="UTC"), False)])
+print(json.dumps("added"))
+"""
+
+
+def test_a_schedule_of_the_ui_survives_an_update(prefect: Prefect, tmp_path: Path) -> None:
+    prefect.script(ADD_SCHEDULE)
+    for store in ("s3://other/store", str(prefect.folder / ".gage")):
+        deployed = _deploy(tmp_path, prefect, "--store", store)["deployments"]
+        assert {one["change"] for one in deployed} == {"updated"}
+        (schedule,) = prefect.deployment("cache-gc/cache-gc")["schedules"]
+        assert (schedule["schedule"]["cron"], schedule["active"]) == ("0 3 * * 0", False)
+
+
 def test_deploy_says_what_it_needs(prefect: Prefect, tmp_path: Path) -> None:
     store = ("--store", str(tmp_path))
     no_pool = gage(tmp_path, "deploy", "--pool", "h100s", *store, env=prefect.env, check=False)

@@ -75,9 +75,14 @@ class Prefect:
         Raises:
             urllib.error.HTTPError: the server refuses the parameters.
         """
-        there = self._ask(f"/deployments/name/{deployment}")
+        there = self.deployment(deployment)
         body = {"parameters": parameters, "state": {"type": "SCHEDULED"}, **({"name": name} if name else {})}
         return str(self._post(f"/deployments/{there['id']}/create_flow_run", body)["id"])
+
+    def deployment(self, name: str) -> dict[str, Any]:
+        """A deployment by ``flow/name``."""
+        found: dict[str, Any] = self._ask(f"/deployments/name/{name}")
+        return found
 
     def flow_run(self, flow_run_id: str) -> dict[str, Any]:
         """A flow run as the API has it, from one quick request."""
