@@ -45,7 +45,7 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(pr
     assert {one["change"] for one in again} == {"unchanged"}
 
     planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]
-    assert {one["change"] for one in planned} == {"updated"}
+    assert {one["change"] for one in planned if one["name"].startswith("suite/")} == {"updated"}
     assert _deploy(tmp_path, prefect, *store)["deployments"] == again, "a dry run changes nothing"
 
 
@@ -64,7 +64,7 @@ def test_a_schedule_of_the_ui_survives_an_update(prefect: Prefect, tmp_path: Pat
     prefect.script(ADD_SCHEDULE)
     for store in ("s3://other/store", str(prefect.folder / ".gage")):
         deployed = _deploy(tmp_path, prefect, "--store", store)["deployments"]
-        assert {one["change"] for one in deployed} == {"updated"}
+        assert {"name": "cache-gc/cache-gc", "pool": "local", "change": "updated"} in deployed
         (schedule,) = prefect.deployment("cache-gc/cache-gc")["schedules"]
         assert (schedule["schedule"]["cron"], schedule["active"]) == ("0 3 * * 0", False)
 
