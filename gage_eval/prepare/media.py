@@ -229,8 +229,8 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
     """
     out = []
     for message in messages:
-        content = message.get("content") or []
-        if not any(url.startswith((_DATA, _STORED)) for _, url in media_in_messages([message])):
+        content = message.get("content")
+        if type(content) is not list or not _holds_data(content):
             out.append(message)
             continue
         segments = []
@@ -273,6 +273,15 @@ def _check_stored(url: str, store: Media) -> None:
         raise RecordRejected("a stored medium is written as media://sha256/ and 64 hex digits.")
     if not store.has(url):
         raise RecordRejected(f"{url} is not in this store.")
+
+
+def _holds_data(content: list[Any]) -> bool:
+    """Whether a segment has a ``data:`` URL or names a stored medium. Called for every message of a dataset."""
+    for segment in content:
+        kind = segment["type"]
+        if kind in MEDIA_TYPES and segment[kind]["url"].startswith((_DATA, _STORED)):
+            return True
+    return False
 
 
 def media_in_messages(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

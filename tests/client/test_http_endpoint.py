@@ -1,10 +1,15 @@
 """Calls against the mock endpoint: what an endpoint may do to us, and what a run makes of it."""
 
+import contextlib
 import logging
 import socket
+import ssl
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import trustme
 from support.calls import ask, chat, connect
 from support.endpoint import mock_endpoint
 
@@ -138,11 +143,12 @@ def test_a_proxy_of_the_environment_is_not_used_for_loopback() -> None:
         assert ask(runtime, connect(runtime, endpoint.url, env), [chat(1)])[0].status == "ok"
 
 
-def serve_once(reply: bytes) -> tuple[str, Callable[[], None]]:
-    """A server that gives the same bytes to every request."""
-    import threading
-
-    server = socket.create_server(("127.0.0.1", 0))
+def serve_once(
+    reply: bytes, listening: socket.socket | None = None, *, hold_s: float = 0.0
+) -> tuple[str, Callable[[], None]]:
+    """A server that gives the same bytes to every request, and closes the connection after a while."""
+    server = listening or socket.create_server(("127.0.0.1", 0))
+    stopped = threading.Event()
 
     def run() -> None:
         while True:
@@ -153,14 +159,17 @@ def serve_once(reply: bytes) -> tuple[str, Callable[[], None]]:
             with client:
                 client.recv(65536)
                 client.sendall(reply)
+                stopped.wait(hold_s)
 
     threading.Thread(target=run, daemon=True).start()
 
     def stop() -> None:
+        stopped.set()
         server.shutdown(socket.SHUT_RDWR)
         server.close()
 
-    return f"http://127.0.0.1:{server.getsockname()[1]}/v1", stop
+    port = server.getsockname()[1] if listening is None else 0
+    return f"http://127.0.0.1:{port}/v1", stop
 
 
 def test_a_redirect_is_not_followed_with_the_key() -> None:
@@ -194,3 +203,66 @@ def test_no_garbage_from_an_endpoint_is_more_than_an_error_row(reply: bytes) -> 
         stop()
     assert response.status == "error"
     assert response.error_kind in {"malformed", "connection"}
+
+
+def test_an_answer_that_is_compressed_unasked_is_an_error_row_that_says_so() -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n"
+    with Runtime() as runtime:
+        url, stop = serve_once(head + b"{}")
+        (response,) = ask(runtime, connect(runtime, url, max_attempts=1), [chat(1)])
+        stop()
+    assert (response.status, response.error_kind) == ("error", "malformed")
+    assert response.errors == ["a compressed answer (gzip), which was not asked for"]
+
+
+def test_a_stream_that_stalls_is_given_up_after_the_idle_timeout() -> None:
+    first = b'data: {"choices":[{"index":0,"delta":{"content":"half"}}]}\n\n'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\r\n"
+    with Runtime() as runtime:
+        url, stop = serve_once(head + first, hold_s=30.0)
+        backend = connect(runtime, url, max_attempts=1, stream=True, idle_timeout=0.2)
+        (response,) = ask(runtime, backend, [chat(1)])
+        stop()
+    assert (response.status, response.error_kind) == ("error", "timeout")
+    assert response.errors == ["not a byte of the answer for 0.2 s"]
+
+
+def test_an_endpoint_behind_a_unix_socket_is_asked_by_its_path(tmp_path: Path) -> None:
+    reply = b'{"choices":[{"message":{"content":"from the socket"},"finish_reason":"stop"}]}'
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "m.sock"))
+    server.listen()
+    with Runtime() as runtime:
+        _, stop = serve_once(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(reply), reply), server)
+        backend = connect(runtime, f"http+unix://{str(tmp_path).replace('/', '%2F')}%2Fm.sock/v1")
+        (response,) = ask(runtime, backend, [chat(1)])
+        stop()
+    assert response.answer == "from the socket"
+
+
+def test_a_certificate_nobody_trusts_ends_the_run_with_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, Runtime() as runtime:
+        port = listening.getsockname()[1]
+        serve_tls_once(listening)
+        backend = connect(runtime, f"https://127.0.0.1:{port}/v1", max_attempts=1)
+        with pytest.raises(EndpointFailed, match=r"cannot be reached \(.*certificate verify failed.*; 1 attempts\)"):
+            ask(runtime, backend, [chat(1)])
+
+
+def test_certificates_that_cannot_be_read_are_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    env = {"SSL_CERT_FILE": str(tmp_path / "missing.pem")}
+    with Runtime() as runtime, pytest.raises(InputError, match=r"SSL_CERT_FILE names .*missing\.pem, which holds no"):
+        connect(runtime, "https://model.test/v1", env)
+
+
+def serve_tls_once(listening: socket.socket) -> None:
+    """Shake hands with one client, with a certificate of an authority that is not trusted."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+
+    def run() -> None:
+        client, _ = listening.accept()
+        with contextlib.suppress(OSError), context.wrap_socket(client, server_side=True):
+            pass
+
+    threading.Thread(target=run, daemon=True).start()
