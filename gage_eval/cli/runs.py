@@ -80,6 +80,7 @@ def resume(
 
 
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> None:
+    from gage_eval.cli.changes import print_changes
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.launch import launch_run
@@ -96,3 +97,4 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
     else:
         print()
         print_scores(outcome.summary, report=shown_location(outcome.folder.location("report.html")))
+        print_changes(outcome)

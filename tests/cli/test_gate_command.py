@@ -44,6 +44,9 @@ def test_a_regression_exits_with_3_and_an_equal_run_with_0(runs: Path, gage: Gag
     assert bad.code == 3
     assert "REGRESSED  run bad against baseline main, entry 1" in bad.out
     assert "worse: s180" in bad.out
+    (log,) = runs.rglob("runs/bad/events.jsonl")
+    told = orjson.loads(log.read_bytes().splitlines()[-1])
+    assert (told["type"], told["payload"]["baseline"], told["payload"]["verdict"]) == ("gate", "main", "regressed")
     good = gage("gate", "good", "--baseline", "main")
     assert good.code == 0
     assert "PASSED" in good.out
@@ -54,6 +57,15 @@ def test_a_regression_exits_with_3_and_an_equal_run_with_0(runs: Path, gage: Gag
     assert (task["baseline_score"], task["current_score"], task["regressed"]) == (0.6, 0.45, True)
     assert task["delta"] == pytest.approx(-0.15)
     assert len(task["details"]["worse"]) == 60
+
+
+def test_a_run_ends_with_its_change_against_each_baseline_of_its_config(runs: Path, gage: Gage) -> None:
+    assert "vs " not in gage("run", "bad.yaml", "--run-id", "before").out
+    gage("baseline", "set", "main", "good")
+    said = gage("run", "bad.yaml", "--run-id", "after").out
+    assert [line for line in said.splitlines() if line.startswith("vs ")] == [
+        "vs main  sums  exact_match  −0.150 ▼  regressed (p < 0.001)"
+    ]
 
 
 def test_the_tolerance_mode_and_a_wide_tolerance_decide_otherwise(runs: Path, gage: Gage) -> None:

@@ -1,5 +1,6 @@
 """OpenTelemetry: what a collector gets of a run. The collector is a server that keeps what it is sent."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from tests.support.recorders import Recorder, bad_recorder, recorder
 
 traces = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="no extra otel here")
 metrics = pytest.importorskip("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+
+
+# Its threads may outlive a test, and would write to the standard error of another one.
+logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
+logging.getLogger("opentelemetry").propagate = False
 
 
 @pytest.fixture(autouse=True)
