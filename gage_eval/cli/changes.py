@@ -37,7 +37,8 @@ def print_changes(outcome: "RunOutcome") -> None:
 
 
 def _lines(found: "Gated") -> list[str]:
-    from gage_eval.cli.compare import p_text, signed_text
+    from gage_eval.cli.compare import p_text
+    from gage_eval.report.summary import signed_text
 
     out = []
     for one in found.tasks:
