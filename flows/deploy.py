@@ -15,6 +15,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.utilities.importtools import import_object
 from prefect.workers.process import ProcessWorker
 
+from flows.lost_runs import automate
 from gage_eval import __version__
 from gage_eval.canonical import canonical_json
 from gage_eval.deployments import POOL, Deployed, Deployment
@@ -51,6 +52,8 @@ def deploy_all(
     for deployment in deployments:
         in_pool = (gpu_pool if deployment.on_gpus else None) or pool
         done.append(_deploy(client, deployment, in_pool, parameters, dry_run=dry_run))
+    if not dry_run:
+        automate(client)
     return done
 
 
