@@ -1,0 +1,69 @@
+"""Promises of the viewer for runs on S3 and for runs that are not finished."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from viewer_client import ROWS, answers, ids, page, samples, viewer, write_questions
+
+import gage_eval
+from gage_eval.errors import BudgetSpent
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.options import Locations
+from gage_eval.runs.record import RunRecord
+from tests.support.workspace import write_config
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_questions(tmp_path)
+    return tmp_path
+
+
+def test_a_run_on_s3_is_listed_with_its_texts_and_leads_to_its_reason(folder: Path, s3_url: str) -> None:
+    config = write_config(folder, "remote.yaml", backends=answers("2"), metrics=["exact_match"])
+    gage_eval.run(config, run_id="remote", store=s3_url, inline=True)
+    with viewer(folder, store=s3_url) as client:
+        listed = samples(client, "remote", q="status:wrong")
+        assert len(ids(listed)) == ROWS * 2 // 3
+        assert "What is 0 + 1? (0)" in listed
+        answer = page(client, "/runs/remote/sample?id=s0")
+        assert 'answered <b class="said">2</b>, expected <b class="said">1</b>.' in answer
+        refused = client.get("/runs/remote/samples", params={"q": "hello"})
+        assert refused.status_code == 400
+        assert "--texts" in refused.text
+        rows = [orjson.loads(line) for line in client.get("/runs/remote/export.jsonl").content.splitlines()]
+        assert [row["sample_id"] for row in rows] == [f"s{i}" for i in range(ROWS)]
+
+
+def test_a_running_run_shows_its_progress_and_asks_for_itself_again(folder: Path) -> None:
+    config = write_config(folder, "small.yaml", backends=answers("2"), metrics=["exact_match"])
+    gage_eval.run(config, run_id="first", store=str(folder / "store"), inline=True)
+    run_folder = RunFolder.open(Locations.at(str(folder / "store"), None), "first")
+
+    run_folder.update(_as_if_scoring)
+    with viewer(folder) as client:
+        text = page(client, "/runs/first")
+        assert "Progress" in text
+        assert "data-live" in text
+        assert f"<b>{ROWS}</b> scored" in text
+        assert len(ids(samples(client, "first"))) == ROWS
+
+
+def test_answers_that_are_only_in_the_logs_are_listed(folder: Path) -> None:
+    config = write_config(folder, "small.yaml", backends=answers("2"), metrics=["exact_match"], limits={"tokens": 40})
+    options = RunOptions(config=str(config), store="store", run_id="first", concurrency=1)
+    with pytest.raises(BudgetSpent):
+        run_inline(options)
+    with viewer(folder) as client:
+        found = ids(samples(client, "first"))
+        assert 0 < len(found) < ROWS
+        assert "has not finished" not in page(client, f"/runs/first/sample?id={found[0]}")
+
+
+def _as_if_scoring(record: RunRecord) -> RunRecord:
+    """The record of a run whose process scores."""
+    stages = {name: stage for name, stage in record.stages.items() if not name.endswith(("auto_eval", "report"))}
+    return record.model_copy(update={"status": "running", "stages": stages})
