@@ -43,8 +43,14 @@ def viewer_app(opened: Opened, token: str) -> ASGIApp:
     """
     session = Session(token)
     viewer = Viewer(opened, session)
-    pages = Starlette(routes=list(viewer.routes()))
+    pages = Starlette(routes=list(viewer.routes()), exception_handlers={404: _missing})
     return Guard(pages, session)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    """The page for an address that leads nowhere."""
+    text = rendered("error.html", title="Not found", message="There is no page at this address.")
+    return HTMLResponse(text, 404)
 
 
 class Viewer:
