@@ -98,9 +98,11 @@ class Service:
         self.process.wait(_STOP_S)
 
     def kill_all(self) -> None:
-        """SIGKILL to the program and everything it started, as when a node is lost."""
-        self._signal_all(signal.SIGKILL)
+        """SIGKILL to the program and everything it started, as when a node is lost. Runs have groups of their own."""
         assert self.process is not None
+        for pid in (self.process.pid, *_descendants(self.process.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait(_STOP_S)
 
     def stop(self) -> None:
@@ -120,6 +122,16 @@ class Service:
             os.killpg(self.process.pid, kind)
         except ProcessLookupError:
             return
+
+
+def _descendants(pid: int) -> list[int]:
+    """Process ids below a process."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (thread / "children").read_text().split()):
+                found += [child, *_descendants(child)]
+    return found
 
 
 def postgres_programs() -> Path | None:
@@ -216,14 +228,26 @@ class Cluster(Prefect):
         run: dict[str, Any] = self.api("GET", f"/flow_runs/{run_id}")
         return run
 
-    def finished(self, run_id: str, within_s: float = 240.0) -> dict[str, Any]:
-        """A flow run after it has ended."""
+    def retry(self, run_id: str) -> dict[str, Any]:
+        """Retry a flow run, as the button in the UI does. Returns it after it has ended again."""
+        before = self.flow_run(run_id)["run_count"]
+        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+        self.api("POST", f"/flow_runs/{run_id}/set_state", {"state": state, "force": True})
+        return self.finished(run_id, runs=before + 1)
+
+    def finished(self, run_id: str, within_s: float = 300.0, *, runs: int = 0) -> dict[str, Any]:
+        """A flow run after it has ended.
+
+        Args:
+            runs: wait until it has begun so often. A worker may report the end of a killed process late, when the run
+                was retried already.
+        """
 
         def ended() -> dict[str, Any] | None:
             for service in (self.database, self.server):
                 service.check()
             run = self.flow_run(run_id)
-            return run if run["state_type"] in FINAL else None
+            return run if run["state_type"] in FINAL and run["run_count"] >= runs else None
 
         found: dict[str, Any] = wait_for(ended, f"flow run {run_id} ends", within_s, every_s=0.5)
         return found
