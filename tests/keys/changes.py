@@ -294,7 +294,6 @@ CONFIG: dict[str, dict[str, list[Change]]] = {
         "type": [_sink(type="console")],
         "output_path": [_sink(type="file", output_path="more.jsonl")],
         "url": [_sink(type="http", url=_NOWHERE)],
-        "params": [_sink(type="http", url=_NOWHERE, params={"batch": 1})],
     },
     "SinkParams": {
         **{name: [_sink(type="http", url=_NOWHERE, params={name: value})] for name, value in _HTTP.items()},
