@@ -1,0 +1,166 @@
+"""Nights on a real server: started by their schedule, gated, told by event and webhook, looked into by triage."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+from support.cluster import Cluster, wait_for
+from support.runs import gage
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+COUNT = 400
+MODELS = ("steady", "shaky")
+
+
+@pytest.fixture
+def calls() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """URL of a webhook, and the bodies that it was sent."""
+    received: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Keep the output of the tests clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/hook", received
+        server.shutdown()
+
+
+def answer(folder: Path, model: str, right: int) -> None:
+    rows = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
+    (folder / f"{model}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def write_nights(folder: Path, name: str, **more: Any) -> None:
+    """Two models on one config, and a file that runs both every minute."""
+    rows = [{"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(COUNT)]
+    (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    config = {
+        "metadata": {"name": f"{name}-sums"},
+        "datasets": [{"dataset_id": "sums", "params": {"path": "rows.jsonl"}}],
+        "backends": [
+            {"backend_id": "model", "type": "replay", "config": {"path": "steady.jsonl", "answer_field": "output"}}
+        ],
+        "metrics": ["exact_match"],
+    }
+    (folder / "mine.yaml").write_text(yaml.safe_dump(config))
+    models = []
+    for model in MODELS:
+        answer(folder, model, 320)
+        models.append({"name": model, "options": {"overrides": [f"backends.model.config.path={model}.jsonl"]}})
+    asked = {
+        "name": name,
+        "schedule": {"cron": "* * * * *", "timezone": "Europe/Berlin"},
+        "rows": [{"config": "mine.yaml"}],
+        "models": models,
+        **more,
+    }
+    (folder / "nightly.yaml").write_text(yaml.safe_dump(asked))
+
+
+def set_baselines(cluster: Cluster, folder: Path, name: str) -> None:
+    store = ("--store", str(cluster.store))
+    for model in MODELS:
+        path = f"backends.model.config.path={model}.jsonl"
+        run_id = f"{name}-base-{model}"
+        gage(folder, "run", "mine.yaml", "--inline", "--run-id", run_id, "--set", path, "--freshness", "base", *store)
+        gage(folder, "baseline", "set", model, run_id, *store)
+
+
+def deploy(cluster: Cluster, folder: Path) -> None:
+    pools = ("--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store))
+    gage(folder, "deploy", *pools, "--nightly", "nightly.yaml", env=cluster.env)
+
+
+def pause(cluster: Cluster, deployment: str) -> None:
+    """Start no further nights by the schedule."""
+    found = cluster.api("GET", f"/deployments/name/{deployment}")
+    cluster.api("POST", f"/deployments/{found['id']}/pause_deployment")
+
+
+def newest(cluster: Cluster, deployment: str, **where: Any) -> list[dict[str, Any]]:
+    """Flow runs of a deployment that have ended, the newest first."""
+    found = cluster.api("GET", f"/deployments/name/{deployment}")
+    asked = {"deployment_id": {"any_": [found["id"]]}, "state": {"type": {"any_": ["COMPLETED", "FAILED"]}}, **where}
+    runs: list[dict[str, Any]] = cluster.api(
+        "POST", "/flow_runs/filter", {"flow_runs": asked, "sort": "START_TIME_DESC"}
+    )
+    return runs
+
+
+def artifact(cluster: Cluster, key: str) -> str:
+    found = cluster.api("POST", "/artifacts/latest/filter", {"artifacts": {"key": {"any_": [key]}}})
+    return str(found[0]["data"])
+
+
+def test_a_planted_regression_is_gated_told_and_looked_into(
+    cluster: Cluster, tmp_path: Path, calls: tuple[str, list[dict[str, Any]]]
+) -> None:
+    url, received = calls
+    write_nights(tmp_path, "planted", webhook=url)
+    set_baselines(cluster, tmp_path, "planted")
+    deploy(cluster, tmp_path)
+
+    scheduled = wait_for(lambda: newest(cluster, "nightly/planted"), "a night starts by its schedule and ends", 240)
+    pause(cluster, "nightly/planted")
+    assert "auto-scheduled" in scheduled[0]["tags"]
+    assert (scheduled[0]["state_type"], scheduled[0]["state"]["message"]) == ("COMPLETED", "2 passed")
+    assert "data:image/svg+xml;base64," in artifact(cluster, "planted-trend")
+    assert received == []
+
+    answer(tmp_path, "shaky", 280)
+    night = cluster.finished(cluster.trigger("nightly/planted", {}))
+    assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed")
+    assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
+    assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in artifact(
+        cluster, "planted-night"
+    )
+
+    wait_for(lambda: received, "the webhook is called", 60)
+    assert received[0]["model"] == "shaky"
+    assert received[0]["tasks"][0]["verdict"] == "regressed"
+    found = {"events": cluster.api("POST", "/events/filter", {"filter": {"event": {"prefix": ["gage.regression"]}}})}
+    assert [one["event"] for one in found["events"]["events"]] == ["gage.regression.detected"]
+
+    triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends", 120)
+    assert triaged[0]["state_type"] == "COMPLETED", triaged[0]["state"]["message"]
+    assert triaged[0]["state"]["message"].endswith("regressed; 40 samples as bad again")
+    page = artifact(cluster, "planted-sums-triage")
+    assert "It looks like a change." in page
+    assert page.index("the likeliest cause first") < page.index("#### s280")
+
+    run_id = received[0]["run"]
+    store = ("--store", str(cluster.store))
+    gage(tmp_path, "baseline", "promote", "shaky", run_id, *store)
+    promoted = cluster.finished(cluster.trigger("nightly/planted", {}))
+    assert (promoted["state_type"], promoted["state"]["message"]) == ("COMPLETED", "2 passed")
+    assert "against the anchor of the baseline the verdict is regressed" in artifact(cluster, "planted-night")
+
+
+def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path) -> None:
+    write_nights(tmp_path, "crashing")
+    set_baselines(cluster, tmp_path, "crashing")
+    (tmp_path / "steady.jsonl").unlink()
+    deploy(cluster, tmp_path)
+    pause(cluster, "nightly/crashing")
+
+    night = cluster.finished(cluster.trigger("nightly/crashing", {}))
+
+    assert night["state_type"] == "FAILED"
+    assert "mine.yaml with steady: failed" in night["state"]["message"]
+    page = artifact(cluster, "crashing-night")
+    assert "| mine.yaml | steady | – | failed |" in page
+    assert "| mine.yaml | shaky | sums exact\\_match | passed |" in page
