@@ -30,7 +30,7 @@ def calls() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             """Keep the output of the tests clean."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
