@@ -17,6 +17,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from gage_eval.processes import alive, born
 from support.prefect import ROOT, Prefect
 from support.runs import gage
 
@@ -106,14 +107,19 @@ class Service:
         self.process.wait(_STOP_S)
 
     def stop(self) -> None:
-        """Ask it to stop, then kill what is left of its group."""
+        """Ask it to stop, then kill what is left of its group and of what it started."""
         if self.process is None:
             return
+        below = {pid: born(pid) for pid in _descendants(self.process.pid)}
         if self.process.poll() is None:
             self.process.send_signal(getattr(signal, f"SIG{self.stop_signal}"))
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_STOP_S)
         self._signal_all(signal.SIGKILL)
+        for pid, born_at in below.items():
+            if born_at and alive(pid, born_at):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         self.process.wait(_STOP_S)
 
     def _signal_all(self, kind: signal.Signals) -> None:
