@@ -1,1 +1,11 @@
-"""Prefect blocks of gage-eval: stores and endpoints that configs refer to by name."""
+"""Prefect blocks of gage-eval: stores, endpoints and engines that configs and forms refer to by name."""
+
+from blocks.artifact_store import ArtifactStore
+from blocks.by_name import PrefectBlocks, open_store
+from blocks.model_endpoint import ModelEndpoint
+from blocks.vllm_engine import VLLMEngine
+
+__all__ = ["BLOCKS", "ArtifactStore", "ModelEndpoint", "PrefectBlocks", "VLLMEngine", "open_store"]
+
+# The types that `gage blocks register` brings to a server.
+BLOCKS = (ArtifactStore, ModelEndpoint, VLLMEngine)

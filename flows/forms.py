@@ -93,8 +93,10 @@ class ModelForm(Form, title="Model"):
         "path": "model_path",
         "key_block": "api_key_block",
         "key_variable": "api_key_env",
+        "block": "model_block",
     }
 
+    block: str | None = _of("model_block", "Block")
     name: str | None = _of("model", "Name")
     endpoint: Url | None = _of("endpoint")
     engine: Engine | None = _of("engine")

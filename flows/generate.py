@@ -10,7 +10,7 @@ from prefect.client.schemas import State
 from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Completed
 
-from flows.secrets import block_secret
+from blocks import PrefectBlocks
 from flows.shown import end_state
 from gage_eval.errors import GageError, RunCancelled
 from gage_eval.runs.shard import serve_at
@@ -36,7 +36,7 @@ def generate(session: str, shard: int = 0) -> State[Any]:
     """
     with _log_lines():
         try:
-            sent = serve_at(session, shard, secrets=block_secret)
+            sent = serve_at(session, shard, blocks=PrefectBlocks())
         except RunCancelled as ended:
             return Cancelled(message=f"The session has ended: {ended}")
         except Exception as error:  # noqa: BLE001 - becomes the flow run's state

@@ -30,13 +30,16 @@ _START_RETRIES = 3
 _NAME_TRIES = 20
 
 
-def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()) -> RunOutcome:
+def launch(
+    options: RunOptions, api_url: str, observers: Iterable[Observer] = (), *, named_store: str | None = None
+) -> RunOutcome:
     """Carry out a run in this process, as a flow run at a Prefect API.
 
     Args:
         options: what is asked.
         api_url: the API, as in PREFECT_API_URL.
         observers: receive the run's events.
+        named_store: the store as a retry on a worker shall open it, if it is given by a block.
 
     Raises:
         InputError: the API does not answer at the start.
@@ -48,9 +51,9 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
         from flows.shown import ShownRun, completed, end_state
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
     with temporary_settings({PREFECT_API_URL: api_url}):
-        flow_run = _start(options, api_url)
+        options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
+        flow_run = _start(options, api_url, named_store)
         shown = ShownRun(flow_run, observers, owner_at=api_url)
         try:
             outcome = shown.carry_out(options, flow_run)
@@ -61,6 +64,46 @@ def launch(options: RunOptions, api_url: str, observers: Iterable[Observer] = ()
             raise
         finally:
             shown.close()
+
+
+def store_of_block(api_url: str, name: str) -> str:
+    """The URL of the store that a block names, ``block:NAME``. The block's S3 settings count for this process.
+
+    Raises:
+        InputError: the API does not answer, or has no such block.
+    """
+    _configure()
+    with packages_beside():
+        from blocks import open_store
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    try:
+        with temporary_settings({PREFECT_API_URL: api_url}):
+            return open_store(name) or name
+    except GageError:
+        raise
+    except Exception as problem:
+        raise _refusal(problem, api_url, "the block", "") from problem
+
+
+def register_blocks(api_url: str) -> list[str]:
+    """Bring the types of our blocks to a server. Returns their names.
+
+    Raises:
+        InputError: the API does not answer or refuses.
+    """
+    _configure()
+    with packages_beside():
+        from blocks import BLOCKS
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    try:
+        with temporary_settings({PREFECT_API_URL: api_url}):
+            for block in BLOCKS:
+                block.register_type_and_schema(_sync=True)  # type: ignore[call-arg]
+    except Exception as problem:
+        raise _refusal(problem, api_url, "the blocks", "") from problem
+    return [block.get_block_type_name() for block in BLOCKS]
 
 
 def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
@@ -136,7 +179,7 @@ def _configure() -> None:
         os.environ.setdefault(name, value)
 
 
-def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
+def _start(options: RunOptions, api_url: str, named_store: str | None) -> FlowRunRecord:
     """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
         from flows.reporter import api_client
@@ -144,6 +187,8 @@ def _start(options: RunOptions, api_url: str) -> FlowRunRecord:
     from prefect.utilities.urls import url_for
 
     anywhere = for_any_folder(options)
+    if named_store is not None:
+        anywhere = anywhere.model_copy(update={"store": named_store})
     try:
         with api_client(timeout_s=_START_S, retries=0) as client:
             problem = client.api_healthcheck()

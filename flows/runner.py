@@ -6,6 +6,7 @@ from typing import Any
 from prefect import runtime
 from prefect.client.schemas import State
 
+from blocks import open_store
 from flows.forms import Form, RunForm, options_of
 from flows.shown import ShownRun, completed, end_state
 from gage_eval.errors import GageError, InputError
@@ -44,7 +45,9 @@ def run_in_flow(config: str, text: str = "", **forms: Form) -> State[Any]:
     # The worker handles cancellation and the flow run's own state.
     shown = ShownRun(flow_run, owner_at=None)
     try:
-        return completed(shown.carry_out(_named(options_of(config, text, **forms)), flow_run))
+        asked = options_of(config, text, **forms)
+        options = asked.model_copy(update={"store": open_store(asked.store)})
+        return completed(shown.carry_out(_named(options), flow_run))
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         if not isinstance(error, GageError):
             _log.exception("the run failed")

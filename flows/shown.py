@@ -18,11 +18,11 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
+from blocks import PrefectBlocks
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
-from flows.secrets import block_secret
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
@@ -94,7 +94,7 @@ class ShownRun:
         observers = [self, self._observer]
         with (
             self._log_lines(),
-            RunSession(options, observers, secrets=block_secret, flow_run=flow_run) as session,
+            RunSession(options, observers, blocks=PrefectBlocks(self._api_url), flow_run=flow_run) as session,
         ):
             self._session, self._observer = session, session.observer
             self._reporter.send(self._tagged(tags_of(session.plan)))

@@ -195,6 +195,7 @@ def run(
     engine: str | None = None,
     api_key_env: str | None = None,
     api_key_block: str | None = None,
+    model_block: str | None = None,
     judges: Sequence[str] = (),
     judge_endpoint: str | None = None,
     judge_api_key_env: str | None = None,
@@ -216,7 +217,7 @@ def run(
         config: Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite. Or the config as a mapping,
             whose relative paths start from the working folder.
         run_id: Name of the run; a new random name by default.
-        store: Where artifacts live: a folder or s3://bucket/prefix.
+        store: Where artifacts live: a folder, s3://bucket/prefix, or for a run at a Prefect API block:NAME.
         output_dir: Where run folders live; <store>/runs by default.
         max_samples: At most this many rows of each dataset.
         shuffle_seed: Shuffle the rows with this seed, so that the most samples are drawn from all.
@@ -227,7 +228,8 @@ def run(
         endpoint: URL of an OpenAI-compatible server, up to and with /v1.
         engine: Backend type, as vllm, transformers or llama_cpp; the one that fits by default.
         api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
-        api_key_block: Prefect Secret block that holds the API key.
+        api_key_block: Prefect block that holds the API key: a Secret by its name, or model-endpoint/NAME.
+        model_block: Prefect block that describes the model: a Model Endpoint or a vLLM Engine, by its name.
         judges: Model of the judge, for suites that need one; once for each judge where there are several.
         judge_endpoint: URL of the judge's server; the model's by default.
         judge_api_key_env: Variable that holds the API key of the judge's server.
@@ -263,6 +265,7 @@ def run(
             "engine": engine,
             "api_key_env": api_key_env,
             "api_key_block": api_key_block,
+            "model_block": model_block,
             "judges": tuple(judges),
             "judge_endpoint": judge_endpoint,
             "judge_api_key_env": judge_api_key_env,

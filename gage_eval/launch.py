@@ -42,11 +42,17 @@ def launch_run(
         InputError: the options or the config cannot be used, or the API does not answer.
         GageError: what stopped the run; everything computed is kept.
     """
-    from gage_eval.runs.options import Locations
+    from gage_eval.runs.options import BLOCK_PREFIX, Locations
     from gage_eval.runs.progress import ConsoleObserver
     from gage_eval.runs.stored import StoredRun
 
     api_url = choose_api(inline=inline, prefect=prefect)
+    named_store = options.store if (options.store or "").startswith(BLOCK_PREFIX) else None
+    if named_store is not None and api_url is not None:
+        with packages_beside():
+            from flows.launch import store_of_block
+
+        options = options.model_copy(update={"store": store_of_block(api_url, named_store)})
     if options.resume and options.run_id is not None:
         settle([StoredRun.open(Locations.at(options.store, options.output_dir), options.run_id)])
     elif api_url is not None:
@@ -59,7 +65,7 @@ def launch_run(
         with packages_beside():
             from flows.launch import launch
 
-        return launch(options, api_url, [console])
+        return launch(options, api_url, [console], named_store=named_store)
 
 
 def settle(runs: "Iterable[StoredRun]") -> None:
@@ -123,11 +129,7 @@ def deploy(
     """
     from gage_eval.deployments import POOL
 
-    api_url = api_url or choose_api()
-    if api_url is None:
-        raise InputError(
-            "no Prefect API is configured: set PREFECT_API_URL, or start a local server: gage server start."
-        )
+    api_url = api_url or _required_api()
     is_local = api_url == server.running_url()
     with packages_beside():
         from flows.launch import deploy as deploy_at
@@ -143,11 +145,35 @@ def deploy(
     )
 
 
+def register_blocks(api_url: str | None = None) -> list[str]:
+    """Bring the types of our blocks to an API; the configured one by default. Returns their names.
+
+    Raises:
+        InputError: no API is configured, it does not answer, or refuses.
+    """
+    with packages_beside():
+        from flows.launch import register_blocks as register_at
+
+    return register_at(api_url or _required_api())
+
+
+def _required_api() -> str:
+    api_url = choose_api()
+    if api_url is None:
+        raise InputError(
+            "no Prefect API is configured: set PREFECT_API_URL, or start a local server: gage server start."
+        )
+    return api_url
+
+
 def _shared_store(store: str | None, *, is_local: bool) -> str:
     """The store that all workers use, absolute."""
     from gage_eval.files import local_path
-    from gage_eval.runs.options import Locations
+    from gage_eval.runs.options import BLOCK_PREFIX, Locations
     from gage_eval.settings import load_settings
+
+    if store is not None and store.startswith(BLOCK_PREFIX):
+        return store
 
     settings = load_settings()
     if not (store or is_local or "store" in settings.given()):

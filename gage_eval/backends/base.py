@@ -26,6 +26,26 @@ _SECRET_NAME = re.compile(
 )
 
 
+class Blocks(Protocol):
+    """What a Prefect API keeps for configs by name."""
+
+    def secret(self, name: str) -> str:
+        """The value of ``block:NAME``.
+
+        Raises:
+            InputError: there is no such block.
+        """
+        ...
+
+    def backend(self, name: str) -> Mapping[str, Any]:
+        """The backend that a block describes: its ``type`` and its ``config``, with references in place of secrets.
+
+        Raises:
+            InputError: there is no such block, or it is not complete.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class BackendContext:
     """What a backend may ask of its surroundings.
@@ -35,14 +55,14 @@ class BackendContext:
         media: bytes of a ``media://`` URL; None where the run holds no media.
         media_file: the file that holds them, None where there is none on this machine.
         env: environment variables, for ``env:NAME`` references and proxies.
-        secrets: value of a ``block:name`` reference; None without a Prefect API.
+        blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
     """
 
     base_dir: Path = field(default_factory=Path)
     media: Callable[[str], bytes] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-    secrets: Callable[[str], str] | None = None
+    blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
 
@@ -57,10 +77,10 @@ class BackendContext:
             value = self.env.get(name, "")
             if not value:
                 raise InputError(f"api_key refers to {reference}, but {name} is not set. Set it in the environment.")
-        elif self.secrets is None:
+        elif self.blocks is None:
             raise InputError(f"api_key refers to {reference}, but blocks need a Prefect API: set PREFECT_API_URL.")
         else:
-            value = self.secrets(name)
+            value = self.blocks.secret(name)
         if not value.isascii() or not value.isprintable() or " " in value:
             raise InputError(f"the value of {reference} holds blanks or control characters and is not an API key.")
         return value

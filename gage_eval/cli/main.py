@@ -61,6 +61,7 @@ COMMANDS = {
     "doctor": ("doctor",),
     "servers": ("server",),
     "deploy": ("deploy",),
+    "blocks": ("blocks",),
 }
 
 

@@ -61,6 +61,7 @@ _GIVEN: dict[str, Any] = {
     "engine": Annotated[str | None, _of_run("engine", "TYPE")],
     "api_key_env": Annotated[str | None, _of_run("api_key_env", "NAME")],
     "api_key_block": Annotated[str | None, _of_run("api_key_block", "NAME")],
+    "model_block": Annotated[str | None, _of_run("model_block", "NAME")],
     "judges": Annotated[list[str] | None, _of_run("judges", "NAME")],
     "judge_endpoint": Annotated[str | None, _of_run("judge_endpoint", "URL")],
     "judge_api_key_env": Annotated[str | None, _of_run("judge_api_key_env", "NAME")],
@@ -76,7 +77,7 @@ _GIVEN: dict[str, Any] = {
 
 # The options that name the models and the data of a run.
 OF_MODELS = (
-    *("model", "endpoint", "engine", "api_key_env", "api_key_block"),
+    *("model", "endpoint", "engine", "api_key_env", "api_key_block", "model_block"),
     *("judges", "judge_endpoint", "judge_api_key_env", "judge_api_key_block", "data_dir"),
 )
 

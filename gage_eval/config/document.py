@@ -10,7 +10,7 @@ from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
 from gage_eval.foreign import NotImported
 
-Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule", "pin"]
+Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule", "pin", "block"]
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,9 @@ class Origin:
     """Where a value of a config came from.
 
     Attributes:
-        kind: ``file``, ``template`` (the file of a suite), ``command line``, ``environment`` or ``rule``.
-        source: the file, the option, the variable, or a description of the rule.
+        kind: ``file``, ``template`` (the file of a suite), ``command line``, ``environment``, ``rule``, ``pin`` or
+            ``block``.
+        source: the file, the option, the variable, the block, or a description of the rule.
         line: line in the file, from 1.
         variables: variables whose placeholders were replaced in the value.
         rule: the name of the rule (`gage_eval.config.rules`).
@@ -63,6 +64,7 @@ class Document:
         card: the facts of the suite; None for a config that is not a suite.
         text: the whole config as a run keeps it, placeholders as written.
         suite: which suite the config is or runs; None for other configs.
+        blocks: the backends that Prefect blocks gave, by the block's name.
     """
 
     def __init__(self, filled: Filled, source: str, templates: Collection[str] = ()) -> None:
@@ -77,6 +79,7 @@ class Document:
         self.card: SuiteCard | None = None
         self.text = ""
         self.suite: SuiteIdentity | None = None
+        self.blocks: Mapping[str, Mapping[str, Any]] = {}
         self._origins = {
             loc: Origin(
                 "template" if (file := filled.sources.get(loc, source)) in templates else "file",
@@ -167,6 +170,14 @@ class Document:
         if isinstance(items, list):
             yield from ((index, item) for index, item in enumerate(items) if isinstance(item, dict))
 
+    def backends(self) -> Iterator[tuple[Loc, dict[str, Any]]]:
+        """The backends with their locations, also those inside role adapters."""
+        for index, backend in self.mappings("backends"):
+            yield ("backends", index), backend
+        for index, adapter in self.mappings("role_adapters"):
+            if isinstance(inline := adapter.get("backend"), dict):
+                yield ("role_adapters", index, "backend"), inline
+
     def add(self, found: Iterable[ConfigProblem], *, whole: bool = False) -> None:
         """Add problems: at most one per location, and none for the values around it.
 
@@ -205,7 +216,7 @@ class Document:
         origin = self._nearest(full)
         if origin is not None and self._origins.get(()) is not origin:
             return origin
-        size, put = len(full), ("command line", "environment")
+        size, put = len(full), ("command line", "environment", "block")
         return next((one for loc, one in self._origins.items() if loc[:size] == full and one.kind in put), None)
 
     def _nearest(self, full: Loc) -> Origin | None:

@@ -5,12 +5,13 @@ A mistake does not hide other mistakes, but mistakes that only follow from anoth
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from gage_eval.backends.base import BackendContext
+from gage_eval.backends.base import BackendContext, Blocks
 from gage_eval.canonical import digest
+from gage_eval.config.blocks import use_blocks
 from gage_eval.config.card import SuiteIdentity
 from gage_eval.config.compose import compose
 from gage_eval.config.defaults import apply_defaults
@@ -57,6 +58,7 @@ class LoadedConfig:
         base_dir: the folder that relative paths of the config start from.
         suite: which suite it is; None for a config that neither is nor runs a template.
         unpinned: datasets of the hub that have no fixed commit.
+        blocks: the backends that Prefect blocks gave, by the block's name.
     """
 
     config: PipelineConfig
@@ -71,6 +73,7 @@ class LoadedConfig:
     base_dir: Path
     suite: SuiteIdentity | None = None
     unpinned: tuple[str, ...] = ()
+    blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Changes(TypedDict, total=False):
@@ -125,9 +128,9 @@ def parse_config(
 ) -> LoadedConfig:
     """`load_config` for a text in memory, with the same arguments and errors."""
     folder = base_dir or Path()
-    document, config = read_document(text, source, folder, **changes)
-    here = located(config, folder)
     surroundings = replace(context or BackendContext(), base_dir=folder, built={})
+    document, config = read_document(text, source, folder, blocks=surroundings.blocks, **changes)
+    here = located(config, folder)
     resolved, metrics = resolve_document(document, here, surroundings)
     if document.problems:
         raise document.error()
@@ -144,6 +147,7 @@ def parse_config(
         base_dir=folder,
         suite=document.suite,
         unpinned=tuple(unpinned(config.datasets, folder)),
+        blocks=document.blocks,
     )
 
 
@@ -161,6 +165,7 @@ def read_document(
     models: ModelChoice | None = None,
     pins: Pins | None = None,
     settings: Mapping[str, Given] | None = None,
+    blocks: Blocks | None = None,
 ) -> tuple[Document, PipelineConfig]:
     """The passes up to the validated config, without checking references. The arguments are those of `parse_config`.
 
@@ -180,6 +185,7 @@ def read_document(
     apply_defaults(document)
     apply_pins(document, pins, folder)
     choose_models(document, models or ModelChoice(), document.card.needs if document.card is not None else None)
+    document.blocks = use_blocks(document, blocks)
     apply_overrides(
         document,
         overrides,

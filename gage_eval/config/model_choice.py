@@ -28,7 +28,7 @@ MODEL_FIELDS = ("model_path", "model_name_or_path", "model")
 # Tokens of prompt and answer together: a prompt with examples and a solution fit into it.
 _GGUF_CONTEXT = 8192
 # The options that name the model under test, the telling ones first.
-_OPTIONS = ("model", "endpoint", "engine", "api_key_env", "api_key_block")
+_OPTIONS = ("model_block", "model", "endpoint", "engine", "api_key_env", "api_key_block")
 # In the place of a model that was refused.
 _STAND_IN: Mapping[str, Any] = {"type": "transformers", "config": {"model_path": "model"}}
 
@@ -43,6 +43,7 @@ class ModelChoice:
         engine: type of the backend.
         api_key_env: the variable that holds the endpoint's key.
         api_key_block: the Prefect Secret block that holds it.
+        model_block: the Prefect block that describes the model under test.
         judges: models of the judges.
         judge_endpoint: URL of the judges' server; the model's unless given.
         judge_api_key_env: the variable that holds its key.
@@ -54,6 +55,7 @@ class ModelChoice:
     engine: str | None = None
     api_key_env: str | None = None
     api_key_block: str | None = None
+    model_block: str | None = None
     judges: tuple[str, ...] = ()
     judge_endpoint: str | None = None
     judge_api_key_env: str | None = None
@@ -61,7 +63,7 @@ class ModelChoice:
 
     @property
     def names_a_model(self) -> bool:
-        return any((self.model, self.endpoint, self.engine, self.api_key))
+        return any((self.model, self.endpoint, self.engine, self.api_key, self.model_block))
 
     @property
     def api_key(self) -> str | None:
@@ -103,7 +105,7 @@ def choose_models(document: Document, choice: ModelChoice, needs: Collection[Nee
 def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None:
     loc, before = _backend_of(document)
     try:
-        made = backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, images=images)
+        made = _chosen(choice, images=images)
     except InputError as error:
         document.refuse(str(error))
         made = dict(_STAND_IN)
@@ -113,11 +115,24 @@ def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None
         config = before.get("config")
         kept = config.get("default_params") if isinstance(config, dict) else None
         if kept:
-            made["config"] = {**made["config"], "default_params": kept}
+            made["config"] = {**made.get("config", {}), "default_params": kept}
+        for key in ("type", "block"):
+            document.take((*loc, key))
         for key, value in made.items():
             document.put((*loc, key), value, origin)
         return
     _add_model(document, made, origin, images=images)
+
+
+def _chosen(choice: ModelChoice, *, images: bool) -> dict[str, Any]:
+    if choice.model_block is None:
+        return backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, images=images)
+    for name in ("endpoint", "engine", "api_key"):
+        if getattr(choice, name) is not None:
+            option = name.replace("_", "-")
+            raise InputError(f"the block '{choice.model_block}' says it: leave out --{option}, or --model-block.")
+    named: dict[str, Any] = {} if choice.model is None else {"config": {"model": choice.model}}
+    return {"block": choice.model_block, **named}
 
 
 def _add_model(document: Document, made: Mapping[str, Any], origin: Origin, *, images: bool) -> None:

@@ -84,7 +84,8 @@ def _backend_without_name(document: Document) -> None:
     backends = document.given(("backends",))
     if not isinstance(backends, list) or len(backends) != 1 or not isinstance(backends[0], dict):
         return
-    if backends[0].get("backend_id") is None and backends[0].get("type") is not None:
+    described = backends[0].get("type", backends[0].get("block"))
+    if backends[0].get("backend_id") is None and described is not None:
         document.put(("backends", 0, "backend_id"), "model", _by("backend-name", "the only backend is called 'model'"))
 
 

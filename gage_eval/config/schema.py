@@ -30,7 +30,8 @@ def config_schema() -> dict[str, Any]:
         "description": "chooses the preprocessor, the prompt and the metric where they are unset",
         "x-mark": "semantic",
     }
-    definitions["BackendEntry"]["required"].remove("backend_id")
+    for name in ("BackendEntry", "InlineBackend"):
+        _or_block(definitions[name])
     definitions["MetricConfig"]["required"].remove("implementation")
     definitions["StepConfig"]["properties"]["step"]["enum"] += list(models.STEP_SPELLINGS)
     definitions["RoleAdapterConfig"]["properties"]["role_type"]["enum"] += list(models.ROLE_SPELLINGS)
@@ -64,6 +65,18 @@ def kind_schema(kind: str) -> dict[str, Any]:
     """JSON Schema of a ``RunConfig`` or a ``BuiltinTemplate``; of a template's definition only that it is a mapping."""
     models_of: dict[str, type[BaseModel]] = {"RunConfig": kinds.RunConfig, "BuiltinTemplate": kinds.BuiltinTemplate}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **models_of[kind].model_json_schema()}
+
+
+def _or_block(backend: dict[str, Any]) -> None:
+    """A backend has a type, or names a block that gives it one."""
+    del backend["required"]
+    backend["oneOf"] = [{"required": ["type"]}, {"required": ["block"]}]
+    backend["properties"]["block"] = {
+        "type": "string",
+        "minLength": 1,
+        "description": "name of a Prefect block that gives type and config",
+        "x-mark": "identity",
+    }
 
 
 def _refer(array: dict[str, Any], name: str) -> None:

@@ -3,8 +3,7 @@
 A config keeps its file; everything behind this pass sees one name for one thing. docs/first-version.md lists the names.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from gage_eval.config.document import Document
 from gage_eval.config.problems import ConfigProblem, Loc
@@ -28,7 +27,7 @@ _WITH_MODEL_PATH = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_
 
 def read_spellings(document: Document) -> None:
     """Replace the names of the first version by ours."""
-    for loc, backend in _backends(document):
+    for loc, backend in document.backends():
         _replace(document, (*loc, "type"), BACKENDS)
         if str(backend.get("type")) in _WITH_MODEL_PATH:
             _model_path(document, (*loc, "config"))
@@ -37,14 +36,6 @@ def read_spellings(document: Document) -> None:
         _replace(document, (*params, "preprocess"), PREPROCESSORS)
         for name in ("doc_to_visual", "doc_to_audio"):
             _replace(document, (*params, name), CONVERTERS, FIRST_VERSIONS_CONVERTERS)
-
-
-def _backends(document: Document) -> Iterator[tuple[Loc, dict[str, Any]]]:
-    for index, backend in document.mappings("backends"):
-        yield ("backends", index), backend
-    for index, adapter in document.mappings("role_adapters"):
-        if isinstance(inline := adapter.get("backend"), dict):
-            yield ("role_adapters", index, "backend"), inline
 
 
 def _replace(document: Document, loc: Loc, names: Mapping[str, str], module: str | None = None) -> None:

@@ -32,7 +32,9 @@ OPTIONS: Mapping[str, Option] = {
         "Config text", "The config itself as YAML; its relative paths start from the folder given as config."
     ),
     "run_id": Option("Run id", "Name of the run; a new random name by default."),
-    "store": Option("Store", "Where artifacts live: a folder or s3://bucket/prefix."),
+    "store": Option(
+        "Store", "Where artifacts live: a folder, s3://bucket/prefix, or for a run at a Prefect API block:NAME."
+    ),
     "output_dir": Option("Folder of runs", "Where run folders live; <store>/runs by default."),
     "max_samples": Option("Most samples", "At most this many rows of each dataset.", least=1),
     "shuffle_seed": Option("Seed", "Shuffle the rows with this seed, so that the most samples are drawn from all."),
@@ -49,7 +51,12 @@ OPTIONS: Mapping[str, Option] = {
     "endpoint": Option("Endpoint", "URL of an OpenAI-compatible server, up to and with /v1."),
     "engine": Option("Engine", "Backend type, as vllm, transformers or llama_cpp; the one that fits by default."),
     "api_key_env": Option("Key variable", "Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint."),
-    "api_key_block": Option("Key block", "Prefect Secret block that holds the API key."),
+    "api_key_block": Option(
+        "Key block", "Prefect block that holds the API key: a Secret by its name, or model-endpoint/NAME."
+    ),
+    "model_block": Option(
+        "Model block", "Prefect block that describes the model: a Model Endpoint or a vLLM Engine, by its name."
+    ),
     "judges": Option(
         "Judge", "Model of the judge, for suites that need one; once for each judge where there are several.", many=True
     ),

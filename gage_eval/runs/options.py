@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gage_eval.config.model_choice import ModelChoice
 
 SUITE_PREFIX = "suite:"
+# What a store starts with that a Prefect block names.
+BLOCK_PREFIX = "block:"
 
 
 def suite_of(config: str) -> tuple[str, str | None]:
@@ -49,6 +51,7 @@ class ModelOptions(BaseModel):
     engine: str | None = identity("infer", None, **_texts("engine"))
     api_key_env: str | None = scheduling(None, **_texts("api_key_env"))
     api_key_block: str | None = scheduling(None, **_texts("api_key_block"))
+    model_block: str | None = identity("infer", None, **_texts("model_block"))
     judges: tuple[str, ...] = identity("judge", (), **_texts("judges"))
     judge_endpoint: str | None = identity("judge", None, **_texts("judge_endpoint"))
     judge_api_key_env: str | None = scheduling(None, **_texts("judge_api_key_env"))

@@ -1,10 +1,12 @@
 """From the options of a run to its plan: the config, the store and the specs of every stage."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
-from gage_eval.backends.base import BackendContext
+from gage_eval.backends.base import BackendContext, Blocks
 from gage_eval.config.load import LoadedConfig
+from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
@@ -25,9 +27,7 @@ class Planned:
         plan: the specs of all tasks.
     """
 
-    def __init__(
-        self, options: RunOptions, source: str | None, secrets: Callable[[str], str] | None, *, read_only: bool
-    ) -> None:
+    def __init__(self, options: RunOptions, source: str | None, blocks: Blocks | None, *, read_only: bool) -> None:
         self.options = options
         self.locations = Locations.at(options.store, options.output_dir)
         self._read_only = read_only
@@ -35,7 +35,7 @@ class Planned:
         context = BackendContext(
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
-            secrets=secrets,
+            blocks=blocks,
         )
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
@@ -57,18 +57,18 @@ class Planned:
         return Store.open(self.locations.store, read_only=self._read_only)
 
 
-def planned(options: RunOptions, *, secrets: Callable[[str], str] | None = None, read_only: bool = False) -> Planned:
+def planned(options: RunOptions, *, blocks: Blocks | None = None, read_only: bool = False) -> Planned:
     """Load the config that the options name and make its plan.
 
     Args:
         options: what is asked.
-        secrets: value of a ``block:`` reference; only flows have one.
+        blocks: the blocks of the Prefect API, if there is one.
         read_only: open the store for reading only.
 
     Raises:
         InputError: the config or the options cannot be used.
     """
-    return Planned(options, None, secrets, read_only=read_only)
+    return Planned(options, None, blocks, read_only=read_only)
 
 
 def planned_before(stored: StoredRun) -> Planned:
@@ -80,7 +80,24 @@ def planned_before(stored: StoredRun) -> Planned:
         InputError: the config cannot be used any more.
     """
     options = options_before(stored)
-    return Planned(options, f"the config of run {stored.run_id}", None, read_only=True)
+    return Planned(
+        options, f"the config of run {stored.run_id}", _Recorded(stored.record.config.blocks), read_only=True
+    )
+
+
+class _Recorded:
+    """The blocks of an earlier run, as it recorded them. They may have changed since."""
+
+    def __init__(self, backends: Mapping[str, Mapping[str, Any]]) -> None:
+        self._backends = backends
+
+    def secret(self, name: str) -> str:
+        raise InputError(f"the secret of block '{name}' is in no record.")
+
+    def backend(self, name: str) -> Mapping[str, Any]:
+        if name not in self._backends:
+            raise InputError(f"the run recorded no block '{name}'.")
+        return self._backends[name]
 
 
 def options_before(stored: StoredRun) -> RunOptions:

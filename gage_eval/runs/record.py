@@ -68,6 +68,7 @@ class ConfigRecord(_Model):
     source: str
     digest: str
     text: str = Field(description="The config as written; references to secrets are not replaced.")
+    blocks: dict[str, dict[str, Any]] = Field({}, description="Backends that Prefect blocks gave, by the block's name.")
 
 
 class ProcessRecord(_Model):

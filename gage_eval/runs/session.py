@@ -6,13 +6,14 @@ import platform
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 
 from gage_eval import __version__
+from gage_eval.backends.base import Blocks
 from gage_eval.client.budget import Budget
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
@@ -73,7 +74,7 @@ class RunSession:
     Args:
         options: what is asked.
         observers: receive events, like the run's own event log.
-        secrets: value of a ``block:`` reference; only flows have one.
+        blocks: the blocks of the Prefect API; only flows have them.
         flow_run: the Prefect flow run, for run.json.
 
     Raises:
@@ -86,12 +87,12 @@ class RunSession:
         options: RunOptions,
         observers: Iterable[Observer] = (),
         *,
-        secrets: Callable[[str], str] | None = None,
+        blocks: Blocks | None = None,
         flow_run: FlowRunRecord | None = None,
     ) -> None:
         self.began = time.time()
         self.options = options
-        asked = planned(options, secrets=secrets)
+        asked = planned(options, blocks=blocks)
         self.loaded, self.plan, self.store, self.data = asked.loaded, asked.plan, asked.store, asked.data
         record_root(self.store, asked.locations)
         self.folder = self._folder(asked.locations, flow_run)
@@ -99,7 +100,7 @@ class RunSession:
         self.recorder = Recorder(self.folder, refresh)
         settings = load_settings()
         watched = self.loaded.config.observability
-        sinks = RunSinks(self.folder, watched, settings, secrets)
+        sinks = RunSinks(self.folder, watched, settings, None if blocks is None else blocks.secret)
         self._writer = EventWriter(self.folder.run_id, sinks.open())
         self.observer = Observers([self._writer, self.recorder, *observers])
         self._logs = ExitStack()
@@ -175,7 +176,12 @@ class RunSession:
             created=now,
             tasks=[task.task_id for task in self.plan.tasks],
             options=options.recorded(),
-            config=ConfigRecord(source=self.loaded.source, digest=self.loaded.digest, text=self.loaded.text),
+            config=ConfigRecord(
+                source=self.loaded.source,
+                digest=self.loaded.digest,
+                text=self.loaded.text,
+                blocks=dict(self.loaded.blocks),
+            ),
             process=process_record(),
             packages=package_versions(),
             prefect=flow_run,

@@ -9,12 +9,11 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendContext
+from gage_eval.backends.base import BackendContext, Blocks
 from gage_eval.backends.gpus import devices
 from gage_eval.client.budget import Budget
 from gage_eval.engine.gpus import hold_gpus
@@ -33,7 +32,7 @@ _STOP_S = 3.0
 _log = logging.getLogger(__name__)
 
 
-def serve_at(url: str, number: int, *, folder: Path | None = None, secrets: Callable[[str], str] | None = None) -> int:
+def serve_at(url: str, number: int, *, folder: Path | None = None, blocks: Blocks | None = None) -> int:
     """Serve the session with this URL until all its chunks are answered. Returns the number of sent requests.
 
     The shard stops when the session ends, and when its parent shows no sign of life.
@@ -42,7 +41,7 @@ def serve_at(url: str, number: int, *, folder: Path | None = None, secrets: Call
         url: the session's URL.
         number: the shard's number, counted from 0.
         folder: the folder that relative paths are relative to; by default one with the files that the session brings.
-        secrets: value of a ``block:`` reference.
+        blocks: the blocks of the Prefect API, if there is one.
 
     Raises:
         RunCancelled: the session has ended, or its parent is gone.
@@ -50,7 +49,7 @@ def serve_at(url: str, number: int, *, folder: Path | None = None, secrets: Call
     """
     place = SessionFolder.at(url)
     session = place.session()
-    shard = _Shard(place, session, number, secrets)
+    shard = _Shard(place, session, number, blocks)
     with ExitStack() as opened:
         if folder is None:
             folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="gage-eval-session-")))
@@ -59,13 +58,11 @@ def serve_at(url: str, number: int, *, folder: Path | None = None, secrets: Call
 
 
 class _Shard:
-    def __init__(
-        self, place: SessionFolder, session: ModelSession, number: int, secrets: Callable[[str], str] | None
-    ) -> None:
+    def __init__(self, place: SessionFolder, session: ModelSession, number: int, blocks: Blocks | None) -> None:
         self._place = place
         self._session = session
         self._store: Store = place.store
-        self._secrets = secrets
+        self._blocks = blocks
         self._state = "starting"
         self._error: str | None = None
         self._tallies: list[Tally] = []
@@ -105,7 +102,7 @@ class _Shard:
             runtime = Runtime(session.concurrency, budget=Budget(**limits), objects=store.objects)
             self._runtime = opened.enter_context(runtime)
             self._check()
-            context = BackendContext(folder, store.media.get, env, self._secrets, store.media.path)
+            context = BackendContext(folder, store.media.get, env, self._blocks, store.media.path)
             try:
                 sent = serve(session, store, runtime, context, progress=self._begun)
             except BaseException as error:

@@ -202,6 +202,8 @@ def check_url(url: str) -> None:
         InputError: the URL is empty, has another scheme, names no bucket or another machine, or carries credentials.
     """
     scheme, found, _ = url.partition("://")
+    if url.startswith("block:"):
+        raise InputError(f"'{url}' names a Prefect block, which only a run at a Prefect API can read: give its URL.")
     if not url:
         raise InputError("the store's URL is empty: use a folder, file:///folder or s3://bucket/prefix.")
     if found and scheme not in ("file", "s3"):

@@ -109,8 +109,16 @@ def test_a_key_for_openai_is_found_by_its_usual_name_and_sent_to_nobody_else() -
         runtime.backend("openai_http", {"model": "m", "base_url": "https://api.openai.com.evil.test/v1"}, context)
 
 
+class _Blocks:
+    def secret(self, name: str) -> str:
+        return f"key-of-{name}"
+
+    def backend(self, name: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+
 def test_a_block_reference_is_resolved_by_the_context() -> None:
-    context = BackendContext(Path(), env={}, secrets=lambda name: f"key-of-{name}")
+    context = BackendContext(Path(), env={}, blocks=_Blocks())
     assert context.secret("block:my-endpoint") == "key-of-my-endpoint"
     with pytest.raises(InputError, match="set PREFECT_API_URL"):
         CONTEXT.secret("block:my-endpoint")

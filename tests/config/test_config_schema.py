@@ -34,7 +34,7 @@ def test_older_spellings_are_known_and_marked(spec: str, key: str) -> None:
 
 def test_what_has_a_default_is_not_required() -> None:
     assert "required" not in definition("DatasetConfig")
-    assert definition("BackendEntry")["required"] == ["type"]
+    assert definition("BackendEntry")["oneOf"] == [{"required": ["type"]}, {"required": ["block"]}]
     assert definition("MetricConfig")["required"] == ["metric_id"]
 
 
@@ -47,7 +47,14 @@ def test_a_short_config_fits_and_a_misspelled_one_does_not() -> None:
         "backends": [{"type": "dummy"}],
     }
     jsonschema.validate(short, config_schema())
-    for wrong in ({"defaults": {"task": {}}}, {"datasets": [{"task_type": "other"}]}, {"includes": "a"}):
+    jsonschema.validate({**short, "backends": [{"block": "team"}]}, config_schema())
+    for wrong in (
+        {"backends": [{}]},
+        {"backends": [{"type": "dummy", "block": "team"}]},
+        {"defaults": {"task": {}}},
+        {"datasets": [{"task_type": "other"}]},
+        {"includes": "a"},
+    ):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**short, **wrong}, config_schema())
 

@@ -1,0 +1,27 @@
+"""gage blocks register."""
+
+import typer
+
+from gage_eval.cli.main import app
+from gage_eval.cli.options import AsJson
+
+blocks_app = typer.Typer(help="Prefect blocks that configs and forms name.", no_args_is_help=True)
+app.add_typer(blocks_app, name="blocks")
+
+
+@blocks_app.callback()
+def _blocks() -> None:
+    pass
+
+
+@blocks_app.command("register")
+def register(json: AsJson = False) -> None:
+    """Bring the block types of gage-eval to the Prefect API, so that its UI can create such blocks."""
+    from gage_eval import launch
+    from gage_eval.cli.output import print_json
+
+    names = launch.register_blocks()
+    if json:
+        print_json({"blocks": names})
+    else:
+        print(f"Registered: {', '.join(names)}. Create blocks in the UI under Blocks.")
