@@ -104,5 +104,8 @@ def _read(kind: type[Block], name: str) -> Block | None:
         block = kind.load(name, _sync=True)  # type: ignore[call-arg]
     except ValueError:
         return None
+    except Exception as problem:
+        reason = type(problem).__name__
+        raise InputError(f"the Prefect API did not give the block '{name}' ({reason}): see that it runs.") from problem
     assert isinstance(block, Block)
     return block

@@ -23,11 +23,12 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from blocks import open_store
 from gage_eval.config.template_places import suite_folders
 from gage_eval.marks import Stage
 from gage_eval.runs.names import NAME_PATTERN
 from gage_eval.runs.option_texts import OPTIONS
-from gage_eval.runs.options import SUITE_PREFIX, RunOptions, suite_of
+from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions, suite_of
 
 Engine: TypeAlias = Literal["openai_http", "vllm", "vllm_native", "transformers", "vlm_transformers", "llama_cpp"]
 
@@ -157,6 +158,14 @@ class StorageForm(Form, title="Storage"):
 
     store: str | None = _of("store")
     runs: str | None = _of("output_dir")
+
+    def places(self) -> Locations:
+        """The locations, of which a block may name the store.
+
+        Raises:
+            InputError: there is no such block, or the URL names no store.
+        """
+        return Locations.at(open_store(self.store), self.runs)
 
 
 # The cards of a run, by parameter.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gage_eval.backends.base import Blocks
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
@@ -64,6 +65,15 @@ def launch(
             raise
         finally:
             shown.close()
+
+
+def blocks_at(api_url: str) -> Blocks:
+    """The blocks of an API."""
+    _configure()
+    with packages_beside():
+        from blocks import PrefectBlocks
+
+    return PrefectBlocks(api_url)
 
 
 def store_of_block(api_url: str, name: str) -> str:

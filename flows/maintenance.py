@@ -12,7 +12,6 @@ from flows.forms import STORAGE, StorageForm
 from flows.shown import end_state
 from gage_eval.report.console import counted
 from gage_eval.runs.maintenance import DEFAULT_AGE, collect_garbage, verify_store
-from gage_eval.runs.options import Locations
 
 # Damaged objects in the log of a flow run.
 _MOST_LINES = 100
@@ -29,7 +28,7 @@ def cache_gc(min_age: Age = DEFAULT_AGE, dry_run: bool = False, storage: Storage
         dry_run: Only show what would be removed.
     """
     try:
-        collected = collect_garbage(Locations.at(storage.store, storage.runs), min_age=min_age, dry_run=dry_run)
+        collected = collect_garbage(storage.places(), min_age=min_age, dry_run=dry_run)
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         return end_state(error)
     for line in collected.lines:
@@ -45,7 +44,7 @@ def cache_verify(remove: bool = False, storage: StorageForm = STORAGE) -> State[
         remove: Delete damaged objects; the next run computes them again.
     """
     try:
-        findings = verify_store(Locations.at(storage.store, storage.runs).store, remove=remove)
+        findings = verify_store(storage.places().store, remove=remove)
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         return end_state(error)
     if not findings:

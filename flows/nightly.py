@@ -53,7 +53,7 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
     """
     try:
         asked = Nightly.of_text(text, "the file of nightly runs")
-        places = Locations.at(storage.store, storage.runs)
+        places = storage.places()
         night = run_night(asked, _date(asked), Path(folder), asker(places), lambda cell: _tell(asked, cell, places))
         _publish(night, places)
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state

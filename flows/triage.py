@@ -20,7 +20,6 @@ from gage_eval.regression.triage import FATES
 from gage_eval.regression.triage import triage as look_into
 from gage_eval.report.console import counted
 from gage_eval.runs.names import slug
-from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 
 _GATE = GateRule()
@@ -48,7 +47,7 @@ def triage(
         storage: Where results and baselines are stored.
     """
     try:
-        places = Locations.at(storage.store, storage.runs)
+        places = storage.places()
         reader = RunReader.open(places, run)
         entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
         found = look_into(reader, entry, gate, asker(places), repeats=repeats, most=samples)

@@ -5,11 +5,11 @@ The one module of the domain that starts flows; it imports them when a run goes 
 
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gage_eval import server
 from gage_eval.config.secrets import scrub
@@ -17,6 +17,7 @@ from gage_eval.errors import GageError, InputError
 from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
+    from gage_eval.backends.base import Blocks
     from gage_eval.deployments import Deployed
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.options import Locations
@@ -143,6 +144,31 @@ def deploy(
         nightly=nightly,
         dry_run=dry_run,
     )
+
+
+class _BlocksOfApi:
+    """The blocks of an API. Prefect is imported when the first one is read."""
+
+    def __init__(self, api_url: str) -> None:
+        self._api_url = api_url
+
+    def secret(self, name: str) -> str:
+        return self._read().secret(name)
+
+    def backend(self, name: str) -> Mapping[str, Any]:
+        return self._read().backend(name)
+
+    def _read(self) -> "Blocks":
+        with packages_beside():
+            from flows.launch import blocks_at
+
+        return blocks_at(self._api_url)
+
+
+def known_blocks() -> "Blocks | None":
+    """The blocks of the configured API, for commands that read a config without running it; None without an API."""
+    api_url = choose_api()
+    return None if api_url is None else _BlocksOfApi(api_url)
 
 
 def register_blocks(api_url: str | None = None) -> list[str]:

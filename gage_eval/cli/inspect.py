@@ -30,6 +30,7 @@ def validate(
     """Check a config and show all its mistakes."""
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
+    from gage_eval.launch import known_blocks
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.validation import validated
@@ -39,7 +40,7 @@ def validate(
         if no_plugins:
             _examine(options, json=json)
             return
-        valid = validated(options)
+        valid = validated(options, blocks=known_blocks())
     except InputError as error:
         if not json:
             raise
@@ -121,12 +122,13 @@ def preview(
     """Print the first requests of a config. Nothing is sent."""
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
+    from gage_eval.launch import known_blocks
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.preview import preview_requests
     from gage_eval.runs.progress import ConsoleObserver
 
     with ConsoleObserver(quiet=json) as console:
-        shown = preview_requests(RunOptions.of(given), n, console)
+        shown = preview_requests(RunOptions.of(given), n, console, blocks=known_blocks())
     if json:
         print_json({"requests": [one.as_record() for one in shown.requests], "notes": shown.notes})
         return

@@ -31,6 +31,7 @@ def plan(
 ) -> None:
     """Show what is cached, and what would be fetched, computed and sent."""
     from gage_eval.cli.output import print_json
+    from gage_eval.launch import known_blocks
     from gage_eval.planning import forecast
     from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
@@ -44,7 +45,7 @@ def plan(
     if expanded:
         _print_expanded(options, json=json)
         return
-    asked = planned(options)
+    asked = planned(options, blocks=known_blocks())
     # A folder of the user is not a download.
     if fetch or asked.data.given is not None:
         with ConsoleObserver(quiet=json) as console:
@@ -71,11 +72,13 @@ def plan(
 
 
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
+    from gage_eval.backends.base import BackendContext
     from gage_eval.cli.output import print_json, readable
     from gage_eval.config.written_out import written_out, written_out_text
+    from gage_eval.launch import known_blocks
     from gage_eval.runs.options import load
 
-    loaded = load(options)
+    loaded = load(options, context=BackendContext(blocks=known_blocks()))
     if json:
         origins = {path: str(origin) for path, origin in loaded.origins.items()}
         print_json({"config": written_out(loaded), "origins": origins, "digest": loaded.digest})

@@ -6,6 +6,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from gage_eval import stages
+from gage_eval.backends.base import Blocks
 from gage_eval.client.types import Request
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES, Stage
@@ -54,7 +55,9 @@ class Preview:
     notes: list[str]
 
 
-def preview_requests(options: RunOptions, count: int, observer: Observer | None = None) -> Preview:
+def preview_requests(
+    options: RunOptions, count: int, observer: Observer | None = None, *, blocks: Blocks | None = None
+) -> Preview:
     """The requests of the first ``count`` samples of each task.
 
     Fetches missing data files, and computes load, standardize and preprocess unless they are stored. Sends nothing and
@@ -64,11 +67,12 @@ def preview_requests(options: RunOptions, count: int, observer: Observer | None 
         options: the config.
         count: samples of each task.
         observer: told what is fetched.
+        blocks: the blocks of the Prefect API, if there is one.
 
     Raises:
         InputError: the config cannot be used.
     """
-    asked = planned(options)
+    asked = planned(options, blocks=blocks)
     asked.fetch_data(observer or Observers())
     env = stages.Env(asked.store, None, Observers(), run_id="preview")
     preview = Preview([], 0, [])

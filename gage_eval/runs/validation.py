@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gage_eval.backends.base import BaseBackend
+from gage_eval.backends.base import BaseBackend, Blocks
 from gage_eval.config.consent import Examined, examine
 from gage_eval.config.document import Origin
 from gage_eval.config.files import read_config
@@ -39,14 +39,18 @@ class Validation:
     origins: Mapping[str, Origin]
 
 
-def validated(options: RunOptions) -> Validation:
+def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validation:
     """Check a config, its data files and its backends. Nothing is written.
+
+    Args:
+        options: the config.
+        blocks: the blocks of the Prefect API, if there is one.
 
     Raises:
         ConfigError: all mistakes of the config.
         InputError: it cannot be read.
     """
-    asked = planned(options)
+    asked = planned(options, blocks=blocks)
     loaded, plan = asked.loaded, asked.plan
     # Data of a pinned origin may still have to be fetched: its own sha256 says what they will be.
     later = [task for task in plan.tasks if asked.data.missing(task.load.origin_files)]

@@ -55,6 +55,11 @@ def test_a_block_gives_its_backend_a_config_without_its_secret(monkeypatch: pyte
         blocks.secret("a")
 
 
+def test_an_api_that_does_not_answer_is_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"the Prefect API did not give the block 'team' \(.*\): see that it runs"):
+        PrefectBlocks("http://127.0.0.1:9/api").backend("team")
+
+
 def test_a_store_by_name_brings_its_keys_for_the_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     block = ArtifactStore(url="s3://b/p", access_key_id="id", secret_access_key=SecretStr(CANARY), region="eu")
     monkeypatch.setattr(by_name, "_read", lambda kind, name: block if name == "team" else None)

@@ -34,6 +34,8 @@ def test_runs_use_blocks_by_name_and_their_secrets_stay_on_the_server(prefect: P
 
         done = gage(tmp_path, "run", config.name, "--store", "block:shelf", "--run-id", "by-name", env=prefect.env)
         assert endpoint.stats()["requests"] == 5
+        valid = gage(tmp_path, "validate", config.name, env=prefect.env).stdout
+        assert "is valid" in valid
         parameters = {
             "config": str(config),
             "model": {"block": "model-endpoint/team"},
