@@ -11,6 +11,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Completed
 
 from blocks import PrefectBlocks
+from flows.guard import load_only_what_is_allowed
 from flows.shown import end_state
 from gage_eval.errors import GageError, RunCancelled
 from gage_eval.runs.shard import serve_at
@@ -36,6 +37,7 @@ def generate(session: str, shard: int = 0) -> State[Any]:
     """
     with _log_lines():
         try:
+            load_only_what_is_allowed()
             sent = serve_at(session, shard, blocks=PrefectBlocks())
         except RunCancelled as ended:
             return Cancelled(message=f"The session has ended: {ended}")

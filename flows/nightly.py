@@ -15,6 +15,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from flows.forms import STORAGE, StorageForm
+from flows.guard import load_only_what_is_allowed
 from flows.launch import launch
 from flows.shown import end_state
 from gage_eval.errors import GageError
@@ -52,6 +53,7 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
         storage: Where results and baselines are stored.
     """
     try:
+        load_only_what_is_allowed()
         asked = Nightly.of_text(text, "the file of nightly runs")
         places = storage.places()
         night = run_night(asked, _date(asked), Path(folder), asker(places), lambda cell: _tell(asked, cell, places))

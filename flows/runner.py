@@ -8,6 +8,7 @@ from prefect.client.schemas import State
 
 from blocks import open_store
 from flows.forms import Form, RunForm, options_of
+from flows.guard import load_only_what_is_allowed
 from flows.shown import ShownRun, completed, end_state
 from gage_eval.errors import GageError, InputError
 from gage_eval.runs import RunFolder, RunOptions
@@ -45,6 +46,7 @@ def run_in_flow(config: str, text: str = "", **forms: Form) -> State[Any]:
     # The worker handles cancellation and the flow run's own state.
     shown = ShownRun(flow_run, owner_at=None)
     try:
+        load_only_what_is_allowed()
         asked = options_of(config, text, **forms)
         options = asked.model_copy(update={"store": open_store(asked.store)})
         return completed(shown.carry_out(_named(options), flow_run))

@@ -10,6 +10,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from flows.forms import STORAGE, StorageForm
+from flows.guard import load_only_what_is_allowed
 from flows.nightly import asker
 from flows.shown import end_state
 from gage_eval.errors import GageError
@@ -47,6 +48,7 @@ def triage(
         storage: Where results and baselines are stored.
     """
     try:
+        load_only_what_is_allowed()
         places = storage.places()
         reader = RunReader.open(places, run)
         entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)

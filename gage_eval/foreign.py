@@ -17,6 +17,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, TypeVar
 
+from gage_eval.allowed_code import check_file, check_module
 from gage_eval.canonical import digest, sha256_hex
 from gage_eval.errors import GageError, InputError, closest, visible
 from gage_eval.files import local_path
@@ -182,6 +183,11 @@ def load_object(path: str) -> tuple[Any, str]:
         module_name, _, attribute = path.rpartition(".")
     if not module_name or not attribute:
         raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
+    if module_name.endswith(".py"):
+        if Path(module_name).is_file():
+            check_file(without_folders(path), files_of(Path(module_name)))
+    else:
+        check_module(path, module_name)
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
     with _lock, plugin_errors(f"cannot load '{without_folders(path)}': {shown}"):
@@ -281,6 +287,21 @@ def origin_of_module(module_name: str) -> str:
     _collect(root, root.parent.parent if root.name == "__init__.py" else root.parent, files)
     listed = sorted((Path(os.path.relpath(one, root.parent)).as_posix(), one) for one in files)
     return "sha256:" + digest([[name, sha256_hex(one.read_bytes())] for name, one in listed])
+
+
+def files_of(file: Path) -> set[Path]:
+    """A file of code, and the modules and packages of its folder that it imports, directly or not."""
+    found: set[Path] = set()
+    waiting = [file.resolve()]
+    while waiting:
+        one = waiting.pop()
+        if one in found:
+            continue
+        found.add(one)
+        for name in _imported_by(one):
+            waiting += [there for there in (file.resolve().parent / f"{name}.py",) if there.is_file()]
+            waiting += (file.resolve().parent / name).rglob("*.py")
+    return found
 
 
 def _collect(root: Path, folder: Path, files: set[Path]) -> None:

@@ -13,6 +13,7 @@ from importlib import metadata
 from typing import Any, Generic, TypeVar
 
 from gage_eval import protocols
+from gage_eval.allowed_code import check_distribution
 from gage_eval.built_in import modules_of
 from gage_eval.canonical import JsonValue
 from gage_eval.errors import InputError, closest
@@ -154,7 +155,9 @@ class Registry(Generic[T]):
             return plugin
         if name in self._entry_points:
             check_allowed(name)
-            return self._installed(name, self._entry_points[name])
+            point = self._entry_points[name]
+            check_distribution(name, None if point.dist is None else point.dist.name)
+            return self._installed(name, point)
         if is_path(name):
             return self._by_path(name)
         known = self.names()

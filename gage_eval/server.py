@@ -13,6 +13,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gage_eval import allowed_code
 from gage_eval.canonical import canonical_json, decode
 from gage_eval.client.health import answers
 from gage_eval.errors import GageError, InputError
@@ -220,6 +221,8 @@ def _record(file: Path, process: Process) -> None:
 def _environment(home: Path, port: int) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     return {
+        # The server is the user's own: a retry from its UI loads what the user's command did.
+        allowed_code.VARIABLE: allowed_code.ANY,
         **kept,
         "PREFECT_HOME": str(home.resolve()),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",

@@ -72,6 +72,11 @@ class Settings(BaseModel):
         None, description="token that the pages of `gage view` ask for; a new one for each start unless given"
     )
     suites: str | None = scheduling(None, description="folders of your own suites, separated as in `PATH`")
+    plugins: str | None = scheduling(
+        None,
+        description="code that runs started by a Prefect server may load on this worker, separated by commas: "
+        "`sha256:` and the hash of a file, a distribution, the path of an interpreter, or `*` for any; none by default",
+    )
     threads: int | None = scheduling(
         None,
         ge=1,

@@ -18,7 +18,19 @@ MAX_LINES = 500
 
 # The parts of the domain, inner ones first: each imports only from those before it, lazily or not.
 ORDER = (
-    *("errors", "statuses", "canonical", "marks", "hashing", "processes", "interrupts", "files", "packaged", "extras"),
+    *(
+        "errors",
+        "statuses",
+        "canonical",
+        "marks",
+        "hashing",
+        "processes",
+        "interrupts",
+        "files",
+        "packaged",
+        "extras",
+        "allowed_code",
+    ),
     *("foreign", "protocols", "built_in", "registry", "tables", "inputs", "field_paths", "stats", "store", "sample"),
     *("client", "extract", "prompts"),
     *("datasets", "prepare", "standardize", "metrics", "scorecards", "backends", "engine"),

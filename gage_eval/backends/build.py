@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gage_eval import registry
+from gage_eval.allowed_code import check_engine
 from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.guarded import GuardedBackend
 from gage_eval.canonical import digest
@@ -69,6 +70,7 @@ def _what(type_: str, config: BackendConfig) -> str:
 def _new(type_: str, parsed: BackendConfig, context: BackendContext) -> Backend:
     plugin = registry.backends.get(type_)
     if plugin.is_builtin:
+        check_engine(type_, parsed.model_dump())
         backend: Backend = plugin.obj(parsed, context)
         return backend
     with plugin_errors(f"{plugin.location}()"):

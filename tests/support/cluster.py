@@ -370,6 +370,8 @@ def _worker(cluster: Cluster, pool: str) -> Service:
         "PREFECT_WORKER_HEARTBEAT_SECONDS": "5",
         "PREFECT_LOGGING_EXTRA_LOGGERS": "gage_eval",
         "GAGE_EVAL_STORE": str(cluster.store),
+        # The engine of the GPU pool has an environment of its own.
+        "GAGE_EVAL_PLUGINS": "*",
     }
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--name", f"{pool}-1"]
     return Service("worker", command, home, env)

@@ -1,0 +1,15 @@
+"""What flow runs on a worker may load: only code that the operator of the worker allowed."""
+
+from gage_eval.allowed_code import allow_only
+from gage_eval.settings import load_settings
+
+
+def load_only_what_is_allowed() -> None:
+    """From now on, load in this process only the code of others that GAGE_EVAL_PLUGINS lists; none unless it is set.
+
+    Without this, all users of the server could run any code on the worker.
+
+    Raises:
+        InputError: a setting of the environment is wrong.
+    """
+    allow_only((load_settings().plugins or "").split(","))
