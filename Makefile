@@ -47,8 +47,8 @@ test: install-dev ## run all tests
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
-test-e2e: install-dev ## run suites on a Prefect server with Postgres and two workers (Debian: postgresql, chromium)
-	$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
+test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, and on a failing store (Debian: postgresql, chromium)
+	$(BIN)/python -m pytest -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
 
 test-browser: install-dev ## click through report and viewer in a browser (Debian: chromium)
 	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)

@@ -69,7 +69,7 @@ def test_help_loads_nothing_heavy() -> None:
         assert command in done.stdout
 
 
-def test_gage_alone_shows_the_five_first_commands(gage: Gage) -> None:
+def test_gage_alone_shows_the_six_first_commands(gage: Gage) -> None:
     said = gage()
     assert said.code == 0
-    assert said.out.count("  gage ") == 5
+    assert said.out.count("  gage ") == 6

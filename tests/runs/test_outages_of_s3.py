@@ -29,7 +29,7 @@ OUTAGE_S = float(os.environ.get("OUTAGE_S", "6"))
 IN_FLIGHT = 16
 ALL_FAULTS: tuple[Fault, ...] = ("error", "slow_down", "slow", "lost", "cut")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
