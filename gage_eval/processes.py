@@ -20,8 +20,8 @@ def born(pid: int) -> int:
 
 
 def alive(pid: int, born_at: int) -> bool:
-    """Whether the process that started then is still there."""
-    return born(pid) == born_at
+    """Whether the process that started then is still there; a start of 0 is that of one that had ended."""
+    return born_at != 0 and born(pid) == born_at
 
 
 def _exists(pid: int) -> bool:

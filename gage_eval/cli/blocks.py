@@ -16,7 +16,7 @@ def _blocks() -> None:
 
 @blocks_app.command("register")
 def register(json: AsJson = False) -> None:
-    """Bring the block types of gage-eval to the Prefect API, so that its UI can create such blocks."""
+    """Bring the block types to the Prefect API, for its UI."""
     from gage_eval import launch
     from gage_eval.cli.output import print_json
 

@@ -29,7 +29,7 @@ def plan(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show what is cached, and what would be fetched, computed and sent."""
+    """Show what is cached, and what a run would fetch and send."""
     from gage_eval.cli.output import print_json
     from gage_eval.launch import known_blocks
     from gage_eval.planning import forecast

@@ -28,7 +28,7 @@ def view(
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:
-    """Look at runs in the browser: what is wrong, which samples, and why."""
+    """Look at runs in the browser: what is wrong, and why."""
     from pathlib import Path
     from urllib.parse import quote, urlencode
 

@@ -120,9 +120,9 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
     [
         ({"metricks": []}, "metricks: unknown key 'metricks'. Did you mean 'metrics'?"),
         (
-            {"export": ["jsonlines"]},
-            "export[0]: must be one of parquet, jsonl, per_sample_json, canonical_answers, "
-            "not 'jsonlines'. Did you mean 'jsonl'?",
+            {"export": ["jsonll"]},
+            "export[0]: must be one of jsonl, csv, parquet, per_sample_json, canonical_answers, lm-eval, inspect, "
+            "not 'jsonll'. Did you mean 'jsonl'?",
         ),
         ({"datasets": "mine.jsonl"}, "datasets: must be a list, not 'mine.jsonl'."),
         ({"datasets": [5]}, "datasets[0]: must be a mapping, not 5."),
@@ -407,6 +407,3 @@ class TestTemplates:
         assert "  line 5  definition.datasets: must be a list, not 5." in str(caught.value)
 
 
-def test_a_section_without_effect_says_so(small: Small) -> None:
-    (warning,) = parse_config(small(observability={"level": "DEBUG"}), base_dir=Path()).warnings
-    assert warning.startswith("observability: has no effect yet")
