@@ -405,5 +405,3 @@ class TestTemplates:
         with pytest.raises(ConfigError) as caught:
             load_config_text(f"{self.TEXT}definition:\n  datasets: 5\n")
         assert "  line 5  definition.datasets: must be a list, not 5." in str(caught.value)
-
-
