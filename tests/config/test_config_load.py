@@ -107,7 +107,6 @@ tasks:
 
 
 def load_config_text(text: str) -> LoadedConfig:
-    from gage_eval.config import parse_config
 
     return parse_config(text, source="mine.yaml", env={})
 
