@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -80,9 +80,20 @@ def set_baselines(cluster: Cluster, folder: Path, name: str) -> None:
         gage(folder, "baseline", "set", model, run_id, *store)
 
 
-def deploy(cluster: Cluster, folder: Path) -> None:
-    pools = ("--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store))
-    gage(folder, "deploy", *pools, "--nightly", "nightly.yaml", env=cluster.env)
+@pytest.fixture
+def deploy(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Deploys the file of nightly runs of this name; its deployment is deleted after the test."""
+    deployed = []
+
+    def deploy(name: str) -> None:
+        pools = ("--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store))
+        gage(tmp_path, "deploy", *pools, "--nightly", "nightly.yaml", env=cluster.env)
+        deployed.append(name)
+
+    yield deploy
+    for name in deployed:
+        found = cluster.api("GET", f"/deployments/name/nightly/{name}")
+        cluster.api("DELETE", f"/deployments/{found['id']}")
 
 
 def pause(cluster: Cluster, deployment: str) -> None:
@@ -107,12 +118,15 @@ def artifact(cluster: Cluster, key: str) -> str:
 
 
 def test_a_planted_regression_is_gated_told_and_looked_into(
-    cluster: Cluster, tmp_path: Path, calls: tuple[str, list[dict[str, Any]]]
+    cluster: Cluster,
+    tmp_path: Path,
+    calls: tuple[str, list[dict[str, Any]]],
+    deploy: Callable[[str], None],
 ) -> None:
     url, received = calls
     write_nights(tmp_path, "planted", webhook=url)
     set_baselines(cluster, tmp_path, "planted")
-    deploy(cluster, tmp_path)
+    deploy("planted")
 
     scheduled = wait_for(lambda: newest(cluster, "nightly/planted"), "a night starts by its schedule and ends", 240)
     pause(cluster, "nightly/planted")
@@ -150,11 +164,11 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert "against the anchor of the baseline the verdict is regressed" in artifact(cluster, "planted-night")
 
 
-def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path, deploy: Callable[[str], None]) -> None:
     write_nights(tmp_path, "crashing")
     set_baselines(cluster, tmp_path, "crashing")
     (tmp_path / "steady.jsonl").unlink()
-    deploy(cluster, tmp_path)
+    deploy("crashing")
     pause(cluster, "nightly/crashing")
 
     night = cluster.finished(cluster.trigger("nightly/crashing", {}))
