@@ -6,11 +6,14 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 ROOT = Path(__file__).parents[2]
+_TRIES = 10
 
 
 @dataclass
@@ -114,8 +117,16 @@ class Prefect:
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         request = Request(self.api_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
-            return json.loads(reply.read())
+        for left in range(_TRIES, 0, -1):
+            try:
+                with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
+                    return json.loads(reply.read())
+            except HTTPError as error:
+                # The server's SQLite is locked for a moment; Prefect's own client tries again too.
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or left == 1:
+                    raise
+                time.sleep(1)
+        raise AssertionError("the attempts have no end")
 
     def results(self) -> list[Path]:
         """What clients have written to Prefect's result storage."""
