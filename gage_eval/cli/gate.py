@@ -58,9 +58,8 @@ def gate(
 
     from gage_eval.cli.output import print_json
     from gage_eval.errors import GATE_FAILED, InputError
-    from gage_eval.regression.baselines import Baselines
     from gage_eval.regression.gate import GateRule
-    from gage_eval.regression.gating import gate as gated
+    from gage_eval.regression.gating import gate_with_anchor
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
     from gage_eval.runs.sinks import add_event
@@ -72,9 +71,7 @@ def gate(
         problem = error.errors()[0]
         raise InputError(f"--{problem['loc'][0]}: {problem['msg']}.") from error
     run = RunReader.open(Locations.at(store, output_dir), run_id)
-    history = Baselines(run.store).history(run.stored.record.name, baseline)
-    found = gated(run, history[-1], rule, metric=metric, allowed=allow or ())
-    anchor = gated(run, history[0], rule, metric=metric, allowed=allow or ()) if len(history) > 1 else None
+    found, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
     add_event(run.stored.folder, found.event())
     if json:
         print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})

@@ -103,6 +103,7 @@ class TaskComparison:
     Attributes:
         task_id: the task.
         measure: the number.
+        baseline: the run or the repeats to compare with. The scores of each are read only once.
 
     Raises:
         InputError: the task has no such number, or samples cannot be paired by it.
@@ -111,12 +112,12 @@ class TaskComparison:
     def __init__(self, current: ScoredTask, baseline: Sequence[ScoredTask], metric: str | None = None) -> None:
         self.task_id = current.reader.task_id
         self.measure = current.reader.measure(metric)
-        self._current, self._baseline = current, baseline
+        self._current, self.baseline = current, baseline
 
     @cached_property
     def pairing(self) -> Pairing:
         """The values, sample by sample."""
-        before = [one.scores(one.reader.measure(self.measure.name)) for one in self._baseline]
+        before = [one.scores(one.reader.measure(self.measure.name)) for one in self.baseline]
         return pair(
             self._current.scores(self.measure),
             before,
@@ -131,7 +132,7 @@ class TaskComparison:
     def differences(self) -> list[Difference]:
         """What differs between the definitions."""
         mine = self._current.definition(self.measure.metric_id)
-        return differences(self._baseline[0].definition(self.measure.metric_id), mine)
+        return differences(self.baseline[0].definition(self.measure.metric_id), mine)
 
     def check_comparable(self, allowed: Collection[str] = ()) -> None:
         """Check that the two runs are comparable.
@@ -145,7 +146,7 @@ class TaskComparison:
         for kind in allowed:
             if kind not in KINDS:
                 raise InputError(f"--allow-different '{kind}' is unknown: {', '.join(KINDS)}.{closest(kind, KINDS)}")
-        baseline, current = self._baseline[0].name, self._current.name
+        baseline, current = self.baseline[0].name, self._current.name
         for kind in ("prompts", "scorer"):
             found = [one for one in self.differences if one.kind == kind]
             if found and kind not in allowed:
@@ -177,7 +178,7 @@ class TaskComparison:
     @cached_property
     def _changed_samples(self) -> tuple[int, str | None]:
         ignored = WRITTEN_BY_PROMPTS if self._differs("prompts") else ()
-        return changed_samples(self._baseline[0].reader, self._current.reader, ignored=ignored)
+        return changed_samples(self.baseline[0].reader, self._current.reader, ignored=ignored)
 
     @cached_property
     def better(self) -> list[str]:

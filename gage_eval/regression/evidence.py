@@ -98,6 +98,11 @@ class Evidence:
     noise: RunNoise | None = None
     row_p_worse: float = 1.0
 
+    @property
+    def delta(self) -> float | None:
+        """Current − baseline, rounded to six decimals: where less is better, a loss is positive."""
+        return None if self.current is None or self.baseline is None else round(self.current - self.baseline, 6)
+
 
 def evidence(rows: PairedRows, *, alpha: float = 0.05) -> Evidence:
     """The tests and bounds of one metric.

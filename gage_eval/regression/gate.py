@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval.regression.evidence import MIN_REPEATS, Evidence
+from gage_eval.scorecards.regression import loses_more_than
 from gage_eval.stats.multiple import holm
 
 Verdict: TypeAlias = Literal["regressed", "improved", "passed", "inconclusive"]
@@ -99,8 +100,7 @@ def _judge(one: Evidence, p_worse: float, p_better: float, rule: GateRule, unpai
         share = f"{unpaired:.1%} of the rows are scored in one run only"
         return Judged(one, "inconclusive", holds=False, p_worse=p_worse, p_better=p_better, notes=(share,))
     if rule.mode == "tolerance":
-        # Rounded first, as in `scorecards.regression`: 0.78 − 0.80 is not more than 0.02 below.
-        regressed = round(one.difference, 6) < -rule.tolerance
+        regressed = loses_more_than(rule.tolerance, one.difference)
         return Judged(one, "regressed" if regressed else "passed", not regressed, p_worse, p_better)
     notes = _notes(one)
     detectable = detectable_loss(one, rule)

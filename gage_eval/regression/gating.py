@@ -7,7 +7,7 @@ from typing import Any
 from gage_eval.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
-from gage_eval.regression.baselines import BaselineEntry
+from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
 from gage_eval.runs.reading import RunReader
@@ -39,11 +39,12 @@ class GatedTask:
             "verdict": self.judged.verdict,
             "baseline_score": one.baseline,
             "current_score": one.current,
-            "delta": one.difference,
+            "delta": one.delta,
             "regressed": self.judged.verdict == "regressed",
             "details": {
                 "n": one.n,
                 "test": one.test,
+                "better_by": one.difference,
                 "low": one.low if known else None,
                 "high": one.high if known else None,
                 "p_worse": self.judged.p_worse,
@@ -101,6 +102,33 @@ class Gated:
             "regressed": self.verdict == "regressed",
             "tasks": [task.as_record() for task in self.tasks],
         }
+
+
+def gate_with_anchor(
+    run: RunReader,
+    baseline: str,
+    rule: GateRule | None = None,
+    *,
+    metric: str | None = None,
+    allowed: Collection[str] = (),
+) -> tuple[Gated, Gated | None]:
+    """Compare a run with the newest entry of a baseline of its suite, and with the anchor.
+
+    Args:
+        run: a scored run.
+        baseline: the baseline's name.
+        rule, metric, allowed: as for `gate`.
+
+    Returns:
+        The result against the newest entry, and that against the anchor; None if the anchor is the newest entry.
+
+    Raises:
+        InputError: there is no such baseline, or the run is not comparable with it.
+    """
+    history = Baselines(run.store).history(run.stored.record.name, baseline)
+    newest = gate(run, history[-1], rule, metric=metric, allowed=allowed)
+    anchor = gate(run, history[0], rule, metric=metric, allowed=allowed) if len(history) > 1 else None
+    return newest, anchor
 
 
 def gate(

@@ -15,9 +15,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, field_validator, model_validator
 
 from gage_eval.errors import GageError
-from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule, Verdict
-from gage_eval.regression.gating import Gated, gate
+from gage_eval.regression.gating import Gated, gate_with_anchor
 from gage_eval.regression.matrix import Cell, Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.names import is_name, slug
@@ -213,9 +212,7 @@ def _measured(asked: Nightly, cell: NightCell) -> NightCell:
     if cell.run is None:
         return cell
     try:
-        history = Baselines(cell.run.store).history(cell.run.stored.record.name, cell.model.baseline_name)
-        newest = gate(cell.run, history[-1], asked.gate)
-        anchor = gate(cell.run, history[0], asked.gate) if len(history) > 1 else None
+        newest, anchor = gate_with_anchor(cell.run, cell.model.baseline_name, asked.gate)
     except GageError as error:
         return NightCell(cell.row, cell.model, cell.run, problem=str(error))
     return NightCell(cell.row, cell.model, cell.run, newest, anchor)

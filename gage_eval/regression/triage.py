@@ -104,7 +104,7 @@ def triage(
     """
     gated = gate(run, entry, rule)
     worse = [task for task in gated.tasks if task.judged.verdict == "regressed"]
-    tasks = tuple(_task(run, entry, task, ask, repeats, most) for task in worse)
+    tasks = tuple(_task(run, task, ask, repeats, most) for task in worse)
     found: list[Difference] = []
     problem = None
     try:
@@ -116,24 +116,22 @@ def triage(
 
 def _task(
     run: RunReader,
-    entry: BaselineEntry,
     gated: GatedTask,
     ask: Callable[[RunOptions], RunReader],
     repeats: int,
     most: int,
 ) -> TriagedTask:
     comparison = gated.comparison
-    baseline = entry.tasks(run.store, comparison.task_id)
     ids = comparison.worse[:most]
     fates, problem = dict.fromkeys(FATES, 0), None
     try:
         again = ask(_again(run, comparison.task_id, ids, repeats))
         now = ScoredTask.of_run(again, comparison.task_id)
-        fates = _fates(comparison, TaskComparison(now, baseline, comparison.measure.name))
+        fates = _fates(comparison, TaskComparison(now, comparison.baseline, comparison.measure.name))
     except GageError as error:
         problem = str(error)
     losses = [one for one in comparison.slices if one.difference < 0]
-    cards = _cards(baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
+    cards = _cards(comparison.baseline[0].reader, run.task(comparison.task_id), comparison.measure, ids[:_CARDS])
     return TriagedTask(gated, len(ids), fates, problem, tuple(losses[:_SLICES]), tuple(cards))
 
 

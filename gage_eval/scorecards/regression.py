@@ -23,6 +23,12 @@ class RegressionResult(BaseModel):
     details: str = Field(description="OK, or what got worse by how much.")
 
 
+def loses_more_than(tolerance: float, difference: float) -> bool:
+    """The rule: whether a difference, positive where the current score is better, is a loss above the tolerance."""
+    # Rounded first: 0.78 − 0.80 is not more than 0.02 below.
+    return round(difference, 6) < -tolerance
+
+
 def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float = 0.02) -> RegressionResult:
     """Whether the primary score got worse by more than the tolerance: fell, or rose where less is better.
 
@@ -44,9 +50,8 @@ def check_regression(current: ScoreCard, baseline: ScoreCard, tolerance: float =
     if now is None or before is None:
         missing = "current" if now is None else "baseline"
         raise InputError(f"the {missing} card has no score for '{current.primary_metric}', so nothing can be compared.")
-    # Rounded before it is judged: 0.78 − 0.80 is no more than 0.02 below.
     delta = round(now - before, 6)
-    regressed = (delta if current.higher_is_better else -delta) < -tolerance
+    regressed = loses_more_than(tolerance, delta if current.higher_is_better else -delta)
     moved = "dropped" if current.higher_is_better else "rose"
     details = (
         f"REGRESSION: {current.primary_metric} {moved} by {abs(delta):.4f} (tolerance={tolerance})"

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gage_eval.regression.alarm import alarm
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
 from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
+from gage_eval.scorecards import CardRule, check_regression
 
 
 def right_and_wrong(n: int, better: int, worse: int) -> Evidence:
@@ -46,6 +49,8 @@ def test_less_is_better_where_the_metric_says_so() -> None:
     assert verdict(more) == "regressed"
     assert more.difference is not None
     assert more.difference < 0
+    # The field of the simple rule is the plain difference of the two scores.
+    assert more.delta == round(-more.difference, 6)
 
 
 def test_rows_needed_are_those_of_the_formula() -> None:
@@ -101,6 +106,17 @@ def test_the_tolerance_mode_needs_no_test() -> None:
     # 0.78 − 0.80 is −0.020000000000000018 in floats.
     means = evidence(PairedRows(np.full(3, 0.78), np.full((1, 3), 0.80)))
     assert verdict(means, rule) == "passed"
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.5), st.booleans())
+def test_the_tolerance_mode_and_the_check_of_two_cards_agree(
+    now: float, before: float, tolerance: float, higher_is_better: bool
+) -> None:
+    rows = PairedRows(np.full(1, now), np.full((1, 1), before), higher_is_better=higher_is_better)
+    card = CardRule("text", "ter", higher_is_better=higher_is_better)
+    checked = check_regression(card.card({"ter": now}), card.card({"ter": before}), tolerance)
+    rule = GateRule(mode="tolerance", tolerance=tolerance)
+    assert (verdict(evidence(rows), rule) == "regressed") == checked.regressed
 
 
 def test_rare_large_gains_among_small_losses_do_not_prove_a_loss() -> None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import orjson
 import pytest
 
+from gage_eval.regression import compare
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
@@ -70,6 +72,16 @@ def test_the_model_is_named_before_the_environment_and_the_date_is_not(tmp_path:
     found = triaged(tmp_path, entry, lambda n: True)
     assert found.differences[0].kind == "model"
     assert not [one for one in found.differences if one.path.endswith("freshness")]
+
+
+def test_the_scores_of_the_baseline_are_read_once(
+    tmp_path: Path, entry: BaselineEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Mock(wraps=compare.row_scores)
+    monkeypatch.setattr(compare, "row_scores", read)
+    triaged(tmp_path, entry, lambda n: True)
+    # The baseline, the night, and the samples that were asked again.
+    assert read.call_count == 3
 
 
 def test_the_page_shows_samples_and_their_texts_stay_text(tmp_path: Path, entry: BaselineEntry) -> None:
