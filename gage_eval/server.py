@@ -6,7 +6,6 @@ the runs that the UI starts, in that folder.
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from gage_eval import allowed_code
 from gage_eval.canonical import canonical_json, decode
 from gage_eval.client.health import answers
 from gage_eval.errors import GageError, InputError
+from gage_eval.ports import free_port, is_free
 from gage_eval.processes import alive, born
 
 HOME = Path(".gage") / "prefect"
@@ -82,9 +82,9 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
     running = find(home)
     if running is not None:
         return running, False
-    if port is not None and not _is_free(port):
+    if port is not None and not is_free(port):
         raise InputError(f"port {port} is taken: give another --port, or none for a free one.")
-    port = port or (PORT if _is_free(PORT) else _free_port())
+    port = port or (PORT if is_free(PORT) else free_port())
     log = home / "server.log"
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -245,17 +245,6 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _tail(log: Path) -> str:

@@ -25,6 +25,7 @@ ORDER = (
         "marks",
         "hashing",
         "processes",
+        "ports",
         "interrupts",
         "files",
         "packaged",

@@ -63,6 +63,7 @@ MOVING = frozenset(
             "interrupts",
             "marks",
             "observability",
+            "ports",
         ),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
         "stages.watching",

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import secrets
-import socket
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -44,6 +43,7 @@ from gage_eval.client.route import route_to
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
+from gage_eval.ports import free_port
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
@@ -168,7 +168,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         adapters = {} if lora is None else {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"}
 
         def start(share: float) -> tuple[Child, Awaitable[_Server]]:
-            port, key = _free_port(), secrets.token_urlsafe(24)
+            port, key = free_port(), secrets.token_urlsafe(24)
             own = {
                 "host": "127.0.0.1",
                 "port": port,
@@ -259,12 +259,6 @@ async def _is_ready(client: HTTPClient) -> bool:
         return (await client.get("models")).status == 200
     except FAILURES:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _flags(arguments: dict[str, Any]) -> list[str]:

@@ -18,6 +18,7 @@ from gage_eval.canonical import encode
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.ports import free_port
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
 
@@ -243,7 +244,7 @@ def test_a_likelihood_request_is_told_from_a_completion_and_no_sampling_paramete
 @pytest.fixture
 def running(folder: Path) -> Iterator[tuple[str, BackendContext]]:
     """The URL of a server that runs already, and a context whose SOME_KEY is its key."""
-    port = _free_port()
+    port = free_port()
     env = {**context(folder).env, "VLLM_API_KEY": "abc", "SOME_KEY": "abc"}
     flags = ["-m", "vllm", "--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.9"]
     server = subprocess.Popen([sys.executable, str(FAKE), *flags], env=env, stdout=subprocess.DEVNULL)
@@ -284,14 +285,6 @@ def test_an_endpoint_that_echoes_scores_likelihoods_and_one_that_does_not_is_fou
         assert (empty.status, empty.error_kind) == ("error", "empty_context")
         with pytest.raises(EndpointFailed, match="does not echo prompts"):
             ask(runtime, backend, Request("likelihood", prompt="mute", choices=["b"]))
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 PARENT = """

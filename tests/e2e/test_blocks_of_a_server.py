@@ -42,7 +42,7 @@ def test_runs_use_blocks_by_name_and_their_secrets_stay_on_the_server(prefect: P
             "storage": {"store": "block:shelf"},
         }
         flow_run = prefect.submit("evaluate/evaluate", parameters)
-        ended = prefect.wait_until(flow_run, "Completed", "Failed", "Crashed")
+        ended = prefect.finished(flow_run)
         assert ended["state"]["name"] == "Completed", ended["state"]["message"]
         assert endpoint.stats()["requests"] == 5
 

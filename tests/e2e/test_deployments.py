@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 
 import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
-from support.prefect import RETRY, Prefect
+from support.prefect import Prefect, wait_for
 from support.runs import gage, write_config
 
 from gage_eval.deployments import all_deployments
@@ -128,13 +128,13 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
 def test_cancel_in_the_ui_ends_a_run_of_the_worker(prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint) -> None:
     config = write_config(tmp_path, endpoint.url, rows=600)
     flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "cancelled-in-worker"}))
-    prefect.wait_until(flow_run_id, "Running")
-    while prefect.running_stages(flow_run_id) != ["infer sums"] or endpoint.stats()["requests"] < 20:
-        time.sleep(0.1)
+    wait_for(
+        lambda: prefect.running_stages(flow_run_id) == ["infer sums"] and endpoint.stats()["requests"] >= 20,
+        "infer is under way",
+    )
 
     prefect.cancel(flow_run_id)
-    prefect.wait_until(flow_run_id, "Cancelled", within_s=CANCELLED_WITHIN_S)
-
+    assert prefect.finished(flow_run_id, CANCELLED_WITHIN_S)["state_type"] == "CANCELLED"
     assert prefect.states(flow_run_id)["infer sums"] == ("CANCELLED", "Cancelled")
     record = json.loads((tmp_path / ".gage" / "runs" / "cancelled-in-worker" / "run.json").read_text())
     assert record["status"] == "interrupted"
@@ -154,18 +154,17 @@ def test_a_worker_takes_the_retry_of_a_run_of_the_command_line(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while endpoint.stats()["requests"] < 40:
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_for(lambda: endpoint.stats()["requests"] >= 40, "some rows are asked", every_s=0.05)
     record = tmp_path / ".gage" / "runs" / "from-shell" / "run.json"
     flow_run_id = json.loads(record.read_text())["prefect"]["flow_run_id"]
     assert prefect.flow_run(flow_run_id)["deployment_id"], "without a deployment the UI offers neither Cancel nor Retry"
 
     prefect.cancel(flow_run_id)
     assert process.wait(timeout=30) == 130
-    name, state, message = prefect.script(RETRY, flow_run_id)
+    run = prefect.retry(flow_run_id)
 
-    assert (name, state) == ("from-shell", "COMPLETED"), message
+    message = run["state"]["message"]
+    assert (run["name"], run["state_type"]) == ("from-shell", "COMPLETED"), message
     assert message.endswith(" · 300 samples")
     states = prefect.states(flow_run_id)
     assert {stage for stage, (_, name) in states.items() if name == "Cached"} == {
@@ -181,12 +180,12 @@ def test_maintenance_of_the_store_runs_as_deployments(prefect: Prefect, tmp_path
         gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "kept")
     storage = {"storage": {"store": str(tmp_path / ".gage")}}
     sweep = prefect.submit("cache-gc/cache-gc", {"min_age": "0s", **storage})
-    assert "1 run in" in prefect.wait_until(sweep, "Completed", "Failed")["state"]["message"]
+    assert "1 run in" in prefect.finished(sweep)["state"]["message"]
 
     part = next((tmp_path / ".gage" / "artifacts").rglob("*.parquet"))
     part.chmod(0o644)
     part.write_bytes(b"damaged")
     check = prefect.submit("cache-verify/cache-verify", storage)
-    ended = prefect.wait_until(check, "Completed", "Failed")
+    ended = prefect.finished(check)
     assert ended["state"]["name"] == "Failed"
     assert "damaged" in ended["state"]["message"]

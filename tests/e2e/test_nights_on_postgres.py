@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 import pytest
 import yaml
-from support.cluster import Cluster, wait_for
+from support.cluster import Cluster
+from support.prefect import wait_for
 from support.runs import gage
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -92,19 +93,19 @@ def deploy(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str], None]]:
 
     yield deploy
     for name in deployed:
-        found = cluster.api("GET", f"/deployments/name/nightly/{name}")
+        found = cluster.deployment(f"nightly/{name}")
         cluster.api("DELETE", f"/deployments/{found['id']}")
 
 
 def pause(cluster: Cluster, deployment: str) -> None:
     """Start no further nights by the schedule."""
-    found = cluster.api("GET", f"/deployments/name/{deployment}")
+    found = cluster.deployment(deployment)
     cluster.api("POST", f"/deployments/{found['id']}/pause_deployment")
 
 
 def newest(cluster: Cluster, deployment: str, **where: Any) -> list[dict[str, Any]]:
     """Flow runs of a deployment that have ended, the newest first."""
-    found = cluster.api("GET", f"/deployments/name/{deployment}")
+    found = cluster.deployment(deployment)
     asked = {"deployment_id": {"any_": [found["id"]]}, "state": {"type": {"any_": ["COMPLETED", "FAILED"]}}, **where}
     runs: list[dict[str, Any]] = cluster.api(
         "POST", "/flow_runs/filter", {"flow_runs": asked, "sort": "START_TIME_DESC"}
@@ -136,7 +137,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert received == []
 
     answer(tmp_path, "shaky", 280)
-    night = cluster.finished(cluster.trigger("nightly/planted", {}))
+    night = cluster.finished(cluster.submit("nightly/planted", {}))
     assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed")
     assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
     assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in artifact(
@@ -159,7 +160,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     run_id = received[0]["run"]
     store = ("--store", str(cluster.store))
     gage(tmp_path, "baseline", "promote", "shaky", run_id, *store)
-    promoted = cluster.finished(cluster.trigger("nightly/planted", {}))
+    promoted = cluster.finished(cluster.submit("nightly/planted", {}))
     assert (promoted["state_type"], promoted["state"]["message"]) == ("COMPLETED", "2 passed")
     assert "against the anchor of the baseline the verdict is regressed" in artifact(cluster, "planted-night")
 
@@ -171,7 +172,7 @@ def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path,
     deploy("crashing")
     pause(cluster, "nightly/crashing")
 
-    night = cluster.finished(cluster.trigger("nightly/crashing", {}))
+    night = cluster.finished(cluster.submit("nightly/crashing", {}))
 
     assert night["state_type"] == "FAILED"
     assert "mine.yaml with steady: failed" in night["state"]["message"]

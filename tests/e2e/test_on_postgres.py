@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cluster import Cluster, wait_for
+from support.cluster import Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.prefect import wait_for
 from support.runs import write_config
 
 from gage_eval.deployments import all_deployments
@@ -93,9 +94,9 @@ def test_a_suite_from_its_form_is_computed_once_and_then_cached(
     cluster: Cluster, gsm8k: Path, endpoint: MockEndpoint
 ) -> None:
     begin = cluster.log_size()
-    first = completed(cluster, cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, "first")))
+    first = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, "first")))
     assert first["work_pool_name"] == "local"
-    states = cluster.task_states(first["id"])
+    states = cluster.states(first["id"])
     # The worked examples have a load and a standardize of their own.
     assert {name for name in states if name.endswith(" gsm8k")} == {f"{stage} gsm8k" for stage in SEVEN}
     assert set(states.values()) == {COMPUTED}
@@ -105,8 +106,8 @@ def test_a_suite_from_its_form_is_computed_once_and_then_cached(
     assert Store.open(str(cluster.store), read_only=True).artifact(responses).table().num_rows == ROWS
     assert list((cluster.store / "artifacts" / responses).glob("*.parquet"))
 
-    second = completed(cluster, cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, "second")))
-    assert set(cluster.task_states(second["id"]).values()) == {CACHED}
+    second = completed(cluster, cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, "second")))
+    assert set(cluster.states(second["id"]).values()) == {CACHED}
     assert endpoint.stats()["requests"] == ROWS
     assert cluster.errors(begin) == []
 
@@ -149,7 +150,7 @@ def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "cancelled"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "cancelled"))
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
 
     cluster.cancel(run_id)
@@ -170,7 +171,7 @@ def test_a_killed_run_is_crashed_and_its_retry_loses_nothing(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "killed"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "killed"))
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
 
     os.kill(record_of(cluster, "killed")["process"]["pid"], signal.SIGKILL)
@@ -189,7 +190,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
-    cluster.trigger(on_h100, evaluate_form(config, "lost"))
+    cluster.submit(on_h100, evaluate_form(config, "lost"))
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     cluster.workers["h100"].kill_all()
     cluster.workers["h100"].start()
@@ -197,7 +198,7 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
 
     again = {"config": str(config), "run": {"name": "lost", "resume": True}}
     assert slow_endpoint.stats()["requests"] == asked, "nothing of the node is left that asks"
-    done = completed(cluster, cluster.trigger("evaluate/evaluate", again))
+    done = completed(cluster, cluster.submit("evaluate/evaluate", again))
     assert done["work_pool_name"] == "local"
     assert slow_endpoint.stats()["distinct_answered"] == 300
     assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
@@ -210,7 +211,7 @@ def test_two_workers_with_one_key_compute_it_once(
     config = write_config(tmp_path, slow_endpoint.url, rows=100, backend={"max_concurrency": IN_FLIGHT})
     deployments = ("evaluate/evaluate", cluster.deploy_on("h100", "evaluate/evaluate"))
     ids = [
-        cluster.trigger(deployment, evaluate_form(config, f"twin-{number}"))
+        cluster.submit(deployment, evaluate_form(config, f"twin-{number}"))
         for number, deployment in enumerate(deployments)
     ]
     pools = {completed(cluster, run_id)["work_pool_name"] for run_id in ids}
@@ -226,7 +227,7 @@ def test_twenty_runs_eight_at_a_time_leave_no_error_in_the_servers_log(
     begin = cluster.log_size()
     names = [f"crowd-{number}" for number in range(20)]
     ids = [
-        cluster.trigger("suite/gsm8k", suite_form(endpoint, gsm8k, name, 20 + number))
+        cluster.submit("suite/gsm8k", suite_form(endpoint, gsm8k, name, 20 + number))
         for number, name in enumerate(names)
     ]
     most = 0
@@ -245,7 +246,7 @@ def test_a_run_goes_on_while_server_and_database_restart(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=600, backend={"max_concurrency": IN_FLIGHT})
-    run_id = cluster.trigger("evaluate/evaluate", evaluate_form(config, "restarted"))
+    run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "restarted"))
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     for service in (cluster.server, cluster.database):
         service.stop()

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from sessions.shards import STOP_S, seconds_until_gone, signs
-from support.cluster import Cluster, wait_for
+from support.cluster import Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.prefect import wait_for
 from support.runs import gage, write_config
 
 from gage_eval.store import Store
@@ -76,7 +77,7 @@ def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
     before = len(shard_runs(cluster))
     with mock_endpoint(latency_ms=5) as endpoint:
         parameters = {"config": str(config(tmp_path, endpoint))}
-        run = cluster.finished(cluster.trigger(deployed, parameters))
+        run = cluster.finished(cluster.submit(deployed, parameters))
         assert run["state_type"] == "COMPLETED", run["state"]["message"]
         assert run["work_pool_name"] == "local"
         shards = shard_runs(cluster)[: len(shard_runs(cluster)) - before]
@@ -85,10 +86,10 @@ def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
         assert all(shard["parent_task_run_id"] for shard in shards), "they are subflows of the run"
         assert endpoint.stats()["requests"] == 3 * ROWS
         assert {("COMPLETED", "Completed")} == {
-            state for name, state in cluster.task_states(run["id"]).items() if name.startswith("infer")
+            state for name, state in cluster.states(run["id"]).items() if name.startswith("infer")
         }
-        again = cluster.finished(cluster.trigger(deployed, parameters))
-        assert {("COMPLETED", "Cached")} == set(cluster.task_states(again["id"]).values())
+        again = cluster.finished(cluster.submit(deployed, parameters))
+        assert {("COMPLETED", "Cached")} == set(cluster.states(again["id"]).values())
         assert endpoint.stats()["requests"] == 3 * ROWS
     assert len(shard_runs(cluster)) == before + SHARDS
     assert [item.path for item in Store.open(str(cluster.store)).objects.list("sessions")] == []
@@ -96,7 +97,7 @@ def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
 
 def test_a_cancel_of_the_run_ends_the_shards(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
     with mock_endpoint(latency_ms=500) as endpoint:
-        run = cluster.trigger(deployed, {"config": str(config(tmp_path, endpoint))})
+        run = cluster.submit(deployed, {"config": str(config(tmp_path, endpoint))})
         pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
         began = time.monotonic()
         cluster.cancel(run)
@@ -111,7 +112,7 @@ def test_a_cancel_of_the_run_ends_the_shards(cluster: Cluster, deployed: str, tm
 
 def test_a_killed_shard_loses_what_it_had_in_flight(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
     with mock_endpoint(latency_ms=100) as endpoint:
-        run = cluster.trigger(deployed, {"config": str(config(tmp_path, endpoint))})
+        run = cluster.submit(deployed, {"config": str(config(tmp_path, endpoint))})
         victim = wait_for(both_serve(cluster), "both shards serve")[0]["pid"]
         wait_for(lambda: endpoint.stats()["answered"] > ROWS // 2, "some answers")
         os.kill(victim, signal.SIGKILL)
@@ -124,12 +125,12 @@ def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, d
     cluster.api("POST", "/work_pools/", {"name": "empty", "type": "process", "base_job_template": {}})
     with mock_endpoint() as endpoint:
         file = config(tmp_path, endpoint, pool="empty")
-        run = cluster.finished(cluster.trigger(deployed, {"config": str(file)}))
+        run = cluster.finished(cluster.submit(deployed, {"config": str(file)}))
         assert "no deployment of the flow 'generate' on work pool 'empty'" in run["state"]["message"]
 
         deploy(cluster, "empty")
         try:
-            run_id = cluster.trigger(deployed, {"config": str(file)})
+            run_id = cluster.submit(deployed, {"config": str(file)})
             wait_for(lambda: cluster.flow_run(run_id)["state_type"] == "RUNNING", "the run starts")
             waiting = wait_for(lambda: shard_runs(cluster)[0]["work_pool_name"] == "empty", "the shards wait")
             assert waiting

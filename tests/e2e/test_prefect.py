@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
-from support.prefect import RETRY, RUN_DEPLOYMENT, Prefect
+from support.prefect import Prefect
 from support.runs import gage, score_ids, stage_outputs, summary, write_config
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
@@ -84,17 +84,16 @@ def test_a_worker_runs_the_deployment_and_a_retry_resumes_from_cached_stages(pre
         "config": str(config), "storage": {"store": str(workplace / ".gage")}, "run": {"name": "e2e-worker"},
     }  # fmt: skip
 
-    run_id, name, state, message = prefect.script(RUN_DEPLOYMENT, json.dumps(parameters))
+    run = prefect.finished(prefect.submit("evaluate/evaluate", parameters))
 
-    assert (name, state) == ("e2e-worker", "FAILED")
-    assert "0 of 30 responses are kept" in message
-    before = prefect.states(name)
-    assert before["infer sums"][0] == "FAILED"
+    assert (run["name"], run["state_type"]) == ("e2e-worker", "FAILED")
+    assert "0 of 30 responses are kept" in run["state"]["message"]
+    assert prefect.states("e2e-worker")["infer sums"][0] == "FAILED"
     assert prefect.results() == [], "a failed flow run leaves no pickled exception"
 
     with mock_endpoint(port=port) as back:
-        name, state, message = prefect.script(RETRY, run_id)
-        assert (name, state) == ("e2e-worker", "COMPLETED"), message
+        again = prefect.retry(run["id"])
+        assert (again["name"], again["state_type"]) == ("e2e-worker", "COMPLETED"), again["state"]["message"]
         assert back.stats()["requests"] == 30
     record = json.loads((workplace / ".gage" / "runs" / "e2e-worker" / "run.json").read_text())
     assert record["status"] == "completed"

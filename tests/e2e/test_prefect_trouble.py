@@ -16,6 +16,7 @@ from support.prefect import Prefect
 from support.runs import gage, summary, write_config
 
 from gage_eval import server
+from gage_eval.ports import free_port
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
 
@@ -47,7 +48,7 @@ def mortal(mortal_folder: Path) -> Prefect:
     home = mortal_folder / server.HOME
     running = server.find(home)
     if running is None:
-        gage(mortal_folder, "server", "start", "--no-worker", "--port", str(server._free_port()))
+        gage(mortal_folder, "server", "start", "--no-worker", "--port", str(free_port()))
         running = server.find(home)
     assert running is not None
     return Prefect(mortal_folder, running.api_url, home)

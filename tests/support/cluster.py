@@ -4,44 +4,24 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import ProxyHandler, build_opener
 
+from gage_eval.ports import free_port
 from gage_eval.processes import alive, born
-from support.prefect import ROOT, Prefect
+from support.prefect import ROOT, Prefect, wait_for
 from support.runs import gage
 
 POOLS = ("local", "h100")
-FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _START_S = 240.0
 _STOP_S = 30.0
 _VERSIONED = Path("/usr/lib/postgresql")
-
-
-def free_port() -> int:
-    """A port of the loopback interface that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(true: Callable[[], Any], what: str, within_s: float = 120.0, every_s: float = 0.2) -> Any:
-    """Wait until a condition holds and return its value."""
-    deadline = time.monotonic() + within_s
-    while not (value := true()):
-        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
-        time.sleep(every_s)
-    return value
 
 
 @dataclass
@@ -208,60 +188,14 @@ class Cluster(Prefect):
     workers: dict[str, Service]
     store: Path
 
-    def api(self, method: str, path: str, body: Any = None) -> Any:
-        """A request to the API; its answer from JSON."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(self.api_url + path, data, {"Content-Type": "application/json"}, method=method)
-        try:
-            with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
-                text = reply.read()
-        except HTTPError as error:
-            raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()[:2000]}") from error
-        return json.loads(text) if text else None
-
     def gage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """``gage`` as a client of the server."""
         return gage(self.folder, *arguments, env=self.env)
 
-    def trigger(self, deployment: str, parameters: Mapping[str, Any], **run: Any) -> str:
-        """Create a flow run of a deployment (``flow/name``), as the form of the UI does. Returns its id."""
-        found = self.api("GET", f"/deployments/name/{deployment}")
-        body = {"parameters": parameters, "state": {"type": "SCHEDULED", "message": "Run from the test"}, **run}
-        return str(self.api("POST", f"/deployments/{found['id']}/create_flow_run", body)["id"])
-
-    def flow_run(self, run_id: str) -> dict[str, Any]:
-        """A flow run as the API shows it."""
-        run: dict[str, Any] = self.api("GET", f"/flow_runs/{run_id}")
-        return run
-
-    def retry(self, run_id: str) -> dict[str, Any]:
-        """Retry a flow run, as the button in the UI does. Returns it after it has ended again."""
-        before = self.flow_run(run_id)["run_count"]
-        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
-        self.api("POST", f"/flow_runs/{run_id}/set_state", {"state": state, "force": True})
-        return self.finished(run_id, runs=before + 1)
-
-    def finished(self, run_id: str, within_s: float = 300.0, *, runs: int = 0) -> dict[str, Any]:
-        """A flow run after it has ended.
-
-        Args:
-            runs: wait until it has begun so often. A worker may report the end of a killed process late, when the run
-                was retried already.
-        """
-
-        def ended() -> dict[str, Any] | None:
-            for service in (self.database, self.server):
-                service.check()
-            run = self.flow_run(run_id)
-            return run if run["state_type"] in FINAL and run["run_count"] >= runs else None
-
-        found: dict[str, Any] = wait_for(ended, f"flow run {run_id} ends", within_s, every_s=0.5)
-        return found
-
-    def task_states(self, run_id: str) -> dict[str, tuple[str, str]]:
-        """(state type, state name) of the task runs of a flow run, by name."""
-        found = self.api("POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}, "limit": 200})
-        return {run["name"]: (run["state_type"], run["state_name"]) for run in found}
+    def check(self) -> None:
+        """Fail with the end of its log if the database or the server has ended."""
+        for service in (self.database, self.server):
+            service.check()
 
     def online_workers(self, pool: str) -> list[str]:
         """Names of the workers of a pool that send heartbeats."""
@@ -281,7 +215,7 @@ class Cluster(Prefect):
 
     def deploy_on(self, pool: str, deployment: str) -> str:
         """A copy of a deployment (``flow/name``) on another pool. Returns its full name."""
-        there = self.api("GET", f"/deployments/name/{deployment}")
+        there = self.deployment(deployment)
         fields = ("flow_id", "entrypoint", "parameters", "parameter_openapi_schema", "tags", "pull_steps")
         name = f"{there['name']}-on-{pool}"
         body = {"name": name, "work_pool_name": pool, **{field: there[field] for field in fields}}

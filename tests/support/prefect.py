@@ -5,14 +5,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
+from uuid import UUID
 
 ROOT = Path(__file__).parents[2]
+FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
 _TRIES = 10
 
 
@@ -53,141 +56,131 @@ class Prefect:
         assert done.returncode == 0, done.stderr[-4000:]
         return json.loads(done.stdout.splitlines()[-1])
 
-    def states(self, flow_run: str) -> dict[str, tuple[str, str]]:
-        """(state type, state name) of the task runs, by name, of a flow run: of an id, or the newest of a name."""
-        return {name: (kind, state) for name, kind, state in self.script(READ_STATES, flow_run)}
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        """A request to the API; its answer from JSON. A busy server is asked again, as Prefect's own client does.
 
-    def flow_state(self, flow_run: str) -> tuple[str, str]:
-        """(state type, message) of a flow run: of an id, or the newest of a name."""
-        kind, message = self.script(READ_FLOW, flow_run)
-        return kind, message
+        Raises:
+            urllib.error.HTTPError: the server refuses it; a note has the reason.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.api_url + path, data, {"Content-Type": "application/json"}, method=method)
+        for left in range(_TRIES, 0, -1):
+            try:
+                with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+                    text = reply.read()
+                    return json.loads(text) if text else None
+            except HTTPError as error:
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or left == 1:
+                    error.add_note(f"{method} {path}: {error.read().decode(errors='replace')[:2000]}")
+                    raise
+                time.sleep(1)
+        raise AssertionError("the last attempt returns or raises")
 
-    def cancel(self, flow_run_id: str) -> None:
-        """Cancel a flow run, as the button in the UI does."""
-        reply = self._post(f"/flow_runs/{flow_run_id}/set_state", {"state": {"type": "CANCELLING"}})
-        assert reply["status"] == "ACCEPT"
-
-    def running_stages(self, flow_run_id: str) -> list[str]:
-        """Names of the task runs that the API shows as running, from one quick request."""
-        found = self._post("/task_runs/filter", {"flow_runs": {"id": {"any_": [flow_run_id]}}})
-        return sorted(run["name"] for run in found if run["state_type"] == "RUNNING")
-
-    def submit(self, deployment: str, parameters: dict[str, Any], name: str | None = None) -> str:
-        """Start a deployment, as its form in the UI does. Returns the id of the flow run.
+    def submit(self, deployment: str, parameters: Mapping[str, Any]) -> str:
+        """Start a deployment (``flow/name``), as its form in the UI does. Returns the id of the flow run.
 
         Raises:
             urllib.error.HTTPError: the server refuses the parameters.
         """
-        there = self.deployment(deployment)
-        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}, **({"name": name} if name else {})}
-        return str(self._post(f"/deployments/{there['id']}/create_flow_run", body)["id"])
+        body = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
+        return str(self.api("POST", f"/deployments/{self.deployment(deployment)['id']}/create_flow_run", body)["id"])
+
+    def cancel(self, flow_run_id: str) -> None:
+        """Cancel a flow run, as the button in the UI does."""
+        reply = self.api("POST", f"/flow_runs/{flow_run_id}/set_state", {"state": {"type": "CANCELLING"}})
+        assert reply["status"] == "ACCEPT"
+
+    def retry(self, flow_run_id: str) -> dict[str, Any]:
+        """Retry a flow run, as the button in the UI does. Returns it after it has ended again."""
+        before = self.flow_run(flow_run_id)["run_count"]
+        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+        self.api("POST", f"/flow_runs/{flow_run_id}/set_state", {"state": state, "force": True})
+        return self.finished(flow_run_id, runs=before + 1)
+
+    def finished(self, flow_run_id: str, within_s: float = 300.0, *, runs: int = 0) -> dict[str, Any]:
+        """A flow run after it has ended.
+
+        Args:
+            within_s: fail after this time.
+            runs: wait until it has begun so often. A worker may report the end of a killed process late, when the run
+                was retried already.
+        """
+
+        def ended() -> dict[str, Any] | None:
+            self.check()
+            run = self.flow_run(flow_run_id)
+            return run if run["state_type"] in FINAL and run["run_count"] >= runs else None
+
+        found: dict[str, Any] = wait_for(ended, f"flow run {flow_run_id} ends", within_s, every_s=0.5)
+        return found
+
+    def check(self) -> None:
+        """Fail if the server has ended; here its processes are not ours to look at."""
 
     def deployment(self, name: str) -> dict[str, Any]:
         """A deployment by ``flow/name``."""
-        found: dict[str, Any] = self._ask(f"/deployments/name/{name}")
+        found: dict[str, Any] = self.api("GET", f"/deployments/name/{name}")
         return found
 
-    def flow_run(self, flow_run_id: str) -> dict[str, Any]:
-        """A flow run as the API has it, from one quick request."""
-        found: dict[str, Any] = self._ask(f"/flow_runs/{flow_run_id}")
-        return found
+    def flow_run(self, flow_run: str) -> dict[str, Any]:
+        """A flow run as the API shows it: of an id, or the newest of a name."""
+        if _is_id(flow_run):
+            run: dict[str, Any] = self.api("GET", f"/flow_runs/{flow_run}")
+            return run
+        query = {"flow_runs": {"name": {"any_": [flow_run]}}, "sort": "START_TIME_DESC", "limit": 1}
+        found: list[dict[str, Any]] = self.api("POST", "/flow_runs/filter", query)
+        assert found, f"no flow run {flow_run}"
+        return found[0]
 
-    def wait_until(self, flow_run_id: str, *states: str, within_s: float = 200.0) -> dict[str, Any]:
-        """Wait until a flow run has one of these states, such as ``Completed``."""
-        deadline = time.monotonic() + within_s
-        while (run := self.flow_run(flow_run_id))["state"]["name"] not in states:
-            assert time.monotonic() < deadline, f"it is {run['state']['name']}: {run['state']['message']}"
-            time.sleep(0.1)
-        return run
+    def flow_state(self, flow_run: str) -> tuple[str, str]:
+        """(state type, message) of a flow run: of an id, or the newest of a name."""
+        state = self.flow_run(flow_run)["state"]
+        return state["type"], state["message"] or ""
+
+    def states(self, flow_run: str) -> dict[str, tuple[str, str]]:
+        """(state type, state name) by name of the task runs of a flow run: of an id, or the newest of a name."""
+        return {run["name"]: (run["state_type"], run["state_name"]) for run in self._task_runs(flow_run)}
+
+    def running_stages(self, flow_run_id: str) -> list[str]:
+        """Names of the task runs that the API shows as running."""
+        return sorted(run["name"] for run in self._task_runs(flow_run_id) if run["state_type"] == "RUNNING")
+
+    def _task_runs(self, flow_run: str) -> list[dict[str, Any]]:
+        id_ = flow_run if _is_id(flow_run) else self.flow_run(flow_run)["id"]
+        found: list[dict[str, Any]] = self.api(
+            "POST", "/task_runs/filter", {"flow_runs": {"id": {"any_": [id_]}}, "limit": 200}
+        )
+        return found
 
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         """The artifacts on the page of a flow run."""
-        found: list[dict[str, Any]] = self._post("/artifacts/filter", {"flow_runs": {"id": {"any_": [flow_run_id]}}})
+        query = {"flow_runs": {"id": {"any_": [flow_run_id]}}}
+        found: list[dict[str, Any]] = self.api("POST", "/artifacts/filter", query)
         return found
 
     def log(self, flow_run_id: str) -> list[str]:
         """The log lines of gage-eval on the page of a flow run, oldest first."""
-        filter_ = {"flow_run_id": {"any_": [flow_run_id]}}
-        found = self._post("/logs/filter", {"logs": filter_, "sort": "TIMESTAMP_ASC"})
+        query = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
+        found = self.api("POST", "/logs/filter", query)
         return [line["message"] for line in found if line["name"].startswith("gage_eval")]
-
-    def _ask(self, path: str) -> Any:
-        with build_opener(ProxyHandler({})).open(self.api_url + path, timeout=30) as reply:
-            return json.loads(reply.read())
-
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
-        request = Request(self.api_url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        for left in range(_TRIES, 0, -1):
-            try:
-                with build_opener(ProxyHandler({})).open(request, timeout=30) as reply:
-                    return json.loads(reply.read())
-            except HTTPError as error:
-                # The server's SQLite is locked for a moment; Prefect's own client tries again too.
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or left == 1:
-                    raise
-                time.sleep(1)
-        raise AssertionError("the attempts have no end")
 
     def results(self) -> list[Path]:
         """What clients have written to Prefect's result storage."""
         return [file for folder in self.home.rglob("storage") for file in folder.rglob("*") if file.is_file()]
 
 
-FIND = """
-import json, sys
-from uuid import UUID
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter
-from prefect.client.schemas.sorting import FlowRunSort
-def filter_of(name):
+def wait_for(true: Callable[[], Any], what: str, within_s: float = 120.0, every_s: float = 0.2) -> Any:
+    """Wait until a condition holds and return its value."""
+    deadline = time.monotonic() + within_s
+    while not (value := true()):
+        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
+        time.sleep(every_s)
+    return value
+
+
+def _is_id(flow_run: str) -> bool:
     try:
-        return FlowRunFilter(id={"any_": [UUID(name)]})
+        UUID(flow_run)
     except ValueError:
-        return FlowRunFilter(name={"any_": [name]})
-"""
-
-READ_STATES = (
-    FIND
-    + """
-with get_client(sync_client=True) as client:
-    runs = client.read_flow_runs(flow_run_filter=filter_of(sys.argv[1]), sort=FlowRunSort.START_TIME_DESC)
-    assert runs, f"no flow run {sys.argv[1]}"
-    found = client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [runs[0].id]}), limit=200)
-print(json.dumps([(run.name, run.state.type.value, run.state.name) for run in found]))
-"""
-)
-
-READ_FLOW = (
-    FIND
-    + """
-with get_client(sync_client=True) as client:
-    runs = client.read_flow_runs(flow_run_filter=filter_of(sys.argv[1]), sort=FlowRunSort.START_TIME_DESC)
-    assert runs, f"no flow run {sys.argv[1]}"
-    state = runs[0].state
-print(json.dumps([state.type.value, state.message or ""]))
-"""
-)
-
-RUN_DEPLOYMENT = """
-import json, sys
-from prefect.deployments import run_deployment
-run = run_deployment("evaluate/evaluate", parameters=json.loads(sys.argv[1]), timeout=200, poll_interval=1)
-print(json.dumps([str(run.id), run.name, run.state.type.value, run.state.message or ""]))
-"""
-
-RETRY = """
-import json, subprocess, sys, time
-from uuid import UUID
-from prefect.client.orchestration import get_client
-command = [sys.executable, "-m", "prefect", "flow-run", "retry", sys.argv[1]]
-done = subprocess.run(command, capture_output=True, text=True)
-assert done.returncode == 0, done.stdout + done.stderr
-deadline = time.monotonic() + 200
-with get_client(sync_client=True) as client:
-    while time.monotonic() < deadline:
-        run = client.read_flow_run(UUID(sys.argv[1]))
-        if run.run_count > 1 and run.state.is_final():
-            break
-        time.sleep(1)
-print(json.dumps([run.name, run.state.type.value, run.state.message or ""]))
-"""
+        return False
+    return True
