@@ -125,7 +125,8 @@ def engine(folder: Path, repeats: int) -> list[Figure]:
     counts = (20_000, 100_000)
     with mock("--latency-ms", "1", *_MOCK) as endpoint:
         few, many = (
-            [_engine(folder, config(folder, rows, endpoint.url), rows) for _ in range(repeats)] for rows in counts
+            [_stages_alone(folder, "infer", config(folder, rows, endpoint.url), rows) for _ in range(repeats)]
+            for rows in counts
         )
     timed = [orjson.loads(one.output) for one in many]
     return [
@@ -267,11 +268,11 @@ def _bare(folder: Path, data: Path, endpoint: Mock, in_flight: int) -> Taken:
     return run([str(HERE / "bare_client.py"), str(data), endpoint.url, "--concurrency", str(in_flight)], folder)
 
 
-def _engine(folder: Path, path: str, rows: int) -> Taken:
-    taken = run([str(HERE / "engine.py"), path, "--store", str(_fresh(folder))], folder)
-    answered = orjson.loads(taken.output)["rows"]
-    if answered != rows:
-        raise BenchFailed(f"the stage has {answered} answers to {rows} rows")
+def _stages_alone(folder: Path, measured: str, path: str, rows: int) -> Taken:
+    taken = run([str(HERE / "stages_alone.py"), measured, path, "--store", str(_fresh(folder))], folder)
+    made = orjson.loads(taken.output)["rows"]
+    if made != rows:
+        raise BenchFailed(f"{measured} made {made} rows of {rows}")
     return taken
 
 
@@ -289,10 +290,8 @@ def _gage(folder: Path, path: str, store: Path, *options: str, env: dict[str, st
 
 def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None) -> list[Figure]:
     path = config(folder, rows, "http://127.0.0.1:9/v1")
-    taken = [run([str(HERE / "front.py"), path, "--store", str(_fresh(folder))], folder) for _ in range(repeats)]
+    taken = [_stages_alone(folder, "front", path, rows) for _ in range(repeats)]
     results = [orjson.loads(one.output) for one in taken]
-    if any(one["rows"] != rows for one in results):
-        raise BenchFailed(f"the stages made {results[0]['rows']} rows of {rows}")
     return [
         Figure("CPU", "rows/s per core", [rows / one["cpu_s"] for one in results], 15_000.0, "≥"),
         Figure("three stages", "s", [one["wall_s"] for one in results]),
