@@ -1,5 +1,6 @@
 """The base of blocks that describe a backend."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -8,7 +9,7 @@ from prefect.blocks.core import Block
 DOCUMENTATION = "https://github.com/gage-eval/gage-eval/blob/main/docs/prefect.md#blocks"
 
 
-class BackendBlock(Block):
+class BackendBlock(Block, ABC):
     """A block that gives a backend its type and config.
 
     Attributes:
@@ -19,10 +20,10 @@ class BackendBlock(Block):
     BACKEND: ClassVar[str]
     REQUIRED: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def config(self, name: str) -> Mapping[str, Any]:
         """The config that the block gives its backend, without secrets. Fields that are not set are left out.
 
         Args:
             name: the name of the block, for references to its secrets.
         """
-        raise NotImplementedError

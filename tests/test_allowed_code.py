@@ -8,7 +8,7 @@ import pytest
 from flows.guard import load_only_what_is_allowed
 from gage_eval import registry
 from gage_eval.allowed_code import CodeRefused, allow_only
-from gage_eval.backends.base import BackendContext
+from gage_eval.backends.base import BackendContext, BaseBackend
 from gage_eval.backends.build import build_backend
 from gage_eval.canonical import sha256_hex
 from gage_eval.config import parse_config
@@ -78,13 +78,24 @@ def test_engines_start_no_code_that_is_not_allowed(type_: str, config: dict[str,
         build_backend(type_, config, BackendContext())
 
 
-def test_engines_without_code_and_allowed_interpreters_are_built() -> None:
+@pytest.mark.parametrize(
+    ("type_", "config"),
+    [
+        (
+            "vllm",
+            {"model_path": "m", "python": "/opt/vllm/bin/python", "env": {"NCCL_DEBUG": "INFO"}, "max_num_seqs": 8},
+        ),
+        ("transformers", {"model_path": "m"}),
+        ("vllm_native", {"model_path": "m"}),
+        ("vlm_transformers", {"model_path": "m"}),
+        ("openai_http", {"base_url": "http://h/v1", "model": "m"}),
+    ],
+)
+def test_engines_without_code_and_allowed_interpreters_are_built(type_: str, config: dict[str, object]) -> None:
     allow_only(["/opt/vllm/bin/python"])
-    config = {"model_path": "m", "python": "/opt/vllm/bin/python", "env": {"NCCL_DEBUG": "INFO"}, "max_num_seqs": 8}
-    build_backend("vllm", config, BackendContext())
-    for type_ in ("transformers", "vllm_native", "vlm_transformers"):
-        build_backend(type_, {"model_path": "m"}, BackendContext())
-    build_backend("openai_http", {"base_url": "http://h/v1", "model": "m"}, BackendContext())
+    built = build_backend(type_, config, BackendContext())
+    assert isinstance(built, BaseBackend)
+    assert (built.type, built.config.model_dump(include=set(config))) == (type_, config)
 
 
 def test_a_worker_allows_nothing_unless_its_environment_says_so(
