@@ -43,7 +43,7 @@ from gage_eval.client.route import route_to
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
-from gage_eval.ports import free_port
+from gage_eval.ports import HeldPort, hold_port
 
 _log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
@@ -168,10 +168,10 @@ class VLLM(BaseBackend[VLLMConfig]):
         adapters = {} if lora is None else {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"}
 
         def start(share: float) -> tuple[Child, Awaitable[_Server]]:
-            port, key = free_port(), secrets.token_urlsafe(24)
+            port, key = hold_port(), secrets.token_urlsafe(24)
             own = {
                 "host": "127.0.0.1",
-                "port": port,
+                "port": port.number,
                 "served_model_name": "base" if lora else MODEL_NAME,
                 "gpu_memory_utilization": share,
                 # A line for each request would make the log grow with the dataset.
@@ -185,11 +185,12 @@ class VLLM(BaseBackend[VLLMConfig]):
                 log=log,
                 hidden=(key,),
             )
-            return child, self._ready(child, f"http://127.0.0.1:{port}/v1", key)
+            return child, self._ready(child, port, key)
 
         self._servers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
 
-    async def _ready(self, child: Child, base_url: str, key: str) -> _Server:
+    async def _ready(self, child: Child, port: HeldPort, key: str) -> _Server:
+        base_url = f"http://127.0.0.1:{port.number}/v1"
         deadline = time.monotonic() + self.config.start_timeout
         # With the key: another process that took the port does not know it.
         headers = {"Authorization": f"Bearer {key}"}
@@ -206,6 +207,7 @@ class VLLM(BaseBackend[VLLMConfig]):
                     break
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
+            port.release()
             await client.close()
         return await self._connected(base_url, key, child)
 
