@@ -42,14 +42,23 @@ def score_line(summary: Summary) -> str:
     return f"{line} · {counted(summary.sample_count, 'sample')}"
 
 
-def report_markdown(outcome: RunOutcome) -> str:
-    """The run's report as Markdown: scores with their intervals, what to know about them, and where the rest is."""
+def report_markdown(outcome: RunOutcome, viewer: str | None = None) -> str:
+    """The run's report as Markdown: scores with their intervals, what to know about them, and where the rest is.
+
+    Args:
+        outcome: of a finished run.
+        viewer: the address of the run's page in a viewer that is running.
+    """
     summary = outcome.summary
     models = dict.fromkeys(task.model for task in summary.tasks if task.model)
     facts = [*(f"model {code(model)}" for model in models), *closing_facts(summary)]
     if summary.run.cached_stages:
         facts.append(f"cached: {', '.join(summary.run.cached_stages)}")
     note = arrow_note(summary)
+    command = code(outcome.folder.locations.command("view", outcome.run_id))
+    looked_at = (
+        f"Samples and answers: {command}" if viewer is None else f"[Samples and answers]({viewer}), or {command}"
+    )
     sections = [
         f"## {plain(summary.title)}",
         f"**{plain(score_line(summary))}**",
@@ -59,8 +68,7 @@ def report_markdown(outcome: RunOutcome) -> str:
         _titled("Groups", group_lines(summary)),
         _titled("Slices", slice_lines(summary)),
         " · ".join(facts),
-        f"Samples and answers: {code(outcome.folder.locations.command('view', outcome.run_id))}. "
-        f"The full report: {code(outcome.folder.location('report.html'))}.",
+        f"{looked_at}. The full report: {code(outcome.folder.location('report.html'))}.",
     ]
     return page(*sections)
 

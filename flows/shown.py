@@ -16,6 +16,7 @@ from prefect.client.schemas import State
 from prefect.client.schemas.objects import Constant, FlowRunResult, Parameter, TaskRunResult
 from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
 from blocks import PrefectBlocks
@@ -23,6 +24,7 @@ from flows.page import report_markdown, score_line, stage_label, stage_line, tag
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
+from gage_eval import server
 from gage_eval.canonical import JsonValue, canonical_json
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
@@ -102,8 +104,11 @@ class ShownRun:
                 self._inputs |= _inputs_of(task)
             if self._cancelled:
                 session.cancel()
+            page = server.run_page(PREFECT_API_URL.value(), session.folder.locations, session.run_id)
+            if page is not None:
+                self._link(session, page)
             outcome = carry_out(session, pool_launchers(self._id, self._api_url, session.folder.engines))
-            self._publish(outcome)
+            self._publish(outcome, page)
             return outcome
 
     def end(self, state: State[Any]) -> None:
@@ -211,12 +216,18 @@ class ShownRun:
 
         self._reporter.send(report)
 
-    def _publish(self, outcome: RunOutcome) -> None:
+    def _link(self, session: RunSession, page: str) -> None:
+        """Show on the flow run's page where its samples and answers can be looked at, from its start on."""
+        text = f"[Samples and answers of {session.run_id}]({page})"
+        self._artifact(f"{slug(session.plan.name)}-viewer", "markdown", text, f"Viewer of {session.run_id}")
+        self._say(f"Samples and answers: {page}", logging.INFO)
+
+    def _publish(self, outcome: RunOutcome, page: str | None) -> None:
         """Show the scores and the report on the flow run's page."""
         key = slug(outcome.summary.name)
         table = canonical_json(artifact_rows(outcome.summary)).decode()
         self._artifact(f"{key}-scores", "table", table, f"Scores of {outcome.run_id}")
-        self._artifact(f"{key}-report", "markdown", report_markdown(outcome), f"Report of {outcome.run_id}")
+        self._artifact(f"{key}-report", "markdown", report_markdown(outcome, page), f"Report of {outcome.run_id}")
         self._say(score_line(outcome.summary), logging.INFO)
         event = {
             "id": str(uuid4()),

@@ -1,52 +1,39 @@
-"""A local Prefect server with its UI and a worker: started in the background, kept until they are stopped.
+"""A local Prefect server with its UI, a worker and the viewer: started in the background, kept until they are stopped.
 
 SQLite, loopback only, no telemetry, everything below ``.gage/prefect`` of the working folder. The worker carries out
 the runs that the UI starts, in that folder.
 """
 
 import os
-import signal
-import subprocess
 import sys
-import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gage_eval import allowed_code
-from gage_eval.canonical import canonical_json, decode
+from gage_eval import allowed_code, background
+from gage_eval.background import Process
 from gage_eval.client.health import answers
 from gage_eval.errors import GageError, InputError
 from gage_eval.ports import free_port, is_free
-from gage_eval.processes import alive, born
+from gage_eval.processes import born
+from gage_eval.viewer import service
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from gage_eval.runs.options import Locations
 
 HOME = Path(".gage") / "prefect"
 PORT = 4200
 START_LIMIT_S = 240.0
-STOP_LIMIT_S = 30.0
 WORKER_START_LIMIT_S = 120.0
 # Runs that the worker carries out at once; further ones wait.
 RUNS_AT_ONCE = 4
-_LOG_TAIL = 12
 # The worker looks for new runs so often, in seconds, and says when it does so for the first time.
 _QUERY_S = 2
 _READY = "started!"
+_SERVER, _WORKER = "the Prefect server", "the worker"
 
 
-@dataclass(frozen=True)
-class Process:
-    """A background process, the leader of its group.
-
-    Attributes:
-        pid: its process id.
-        born: start of that process in clock ticks since boot, so that another process with the same pid is not taken
-            for it.
-    """
-
-    pid: int
-    born: int
-
-
-@dataclass(frozen=True)
 class Running(Process):
     """A local server.
 
@@ -77,7 +64,7 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
 
     Raises:
         InputError: the port is taken, or the folder cannot be written.
-        GageError: it ended, or did not answer in time; the message has the end of its log.
+        GageError: it ended, or did not start in time; the message has the end of its log.
     """
     running = find(home)
     if running is not None:
@@ -94,19 +81,14 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
             f"{home} cannot be written ({error.strerror}): start the server in a folder that is yours."
         ) from error
     process = _prefect("server", "start", "--host", "127.0.0.1", "--port", str(port), log=log, home=home, port=port)
-    running = Running(process.pid, born(process.pid), port)
-    _record(home / "server.json", running)
-    deadline = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise GageError(f"the Prefect server ended at its start (exit code {process.returncode}):\n{_tail(log)}")
-        if answers(f"{running.api_url}/health", timeout=2.0):
-            return running, True
-        time.sleep(0.2)
-    stop(home)
-    raise GageError(
-        f"the Prefect server did not answer within {START_LIMIT_S:.0f} s. Its log {log} ends:\n{_tail(log)}"
-    )
+    running = Running(pid=process.pid, born=born(process.pid), port=port)
+    background.record(home / "server.json", running)
+    try:
+        background.wait_until(lambda: answers(f"{running.api_url}/health"), _SERVER, process, log, START_LIMIT_S)
+    except GageError:
+        stop(home)
+        raise
+    return running, True
 
 
 def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
@@ -126,26 +108,26 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     log.unlink(missing_ok=True)
     options = ("--pool", pool, "--type", "process", "--name", "gage", "--limit", str(RUNS_AT_ONCE))
     process = _prefect("worker", "start", *options, log=log, home=home, port=running.port)
-    _record(home / "worker.json", Process(process.pid, born(process.pid)))
-    deadline = time.monotonic() + WORKER_START_LIMIT_S
-    while _READY not in log.read_text(errors="replace"):
-        if process.poll() is not None:
-            raise GageError(f"the worker ended at its start (exit code {process.returncode}):\n{_tail(log)}")
-        if time.monotonic() > deadline:
-            _stop_worker(home)
-            raise GageError(f"the worker did not start within {WORKER_START_LIMIT_S:.0f} s. Its log:\n{_tail(log)}")
-        time.sleep(0.1)
+    background.record(home / "worker.json", Process(pid=process.pid, born=born(process.pid)))
+    try:
+        background.wait_until(
+            lambda: _READY in log.read_text(errors="replace"), _WORKER, process, log, WORKER_START_LIMIT_S
+        )
+    except GageError:
+        _stop_worker(home)
+        raise
     return True
 
 
 def stop(home: Path = HOME) -> bool:
-    """Stop the server of this folder and its worker, with all their processes. False: no server was running."""
+    """Stop the server, worker and viewer of this folder, with all their processes. False: no server was running."""
     running = find(home)
     _stop_worker(home)
+    service.stop(home)
     (home / "server.json").unlink(missing_ok=True)
     if running is None:
         return False
-    _end(running, "the Prefect server")
+    background.end(running, _SERVER)
     return True
 
 
@@ -153,46 +135,17 @@ def _stop_worker(home: Path) -> None:
     worker = find_worker(home)
     (home / "worker.json").unlink(missing_ok=True)
     if worker is not None:
-        _end(worker, "the worker")
-
-
-def _end(process: Process, name: str) -> None:
-    """End a process and its group.
-
-    Raises:
-        GageError: it does not end.
-    """
-    for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
-        try:
-            os.killpg(process.pid, kind)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline:
-            if not _alive(process):
-                return
-            time.sleep(0.05)
-    raise GageError(f"{name} (process {process.pid}) does not end; kill it by hand.")
+        background.end(worker, _WORKER)
 
 
 def find(home: Path = HOME) -> Running | None:
-    """The running server of this folder, by its record and its live process."""
-    try:
-        record = decode((home / "server.json").read_bytes())
-        running = Running(int(record["pid"]), int(record["born"]), int(record["port"]))
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-    return running if _alive(running) else None
+    """The running server of this folder."""
+    return background.find(home / "server.json", Running)
 
 
 def find_worker(home: Path = HOME) -> Process | None:
     """The running worker of this folder's server."""
-    try:
-        record = decode((home / "worker.json").read_bytes())
-        worker = Process(int(record["pid"]), int(record["born"]))
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-    return worker if _alive(worker) else None
+    return background.find(home / "worker.json", Process)
 
 
 def running_url(home: Path = HOME) -> str | None:
@@ -201,21 +154,27 @@ def running_url(home: Path = HOME) -> str | None:
     return running.api_url if running else None
 
 
+def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Path = HOME) -> str | None:
+    """The address of a run's page in the viewer next to this folder's server, without the viewer's token.
+
+    Args:
+        api_url: the API that shows the run.
+        locations: where the run is.
+        run_id: the run.
+        home: the server's PREFECT_HOME.
+
+    Returns:
+        None if another server shows the run, or no viewer is running, or it shows other runs.
+    """
+    if api_url is None or api_url != running_url(home):
+        return None
+    serving = service.find(home)
+    return None if serving is None else service.page_of(serving, locations, run_id)
+
+
 def _prefect(*arguments: str, log: Path, home: Path, port: int) -> "subprocess.Popen[bytes]":
     """Start a Prefect command in the background."""
-    with log.open("ab") as out:
-        return subprocess.Popen(  # noqa: S603  # our own interpreter, our own arguments
-            [sys.executable, "-m", "prefect", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=_environment(home, port),
-        )
-
-
-def _record(file: Path, process: Process) -> None:
-    file.write_bytes(canonical_json(asdict(process)))
+    return background.launch([sys.executable, "-m", "prefect", *arguments], log, _environment(home, port))
 
 
 def _environment(home: Path, port: int) -> dict[str, str]:
@@ -232,20 +191,3 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",
     }
-
-
-def _alive(process: Process) -> bool:
-    _reap(process.pid)
-    return alive(process.pid, process.born)
-
-
-def _reap(pid: int) -> None:
-    """Reap a process if it is a child of this process and has ended; otherwise it would stay a zombie."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        return
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL:])

@@ -26,6 +26,7 @@ ORDER = (
         "hashing",
         "processes",
         "ports",
+        "background",
         "interrupts",
         "files",
         "packaged",

@@ -7,7 +7,7 @@ import typer
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson
 
-server_app = typer.Typer(help="A local Prefect server with its UI and a worker.", no_args_is_help=True)
+server_app = typer.Typer(help="A local Prefect server with its UI, a worker and the viewer.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
 
 
@@ -19,10 +19,16 @@ def start(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Start only the server: without deployments, and no worker to run them.")
     ] = False,
+    no_viewer: Annotated[bool, typer.Option("--no-viewer", help="Do not start the viewer of runs.")] = False,
+    viewer_port: Annotated[
+        int | None,
+        typer.Option("--viewer-port", metavar="N", min=1, max=65535, help="The viewer's: 4280, or a free one."),
+    ] = None,
 ) -> None:
-    """Start the server in the background, with a deployment per suite and a worker that runs them."""
+    """Start the server in the background, with a worker, a deployment per suite and the viewer."""
     from gage_eval import launch, server
     from gage_eval.deployments import POOL
+    from gage_eval.viewer import service
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
@@ -31,12 +37,15 @@ def start(
         deployed = launch.deploy(running.api_url)
         state = "started" if server.start_worker(running, POOL) else "already running"
         print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
+    if not no_viewer:
+        serving, fresh = service.start(server.HOME, viewer_port)
+        print(f"Viewer {'started' if fresh else 'already running'}: {service.link(server.HOME, serving)}", flush=True)
     print("Stop it: gage server stop")
 
 
 @server_app.command("stop")
 def stop() -> None:
-    """Stop the server and its worker. Runs of the worker stop too; `gage resume` continues them."""
+    """Stop the server, its worker and the viewer. Runs of the worker stop too; `gage resume` continues them."""
     from gage_eval import server
 
     print("Prefect server stopped." if server.stop() else "No Prefect server is running for this folder.")
@@ -44,15 +53,18 @@ def stop() -> None:
 
 @server_app.command("status")
 def status(json: AsJson = False) -> None:
-    """Show whether the server and its worker are running."""
+    """Show whether the server, its worker and the viewer are running."""
     from gage_eval import server
     from gage_eval.cli.output import print_json
+    from gage_eval.viewer import service
 
-    running, worker = server.find(), server.find_worker()
+    running, worker, serving = server.find(), server.find_worker(), service.find(server.HOME)
     if json:
+        viewer = serving.url if serving else None
         url = running.ui_url if running else None
-        print_json({"running": running is not None, "url": url, "worker": worker is not None})
-    elif running:
+        print_json({"running": running is not None, "url": url, "worker": worker is not None, "viewer": viewer})
+        return
+    if running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
         if worker is not None:
             print(f"Its worker is running (process {worker.pid}).")
@@ -60,3 +72,7 @@ def status(json: AsJson = False) -> None:
             print("It has no worker: runs that the UI starts wait. Start one: gage server start")
     else:
         print("No Prefect server is running for this folder. Start one: gage server start")
+    if serving:
+        print(f"The viewer is running: {service.link(server.HOME, serving)} (process {serving.pid}).")
+    elif running:
+        print("It has no viewer. Start one: gage server start")

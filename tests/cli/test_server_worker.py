@@ -9,6 +9,7 @@ import pytest
 
 from gage_eval import server
 from gage_eval.errors import GageError
+from gage_eval.processes import alive
 
 RUNNING = server.Running(pid=1, born=1, port=4200)
 
@@ -42,7 +43,7 @@ def test_a_worker_is_started_once_and_stops_with_the_server(home: Path, monkeypa
 
     server.stop(home)
     assert server.find_worker(home) is None
-    assert not server.alive(worker.pid, worker.born)
+    assert not alive(worker.pid, worker.born)
 
 
 def test_a_worker_that_ends_at_its_start_is_told_with_its_log(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

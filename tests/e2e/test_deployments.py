@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
@@ -96,7 +97,9 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     prefect: Prefect, tmp_path: Path, endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, endpoint.url, rows=160)
-    flow_run_id = prefect.submit("evaluate/evaluate", _form(config, run={"name": "from-form", "concurrency": 8}))
+    own_store = {"store": str(prefect.folder / ".gage")}
+    form = _form(config, run={"name": "from-form", "concurrency": 8}, storage=own_store)
+    flow_run_id = prefect.submit("evaluate/evaluate", form)
 
     moved: set[float] = set()
     while (run := prefect.flow_run(flow_run_id))["state"]["name"] not in ("Completed", "Failed"):
@@ -110,15 +113,20 @@ def test_the_page_of_a_run_from_the_form_tells_its_story(
     assert run["state"]["message"].endswith(" · 160 samples")
     assert set(run["tags"]) == {"gage-eval", "mock", "sums"}
     assert len(moved) > 2, "the progress moved while infer ran"
-    artifacts = {one["type"]: one for one in prefect.artifacts(flow_run_id)}
-    assert artifacts.keys() == {"progress", "table", "markdown"}
-    assert artifacts["progress"]["data"] == 100
-    (score,) = json.loads(artifacts["table"]["data"])
+    artifacts = {one["key"]: one["data"] for one in prefect.artifacts(flow_run_id)}
+    assert artifacts.keys() == {"sums-infer", "sums-scores", "sums-viewer", "sums-report"}
+    assert artifacts["sums-infer"] == 100
+    (score,) = json.loads(artifacts["sums-scores"])
     assert (score["task"], score["metric"], score["n"]) == ("sums", "numeric_match", "160")
-    report = artifacts["markdown"]["data"]
+    report = artifacts["sums-report"]
     assert "| sums | numeric\\_match | 0." in report
     assert "file://" not in report
     assert "`gage view from-form --store " in report
+    page = artifacts["sums-viewer"].partition("](")[2].rstrip(")")
+    assert f"[Samples and answers]({page}), or " in report
+    with pytest.raises(HTTPError) as asked:
+        build_opener(ProxyHandler({})).open(page)
+    assert (asked.value.code, 'name="token"' in asked.value.read().decode()) == (401, True)
     lines = prefect.log(flow_run_id)
     assert lines[0] == "sums · 1 task · run from-form"
     assert any(line.startswith("sums infer: 160 rows · ") for line in lines)
