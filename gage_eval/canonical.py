@@ -150,8 +150,10 @@ def _has_huge_float(value: JsonValue) -> bool:
     kind = type(value)
     if kind is float:
         return bool(abs(value) >= 2**63)
-    if kind is dict:
-        return any(_has_huge_float(item) for item in value.values())
-    if kind is list:
-        return any(_has_huge_float(item) for item in value)
+    if kind is not dict and kind is not list:
+        return False
+    # A plain loop: this runs for every record, and a generator would cost as much as parsing it.
+    for item in value.values() if kind is dict else value:
+        if type(item) is not str and _has_huge_float(item):
+            return True
     return False

@@ -32,6 +32,8 @@ OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
 _RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
+_RESERVED_SET = frozenset(_RESERVED)
+_STATUSES = {"length": "truncated", "content_filter": "refused"}
 
 
 class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
@@ -103,11 +105,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             InputError: a parameter would change what is asked of whom (model, messages, stream, n, …).
         """
         body: dict[str, JsonValue] = {**self._constant, **self._mapped(request.params)}
-        for name in _RESERVED:
-            if name in body:
-                raise InputError(
-                    f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it."
-                )
+        if not _RESERVED_SET.isdisjoint(body):
+            name = next(name for name in _RESERVED if name in body)
+            raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
         body["model"] = self.config.model
         if request.kind == "chat":
             body["messages"] = request.messages
@@ -257,12 +257,12 @@ def _first_choice(reply: Any) -> dict[str, Any]:
 def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Response:
     """What chat and text completions have in common."""
     finish = _text(choice.get("finish_reason"))
-    status = {"length": "truncated", "content_filter": "refused"}.get(finish or "", "ok")
+    status = "ok" if finish is None else _STATUSES.get(finish, "ok")
     logprobs = choice.get("logprobs")
     usage = reply.get("usage")
     if not isinstance(usage, dict):
         usage = {}
-    runs = [name for name in (_text(reply.get("model")), _text(reply.get("system_fingerprint"))) if name]
+    model, fingerprint = _text(reply.get("model")), _text(reply.get("system_fingerprint"))
     return Response(
         status,
         answer=answer,
@@ -270,7 +270,7 @@ def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Res
         logprobs=None if logprobs is None else _json_text(logprobs, "logprobs"),
         prompt_tokens=token_count(usage.get("prompt_tokens")),
         completion_tokens=token_count(usage.get("completion_tokens")),
-        model_fingerprint=" ".join(runs) or None,
+        model_fingerprint=f"{model} {fingerprint}" if model and fingerprint else model or fingerprint,
     )
 
 

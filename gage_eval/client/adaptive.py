@@ -36,24 +36,19 @@ class Adaptive:
         self._good = self._bad = self._patience = self._wanted = 0
         self._linger = _PATIENCE
 
-    def answered(self, active: int, wanted: int) -> None:
-        """An attempt succeeded.
-
-        Args:
-            active: calls in flight, including this one.
-            wanted: calls in flight, waiting for a slot, or waiting for a retry.
-        """
+    def answered(self) -> bool:
+        """An attempt succeeded. Returns whether its window is full, and `judge` is due."""
         self._good += 1
-        if self._good + self._bad >= max(self.limit, _MIN_WINDOW):
-            self._judge(active, wanted)
+        seen = self._good + self._bad
+        return seen >= self.limit and seen >= _MIN_WINDOW
 
     def overloaded(self, active: int, wanted: int) -> None:
-        """An attempt was refused, or not answered in time; arguments as for `answered`."""
+        """An attempt was refused, or not answered in time; arguments as for `judge`."""
         self._bad += 1
         # A burst is evaluated as it arrives: the calls still in flight are those that the endpoint accepted.
         burst = self._good + self._bad >= max(min(self.limit, active), _MIN_WINDOW)
         if burst or (self._tries() and self._is_overload(max(self.limit, _MIN_WINDOW))):
-            self._judge(active, wanted)
+            self.judge(active, wanted)
 
     def _tries(self) -> bool:
         """Whether the limit is what was too much before."""
@@ -63,8 +58,13 @@ class Adaptive:
         expected = _OVERLOAD_SHARE * attempts
         return self._bad > expected + _DEVIATIONS * math.sqrt(expected * (1 - _OVERLOAD_SHARE))
 
-    def _judge(self, active: int, wanted: int) -> None:
-        """Change the limit by the results of the last window of attempts."""
+    def judge(self, active: int, wanted: int) -> None:
+        """Change the limit by the results of the last window of attempts.
+
+        Args:
+            active: calls in flight, including the one that filled the window.
+            wanted: calls in flight, waiting for a slot, or waiting for a retry.
+        """
         overload = self._is_overload(self._good + self._bad)
         self._good = self._bad = 0
         fewer, self._wanted = wanted < self._wanted, wanted

@@ -56,8 +56,8 @@ class Limiter:
 
     def answered(self) -> None:
         """An attempt succeeded."""
-        if self.adaptive:
-            self._adaptive.answered(self.active, self._wanted)
+        if self.adaptive and self._adaptive.answered():
+            self._adaptive.judge(self.active, self._wanted)
             self._follow()
 
     def overloaded(self) -> None:

@@ -204,7 +204,12 @@ class ScoreRows:
     def add(self, row: int, name: str | None, score: Score, extracted: str | None) -> None:
         """Add a score for the response at ``row``; ``extracted`` is the text that filters took from the answer."""
         status, reason, explanation = score.status, score.reason, score.explanation
-        if status != "unscored":
+        value = score.value
+        if status == "scored" and type(value) is float and _usable(value):
+            # The usual case, in which nothing has to be searched.
+            self._keys.append(self._value_keys[0])
+            self._items.append(value)
+        elif status != "unscored":
             values = self._values(score)
             bad = next((key for key, value in values.items() if not _usable(value)), None)
             if bad is None:

@@ -151,7 +151,8 @@ class Standardizer:
 
 
 def _lacks_options(sample: dict[str, Any]) -> bool:
-    return lacks_options(sample) or any(map(lacks_options, sample.get("few_shot_examples") or ()))
+    examples = sample.get("few_shot_examples")
+    return lacks_options(sample) or (bool(examples) and any(map(lacks_options, examples)))
 
 
 def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
@@ -161,8 +162,8 @@ def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]
         RecordRejected: it is not a JSON object, or the preprocessor or the Sample rules refuse it.
     """
     record = with_inputs(to_sample(parse_record(text)))
-    sample = normalise_sample(record, default_id=content_id(text.encode()))
-    return sample, record.get("id") is not None
+    named = record.get("id") is not None
+    return normalise_sample(record, default_id=None if named else content_id(text.encode())), named
 
 
 def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: Media) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def with_media(sample: dict[str, Any], text: str, spec: StandardizeSpec, store: 
         rest = {name: value for name, value in sample.items() if name not in ("messages", "few_shot_examples")}
         sample = {**sample, **without_data(rest, store)}
     sample = attach(sample, spec.callables, store)
-    sample = {**sample, "messages": without_data_urls(sample["messages"], store)}
+    sample["messages"] = without_data_urls(sample["messages"], store)
     if examples := sample.get("few_shot_examples"):
         cleaned = [{**shot, "messages": without_data_urls(shot["messages"], store)} for shot in examples]
         sample["few_shot_examples"] = cleaned

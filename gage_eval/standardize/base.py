@@ -55,7 +55,9 @@ def is_null(record: Mapping[str, Any], field: str) -> bool:
 def first_of(record: Mapping[str, Any], fields: Iterable[str]) -> tuple[str, Any]:
     """The first field that holds a value, and the value; ``("", None)`` when none does."""
     for field in fields:
-        value = read(record, field)
+        value = record.get(field)
+        if value is None and "." in field:
+            value = read(record, field)
         if value is not None:
             return field, value
     return "", None
