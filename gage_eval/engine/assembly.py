@@ -31,6 +31,8 @@ class Assembly:
         self._commits: set[asyncio.Future[None]] = set()
         # Chunks with errors stay here: one in the store would prevent the next try.
         self._held: dict[tuple[int, int], Tables] = {}
+        # Chunks that are a whole part, until it is written: they need not be read from the store again.
+        self._whole: dict[int, Tables] = {}
 
     def expect(self, part: int, chunks: int) -> None:
         """Set how many chunks a part has. Call it before the part's first chunk is committed."""
@@ -79,14 +81,18 @@ class Assembly:
         if failed and job.attempt is None:
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:
-            job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables, attempt=job.attempt if failed else None)
+            attempt = job.attempt if failed else None
+            is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables, attempt=attempt)
+            if is_first and job.responses is not None and len(outcomes) == self._asks[chunk.part]:
+                self._whole[chunk.part] = (chunk.stop, tables)
             if job.claims is not None:
                 job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []
 
     def _write(self, part: int) -> None:
         """Write a part from the chunks in the store and those held in memory."""
-        pieces = list(self._job.finished_chunks(part))
+        whole = self._whole.pop(part, None)
+        pieces = list(self._job.finished_chunks(part)) if whole is None else [(0, *whole)]
         pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
         responses, telemetry = put_together(pieces, self._asks[part])
         self.statuses.update(count_statuses(responses))
