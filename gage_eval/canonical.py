@@ -152,8 +152,8 @@ def _has_huge_float(value: JsonValue) -> bool:
         return bool(abs(value) >= 2**63)
     if kind is not dict and kind is not list:
         return False
-    # A plain loop: this runs for every record, and a generator would cost as much as parsing it.
-    for item in value.values() if kind is dict else value:
+    items = value.values() if kind is dict else value
+    for item in items:  # noqa: SIM110 - once per record, and a generator takes as long as parsing it
         if type(item) is not str and _has_huge_float(item):
             return True
     return False

@@ -19,6 +19,7 @@ from gage_eval.engine.rows import index_answers
 from gage_eval.engine.wal import LogWriter
 from gage_eval.errors import ArtifactDamaged, EndpointFailed, InputError
 from gage_eval.store import Store
+from gage_eval.store.wip import Chunk as FinishedChunk
 
 PROMPTS = [f"prompt {i}" for i in range(40)]
 
@@ -155,6 +156,16 @@ def test_finished_chunks_are_not_asked_again_though_the_log_is_lost(store: Store
     shutil.rmtree(store.scratch(KEY))
     generate(store, Prompts(PROMPTS), backend := Scripted(echo))
     assert asked(backend) == sorted(PROMPTS[32:])
+
+
+def test_a_part_of_one_chunk_is_written_without_reading_the_chunk(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [PROMPTS[start : start + 10] for start in range(0, 40, 10)]
+    usual = generate(Store.open(f"{store.url}-usual"), Prompts(PROMPTS), Scripted(echo))
+    monkeypatch.setattr(FinishedChunk, "tables", lambda _: pytest.fail("a chunk was read"))
+    once = generate(store, Prompts(*parts), Scripted(echo))
+    assert once.column("answer") == usual.column("answer")
 
 
 def test_chunks_of_another_division_are_taken_over(store: Store) -> None:
