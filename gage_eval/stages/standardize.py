@@ -152,7 +152,7 @@ class Standardizer:
 
 def _lacks_options(sample: dict[str, Any]) -> bool:
     examples = sample.get("few_shot_examples")
-    return lacks_options(sample) or (bool(examples) and any(map(lacks_options, examples)))
+    return lacks_options(sample) or (examples is not None and any(map(lacks_options, examples)))
 
 
 def to_standard(text: str, to_sample: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[dict[str, Any], bool]:
