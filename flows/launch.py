@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gage_eval.backends.base import Blocks
 from gage_eval.config.secrets import scrub
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError, InputError
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
@@ -32,7 +33,12 @@ _NAME_TRIES = 20
 
 
 def launch(
-    options: RunOptions, api_url: str, observers: Iterable[Observer] = (), *, named_store: str | None = None
+    options: RunOptions,
+    api_url: str,
+    observers: Iterable[Observer] = (),
+    *,
+    named_store: str | None = None,
+    host: EngineHost | None = None,
 ) -> RunOutcome:
     """Carry out a run in this process, as a flow run at a Prefect API.
 
@@ -41,6 +47,7 @@ def launch(
         api_url: the API, as in PREFECT_API_URL.
         observers: receive the run's events.
         named_store: the store as a retry on a worker shall open it, if it is given by a block.
+        host: keeps engines running for other runs; by default the engines of this run stop at its end.
 
     Raises:
         InputError: the API does not answer at the start.
@@ -57,7 +64,7 @@ def launch(
         flow_run = _start(options, api_url, named_store)
         shown = ShownRun(flow_run, observers, owner_at=api_url)
         try:
-            outcome = shown.carry_out(options, flow_run)
+            outcome = shown.carry_out(options, flow_run, host)
             shown.end(completed(outcome))
             return outcome
         except BaseException as error:

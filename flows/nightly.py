@@ -14,10 +14,12 @@ from prefect.events import emit_event
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
+from blocks import PrefectBlocks
 from flows.forms import STORAGE, StorageForm
 from flows.guard import load_only_what_is_allowed
 from flows.launch import launch
 from flows.shown import end_state
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
@@ -56,7 +58,14 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
         load_only_what_is_allowed()
         asked = Nightly.of_text(text, "the file of nightly runs")
         places = storage.places()
-        night = run_night(asked, _date(asked), Path(folder), asker(places), lambda cell: _tell(asked, cell, places))
+        night = run_night(
+            asked,
+            _date(asked),
+            Path(folder),
+            asker(places),
+            lambda cell: _tell(asked, cell, places),
+            blocks=PrefectBlocks(PREFECT_API_URL.value()),
+        )
         _publish(night, places)
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         if not isinstance(error, GageError):
@@ -69,14 +78,14 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
     return Completed(message=night.sentence)
 
 
-def asker(places: Locations) -> Callable[[RunOptions], RunReader]:
+def asker(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
     """Carries out runs in this process, each as a flow run of its own."""
 
-    def ask(options: RunOptions) -> RunReader:
+    def ask(options: RunOptions, host: EngineHost) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
         here = {"store": places.store, "output_dir": places.runs, "resume": there}
         try:
-            outcome = launch(options.model_copy(update=here), PREFECT_API_URL.value() or "")
+            outcome = launch(options.model_copy(update=here), PREFECT_API_URL.value() or "", host=host)
         except GageError:
             raise
         except Exception as error:

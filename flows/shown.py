@@ -26,6 +26,7 @@ from flows.progress import Progress
 from flows.reporter import Report, Reporter
 from gage_eval import server
 from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
 from gage_eval.observability.events import (
@@ -82,12 +83,13 @@ class ShownRun:
         self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
         self._progress = Progress(self._id, self._reporter, self._task_runs.get, self._say)
 
-    def carry_out(self, options: RunOptions, flow_run: FlowRunRecord) -> RunOutcome:
+    def carry_out(self, options: RunOptions, flow_run: FlowRunRecord, host: EngineHost | None = None) -> RunOutcome:
         """Carry out a run and report its events.
 
         Args:
             options: what is asked.
             flow_run: the flow run, for run.json.
+            host: keeps engines running for other runs; by default the engines of this run stop at its end.
 
         Raises:
             GageError: what stopped the run; everything computed is kept.
@@ -96,7 +98,9 @@ class ShownRun:
         observers = [self, self._observer]
         with (
             self._log_lines(),
-            RunSession(options, observers, blocks=PrefectBlocks(self._api_url), flow_run=flow_run) as session,
+            RunSession(
+                options, observers, blocks=PrefectBlocks(self._api_url), flow_run=flow_run, host=host
+            ) as session,
         ):
             self._session, self._observer = session, session.observer
             self._reporter.send(self._tagged(tags_of(session.plan)))

@@ -13,6 +13,7 @@ from flows.forms import STORAGE, StorageForm
 from flows.guard import load_only_what_is_allowed
 from flows.nightly import asker
 from flows.shown import end_state
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule
@@ -52,7 +53,9 @@ def triage(
         places = storage.places()
         reader = RunReader.open(places, run)
         entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
-        found = look_into(reader, entry, gate, asker(places), repeats=repeats, most=samples)
+        with EngineHost() as host:
+            ask = asker(places)
+            found = look_into(reader, entry, gate, lambda options: ask(options, host), repeats=repeats, most=samples)
         create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
     except Exception as error:  # noqa: BLE001 - becomes the flow run's state
         if not isinstance(error, GageError):

@@ -19,6 +19,7 @@ from gage_eval.packaged import packages_beside
 if TYPE_CHECKING:
     from gage_eval.backends.base import Blocks
     from gage_eval.deployments import Deployed
+    from gage_eval.engine.host import EngineHost
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
@@ -29,7 +30,12 @@ _NEWEST = 50
 
 
 def launch_run(
-    options: "RunOptions", *, inline: bool = False, prefect: bool = False, quiet: bool = False
+    options: "RunOptions",
+    *,
+    inline: bool = False,
+    prefect: bool = False,
+    quiet: bool = False,
+    host: "EngineHost | None" = None,
 ) -> "RunOutcome":
     """Run the options and print the progress.
 
@@ -38,6 +44,7 @@ def launch_run(
         inline: run in this process, whatever API is configured.
         prefect: insist on a Prefect API.
         quiet: print nothing.
+        host: keeps engines running for other runs; by default the engines of this run stop at its end.
 
     Raises:
         InputError: the options or the config cannot be used, or the API does not answer.
@@ -62,11 +69,11 @@ def launch_run(
         if api_url is None:
             from gage_eval.runs import run_inline
 
-            return run_inline(options, [console])
+            return run_inline(options, [console], host=host)
         with packages_beside():
             from flows.launch import launch
 
-        return launch(options, api_url, [console], named_store=named_store)
+        return launch(options, api_url, [console], named_store=named_store, host=host)
 
 
 def settle(runs: "Iterable[StoredRun]") -> None:

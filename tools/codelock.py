@@ -51,7 +51,15 @@ MOVING = frozenset(
         *("client.adaptive", "client.budget", "client.connect", "client.connection", "client.http", "client.http1"),
         *("client.limiter", "client.pace", "client.retry", "client.route", "client.watch"),
         *("engine.answers", "engine.gathering", "engine.job", "engine.neighbours", "engine.ready"),
-        *("engine.refusals", "engine.runtime", "engine.shared_limits", "engine.shared_log", "engine.wal"),
+        *(
+            "engine.host",
+            "engine.loop",
+            "engine.refusals",
+            "engine.runtime",
+            "engine.shared_limits",
+            "engine.shared_log",
+            "engine.wal",
+        ),
         *(
             "allowed_code",
             "built_in",

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
 
 from gage_eval import registry
+from gage_eval.backends.engines import Engines
 from gage_eval.canonical import JsonValue
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.retry import RetryPolicy
@@ -57,6 +58,7 @@ class BackendContext:
         env: environment variables, for ``env:NAME`` references and proxies.
         blocks: the blocks of the Prefect API; None without one.
         built: the built backends by type and config, so that each is built once; None to build a new one each time.
+        engines: starts the engines of its backends; those that several runs share come from here.
     """
 
     base_dir: Path = field(default_factory=Path)
@@ -65,6 +67,7 @@ class BackendContext:
     blocks: Blocks | None = field(default=None, repr=False)
     media_file: Callable[[str], Path | None] = lambda url: None
     built: "dict[str, Backend] | None" = field(default=None, compare=False, repr=False)
+    engines: Engines = field(default_factory=Engines, compare=False, repr=False)
 
     def secret(self, reference: str) -> str:
         """The value behind ``env:NAME`` or ``block:name``.
@@ -248,6 +251,14 @@ class BaseBackend(ABC, Generic[ConfigT]):
     def gpus(self) -> int:
         """How many GPUs of this machine its engines hold while it is open."""
         return 0
+
+    def engine_key(self) -> str | None:
+        """A digest of everything that the engine behind it is started with; None if `open` starts no engine.
+
+        Raises:
+            InputError: the model is not there.
+        """
+        return None
 
     def identity(self) -> dict[str, JsonValue]:
         """Name and version of the backend and every semantic value of its config."""

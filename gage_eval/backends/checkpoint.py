@@ -102,16 +102,32 @@ def checkpoint_identity(
         return {"hub": model_path, "revision": revision}
     if path.is_file():
         return {"file": file_digest(path, env)}
-    files = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.suffix not in _ASIDE and not file.relative_to(path).parts[0].startswith(".")
-    ]
+    files = _model_files(path)
     if not any(file.name in {"config.json", "params.json", "adapter_config.json"} for file in files):
         raise InputError(f"{setting}: '{model_path}' holds no config.json, so it is not a model folder.")
     return [
         {"name": file.relative_to(path).as_posix(), "bytes": file.stat().st_size, "sha256": file_digest(file, env)}
         for file in files
+    ]
+
+
+def files_now(base_dir: Path, *paths: str | None) -> JsonValue:
+    """Names, sizes and times of the files that an engine would read if it started now; nothing for names on a hub.
+
+    They tell whether a model has changed since an engine was started. Unlike `checkpoint_identity` it opens no file.
+    """
+    places = [local_path(path, base_dir) for path in paths if path is not None]
+    files = [file for place in places for file in ([place] if place.is_file() else _model_files(place))]
+    states = [(str(file), file.stat()) for file in files]
+    return [[name, state.st_size, state.st_mtime_ns, state.st_ino] for name, state in states]
+
+
+def _model_files(folder: Path) -> list[Path]:
+    """The files of a model's folder, without notes and hidden ones."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.suffix not in _ASIDE and not file.relative_to(folder).parts[0].startswith(".")
     ]
 
 

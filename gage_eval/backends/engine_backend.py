@@ -1,16 +1,20 @@
 """The base of backends whose engine runs in a worker process: requests, media, thinking, and the engine's end."""
 
 import asyncio
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gage_eval.backends.base import BackendContext, BaseBackend, ThinkingConfig, is_empty, skipped
 from gage_eval.backends.engine_worker import Worker
+from gage_eval.backends.engines import Engine
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import InputError
+from gage_eval.errors import EndpointFailed, InputError
 
 ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)
 _RESERVED = ("messages", "prompt", "n", "stream", "model")
@@ -21,7 +25,24 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
 
     def __init__(self, config: ConfigT, context: BackendContext) -> None:
         super().__init__(config, context)
-        self._workers: list[Worker] = []
+        self._engine: Engine[Worker] | None = None
+
+    @abstractmethod
+    def engine_key(self) -> str:
+        """A digest of everything that the workers are started with."""
+
+    @abstractmethod
+    async def _start(self, log_folder: Path | None) -> Sequence[Worker]:
+        """Start the workers and wait until their models are loaded. If that fails, none is left running."""
+
+    async def open(self, log_folder: Path | None) -> None:
+        """Use the engine, which is started unless it runs already.
+
+        Raises:
+            InputError: the interpreter or the model is not there, or there are too few GPUs.
+            EndpointFailed: a worker ended or did not come up; the message ends with its last words.
+        """
+        self._engine = await self.context.engines.use(self.engine_key(), partial(self._start, log_folder))
 
     def body(self, request: Request) -> dict[str, JsonValue]:
         """The request in plain form, as the worker gets it.
@@ -36,20 +57,26 @@ class EngineBackend(BaseBackend[ConfigT], Generic[ConfigT]):
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer of the worker with the least to do; raises EndpointFailed when the engine ended."""
-        assert self._workers, "the backend is not open"
+        engine = self._engine
+        assert engine is not None, "the backend is not open"
         if is_empty(request):
             return skipped()
         asked = await asyncio.to_thread(self._asked, request) if _is_large(request) else self._asked(request)
-        worker = min(self._workers, key=lambda one: one.active)
-        response = await worker.ask(asked, self.config.timeout)
+        worker = min(engine.parts, key=lambda one: one.active)
+        try:
+            response = await worker.ask(asked, self.config.timeout)
+        except EndpointFailed:
+            engine.failed = True
+            raise
         if response.answer:
             take_thinking(response, self.config, self._params(request).get("stop"))
         return response
 
     async def close(self) -> None:
-        """End the workers."""
-        workers, self._workers = self._workers, []
-        await asyncio.gather(*(worker.close() for worker in workers))
+        """Release the engine."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await self.context.engines.release(engine)
 
     def _params(self, request: Request) -> dict[str, Any]:
         """What an answer is made with: the request's own parameters over the config's."""

@@ -2,18 +2,27 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from pydantic import field_validator, model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
-from gage_eval.backends.checkpoint import CheckpointConfig, adapter, check_engine, interpreter, located, model_identity
+from gage_eval.backends.checkpoint import (
+    CheckpointConfig,
+    adapter,
+    check_engine,
+    files_now,
+    interpreter,
+    located,
+    model_identity,
+)
 from gage_eval.backends.child import log_file, watched
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.gpus import devices
 from gage_eval.backends.worker import on_transformers
-from gage_eval.canonical import JsonValue
+from gage_eval.canonical import JsonValue, digest
 from gage_eval.marks import identity, scheduling, semantic
 
 
@@ -72,36 +81,45 @@ class Transformers(EngineBackend[TransformersConfig]):
         """Check that the engine's library is where it will run."""
         check_engine("transformers", self.type, self.config.python, self.context.base_dir)
 
-    async def open(self, log_folder: Path | None) -> None:
-        """Start the worker and wait until the model is loaded.
+    def engine_key(self) -> str:
+        """A digest of the model's files, the interpreter, and what the worker reads first."""
+        files = files_now(self.context.base_dir, self.config.model_path, self.config.lora_path)
+        return digest([self.type, files, self._interpreter(), self._options()])
 
-        Raises:
-            InputError: the interpreter or the model is not there.
-            EndpointFailed: the worker ended or did not come up; the message ends with its last words.
-        """
+    def _interpreter(self) -> str:
+        return interpreter(self.config.python, self.context.base_dir)
+
+    def _options(self) -> dict[str, Any]:
         config, context = self.config, self.context
+        return {
+            "engine": on_transformers.load.__module__,
+            "vision": "images" in self.capabilities,
+            "model": located(config.model_path, context, f"{self.type}: config.model_path"),
+            "lora": adapter(config, context, self.type),
+            "arguments": config.model_extra or {},
+            "prefix": config.prefix_token_id,
+            **config.model_dump(
+                include={
+                    "revision", "dtype", "max_model_len", "trust_remote_code", "add_bos_token", "batch_size",
+                    "device", "threads",
+                }
+            ),
+        }  # fmt: skip
+
+    async def _start(self, log_folder: Path | None) -> list[Worker]:
         worker = Worker(
             f"{self.type}' worker",
-            interpreter(config.python, context.base_dir),
-            {
-                "engine": on_transformers.load.__module__,
-                "vision": "images" in self.capabilities,
-                "model": located(config.model_path, context, f"{self.type}: config.model_path"),
-                "lora": adapter(config, context, self.type),
-                "arguments": config.model_extra or {},
-                "prefix": config.prefix_token_id,
-                **config.model_dump(
-                    include={
-                        "revision", "dtype", "max_model_len", "trust_remote_code", "add_bos_token", "batch_size",
-                        "device", "threads",
-                    }
-                ),
-            },
-            {**context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
+            self._interpreter(),
+            self._options(),
+            {**self.context.env, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_DISABLE_TELEMETRY": "1"},
             log_file(log_folder, self.type),
-        )  # fmt: skip
-        self._workers.append(worker)
-        await watched(worker.child, worker.ready(config.start_timeout))
+        )
+        try:
+            await watched(worker.child, worker.ready(self.config.start_timeout))
+        except BaseException:
+            await worker.close()
+            raise
+        return [worker]
 
 
 @registry.backends.register("vlm_transformers", version=3, config=TransformersConfig)

@@ -6,17 +6,21 @@ import json
 import os
 import secrets
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends import llama_cpp_server
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
+from gage_eval.backends.checkpoint import files_now
 from gage_eval.backends.child import Child, log_file
+from gage_eval.backends.engines import Engine
 from gage_eval.backends.gpus import devices
-from gage_eval.backends.served import ServedClient
-from gage_eval.canonical import JsonValue
+from gage_eval.backends.served import ServedClient, StartedServer
+from gage_eval.canonical import JsonValue, digest
 from gage_eval.client.types import Request, Response
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.extras import install, missing
@@ -48,14 +52,14 @@ class LlamaCppConfig(BackendConfig):
 
 @registry.backends.register("llama_cpp", version=3, config=LlamaCppConfig)
 class LlamaCpp(BaseBackend[LlamaCppConfig]):
-    """A GGUF model in a llama.cpp server that lives as long as the run."""
+    """A GGUF model in a llama.cpp server that is started for the run."""
 
     type = "llama_cpp"
     capabilities = frozenset({"chat", "completion"})
 
     def __init__(self, config: LlamaCppConfig, context: BackendContext) -> None:
         super().__init__(config, context)
-        self._server: Child | None = None
+        self._engine: Engine[StartedServer] | None = None
         self._http = ServedClient(config, context, self.limiter, model="gguf", extra=config.model_extra)
 
     def identity(self) -> dict[str, JsonValue]:
@@ -100,40 +104,62 @@ class LlamaCpp(BaseBackend[LlamaCppConfig]):
         # Whatever the run allows: a request that waits at the server would count its wait against its timeout.
         self.limiter.resize(min(self.limiter.cap, self.config.n_parallel))
         self.check_installed()
-        file = self._file()
-        options = {
-            "model_path": str(file),
+        self._engine = await self.context.engines.use(self.engine_key(), partial(self._start, log_folder))
+        server = self._server
+        await self._http.connect(server.base_url, server.key, server.child.is_alive)
+
+    def engine_key(self) -> str:
+        """A digest of the model's file and of the server's options."""
+        return digest([self.type, files_now(Path(), str(self._file())), self._options()])
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "model_path": str(self._file()),
             "n_ctx": self.config.n_ctx,
             "n_parallel": self.config.n_parallel,
             "n_threads": self.config.n_threads or max(1, (os.cpu_count() or 2) - 1),
             "n_gpu_layers": self.config.n_gpu_layers,
         }
+
+    @property
+    def _server(self) -> StartedServer:
+        assert self._engine is not None, "the backend is not open"
+        return self._engine.parts[0]
+
+    async def _start(self, log_folder: Path | None) -> list[StartedServer]:
         key = secrets.token_urlsafe(24)
-        self._server = Child(
+        child = Child(
             "llama.cpp's server",
             [sys.executable, "-P", llama_cpp_server.__file__],
             env={**os.environ, llama_cpp_server.KEY_VARIABLE: key},
             log=log_file(log_folder, self.type),
             hidden=(key,),
-            stdin=json.dumps(options).encode() + b"\n",
+            stdin=json.dumps(self._options()).encode() + b"\n",
             stdout=True,
         )
-        url = await self._server.first_line(llama_cpp_server.LISTENING, self.config.start_timeout)
-        await self._http.connect(f"{url}/v1", key, self._server.is_alive)
+        try:
+            url = await child.first_line(llama_cpp_server.LISTENING, self.config.start_timeout)
+        except BaseException:
+            await asyncio.to_thread(child.stop)
+            raise
+        return [StartedServer(child, f"{url}/v1", key)]
 
     async def call(self, request: Request, body: bytes) -> Response:
         """One answer; raises EndpointFailed with the server's last words when it died."""
-        assert self._server is not None, "the backend is not open"
+        server = self._server
         try:
             return await self._http.call(request, body)
         except EndpointFailed as error:
-            raise EndpointFailed(f"{error} {self._server.last_words()}".strip()) from error
+            if self._engine is not None:
+                self._engine.failed = True
+            raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
 
     async def close(self) -> None:
-        """Close the connections and stop the server."""
+        """Close the connections and release the server."""
         await self._http.close()
-        if self._server is not None:
-            await asyncio.to_thread(self._server.stop)
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await self.context.engines.release(engine)
 
     def _file(self) -> Path:
         if self.config.model_path is not None:

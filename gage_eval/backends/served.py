@@ -1,14 +1,36 @@
-"""Client of an OpenAI-compatible server that a backend starts."""
+"""OpenAI-compatible servers that backends start, and their client."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.child import Child
 from gage_eval.backends.openai_http import OpenAIHTTP, OpenAIHTTPConfig
 from gage_eval.client.http import HTTPEndpoint
 from gage_eval.client.limiter import Limiter
 
 _LIMITS = ("requests_per_minute", "tokens_per_minute", "idle_timeout", "give_up_after")
+
+
+@dataclass(frozen=True)
+class StartedServer:
+    """A server that was started.
+
+    Attributes:
+        child: its process.
+        base_url: where it listens, up to and with /v1.
+        key: what it asks of its callers.
+    """
+
+    child: Child
+    base_url: str
+    key: str = field(repr=False)
+
+    async def close(self) -> None:
+        """End its process."""
+        await asyncio.to_thread(self.child.stop)
 
 
 class ServedClient(OpenAIHTTP):

@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from gage_eval.backends.checkpoint import (
     prefix_token,
 )
 from gage_eval.backends.child import Child
-from gage_eval.backends.served import ServedClient
+from gage_eval.backends.engines import Engine
+from gage_eval.backends.served import ServedClient, StartedServer
 from gage_eval.backends.vllm_engine import (
     MODEL_NAME,
     THINKING_BUDGET,
@@ -33,9 +35,10 @@ from gage_eval.backends.vllm_engine import (
     gpus_of,
     in_parallel,
     replicas_of,
+    started_with,
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
-from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.canonical import JsonValue, canonical_text, digest
 from gage_eval.client.http import HTTPEndpoint
 from gage_eval.client.http1 import FAILURES, HTTPClient
 from gage_eval.client.limiter import Limiter
@@ -82,7 +85,7 @@ class VLLMConfig(VLLMEngineConfig, KeyedConfig):
 
 @dataclass
 class _Server:
-    """One server and what talks to it."""
+    """One server and what talks to it. ``child`` is its process if it was started."""
 
     client: ServedClient
     root: HTTPEndpoint
@@ -105,6 +108,12 @@ class VLLM(BaseBackend[VLLMConfig]):
         self._name = config.model or MODEL_NAME
         self._format = self._client()
         self._servers: list[_Server] = []
+        self._engine: Engine[StartedServer] | None = None
+
+    def engine_key(self) -> str | None:
+        """A digest of the model's files and of the servers' arguments; None for a running server."""
+        config = self.config
+        return None if config.base_url is not None else digest(started_with(config, self.context, self.type))
 
     def identity(self) -> dict[str, JsonValue]:
         """The checkpoint and every semantic value; of a running server its URL, model and declared identity.
@@ -155,19 +164,28 @@ class VLLM(BaseBackend[VLLMConfig]):
             key = None if config.api_key is None else await asyncio.to_thread(self.context.secret, config.api_key)
             self._servers.append(await self._connected(config.base_url, key, None))
             return
-        arguments = engine_arguments(config, self.context, self.type)
-        await in_parallel(
-            self._start(arguments, environment, log)
-            for environment, log in replicas_of(config, self.context, log_folder, self.type)
+        key = self.engine_key()
+        assert key is not None, "servers that are started have a key"
+        self._engine = await self.context.engines.use(key, partial(self._start, log_folder))
+        for server in self._engine.parts:
+            self._servers.append(await self._connected(server.base_url, server.key, server.child))
+
+    async def _start(self, log_folder: Path | None) -> list[StartedServer]:
+        arguments = engine_arguments(self.config, self.context, self.type)
+        return await in_parallel(
+            self._start_one(arguments, environment, log)
+            for environment, log in replicas_of(self.config, self.context, log_folder, self.type)
         )
 
-    async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
+    async def _start_one(
+        self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None
+    ) -> StartedServer:
         config = self.config
         python = interpreter(config.python, self.context.base_dir)
         lora = adapter(config, self.context, self.type)
         adapters = {} if lora is None else {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"}
 
-        def start(share: float) -> tuple[Child, Awaitable[_Server]]:
+        def start(share: float) -> tuple[Child, Awaitable[StartedServer]]:
             port, key = hold_port(), secrets.token_urlsafe(24)
             own = {
                 "host": "127.0.0.1",
@@ -187,9 +205,9 @@ class VLLM(BaseBackend[VLLMConfig]):
             )
             return child, self._ready(child, port, key)
 
-        self._servers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
+        return await down_the_ladder(config.gpu_memory_utilization, start, _log.warning)
 
-    async def _ready(self, child: Child, port: HeldPort, key: str) -> _Server:
+    async def _ready(self, child: Child, port: HeldPort, key: str) -> StartedServer:
         base_url = f"http://127.0.0.1:{port.number}/v1"
         deadline = time.monotonic() + self.config.start_timeout
         # With the key: another process that took the port does not know it.
@@ -209,7 +227,7 @@ class VLLM(BaseBackend[VLLMConfig]):
         finally:
             port.release()
             await client.close()
-        return await self._connected(base_url, key, child)
+        return StartedServer(child, base_url, key)
 
     async def _connected(self, base_url: str, key: str | None, child: Child | None) -> _Server:
         config, is_alive = self.config, child.is_alive if child is not None else None
@@ -240,6 +258,8 @@ class VLLM(BaseBackend[VLLMConfig]):
                 return await server.likelihoods.answer(self.body(request))
             return await server.client.call(request, body)
         except EndpointFailed as error:
+            if self._engine is not None:
+                self._engine.failed = True
             if server.child is None or server.child.is_alive():
                 raise
             raise EndpointFailed(f"{error} {server.child.last_words()}".strip()) from error
@@ -247,13 +267,14 @@ class VLLM(BaseBackend[VLLMConfig]):
             server.active -= 1
 
     async def close(self) -> None:
-        """Close the connections and stop the servers that are ours."""
+        """Close the connections and release the servers that were started."""
         servers, self._servers = self._servers, []
         for server in servers:
             await server.client.close()
             await server.root.close()
-        children = [server.child for server in servers if server.child is not None]
-        await asyncio.gather(*(asyncio.to_thread(child.stop) for child in children))
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await self.context.engines.release(engine)
 
 
 async def _is_ready(client: HTTPClient) -> bool:

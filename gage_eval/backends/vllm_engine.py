@@ -9,14 +9,22 @@ from typing import Any, TypeVar
 from pydantic import field_validator, model_validator
 
 from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.checkpoint import CheckpointConfig, find_checkpoint, located
+from gage_eval.backends.checkpoint import (
+    CheckpointConfig,
+    adapter,
+    files_now,
+    find_checkpoint,
+    interpreter,
+    located,
+)
 from gage_eval.backends.child import Child, log_file, watched
+from gage_eval.backends.engines import EnginePart
 from gage_eval.backends.gpus import devices
-from gage_eval.canonical import decode
+from gage_eval.canonical import JsonValue, decode
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.marks import scheduling, semantic
 
-T = TypeVar("T")
+PartT = TypeVar("PartT", bound=EnginePart)
 
 LADDER = (0.7, 0.5)
 MODEL_NAME = "model"
@@ -106,6 +114,18 @@ def engine_arguments(config: VLLMEngineConfig, context: BackendContext, type_: s
     return {**arguments, **(config.model_extra or {})}
 
 
+def started_with(config: VLLMEngineConfig, context: BackendContext, type_: str) -> JsonValue:
+    """Everything that determines the engines of a config: the model's files, arguments, and environment."""
+    return [
+        type_,
+        files_now(context.base_dir, config.model_path, config.lora_path),
+        interpreter(config.python, context.base_dir),
+        engine_arguments(config, context, type_),
+        adapter(config, context, type_),
+        {"gpu_memory_utilization": config.gpu_memory_utilization, "replicas": config.replicas, "env": config.env},
+    ]
+
+
 def _chunk(config: VLLMEngineConfig, folder: Path | None) -> int:
     """Tokens of a prompt that are worked at once: their log probabilities are as many vectors over the vocabulary."""
     known = config.max_model_len
@@ -127,8 +147,8 @@ def is_out_of_memory(text: str) -> bool:
 
 
 async def down_the_ladder(
-    share: float, start: Callable[[float], tuple[Child, Awaitable[T]]], note: Callable[[str], None]
-) -> T:
+    share: float, start: Callable[[float], tuple[Child, Awaitable[PartT]]], note: Callable[[str], None]
+) -> PartT:
     """Start an engine with its share of memory, and with less when that is not there.
 
     Args:
@@ -165,14 +185,19 @@ async def _stopped(child: Child) -> None:
     await asyncio.to_thread(child.stop)
 
 
-async def in_parallel(starting: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Start engines at once; the first that fails ends the start of the others, and its error is raised."""
+async def in_parallel(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list[PartT]:
+    """Start replicas at once. If one fails, the others are ended and its error is raised."""
+    tasks: list[asyncio.Task[PartT]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for one in starting:
-                group.create_task(one)
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+            tasks += [group.create_task(one) for one in starting]
+    except BaseException as error:
+        ready = [task.result() for task in tasks if not task.cancelled() and task.exception() is None]
+        await asyncio.gather(*(part.close() for part in ready))
+        if isinstance(error, BaseExceptionGroup):
+            raise error.exceptions[0] from None
+        raise
+    return [task.result() for task in tasks]
 
 
 def replicas_of(

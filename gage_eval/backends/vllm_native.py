@@ -20,9 +20,10 @@ from gage_eval.backends.vllm_engine import (
     gpus_of,
     in_parallel,
     replicas_of,
+    started_with,
 )
 from gage_eval.backends.worker import on_vllm
-from gage_eval.canonical import JsonValue
+from gage_eval.canonical import JsonValue, digest
 
 _log = logging.getLogger(__name__)
 
@@ -66,21 +67,19 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         """Check that the engine's library is where it will run."""
         check_engine("vllm", self.type, self.config.python, self.context.base_dir)
 
-    async def open(self, log_folder: Path | None) -> None:
-        """Start the engines and wait until their models are loaded.
-
-        Raises:
-            InputError: the interpreter or the model is not there, or there are too few GPUs.
-            EndpointFailed: an engine ended or did not come up; the message ends with its last words.
-        """
+    def engine_key(self) -> str:
+        """A digest of the model's files and of the engines' arguments."""
         config = self.config
-        arguments = engine_arguments(config, self.context, self.type)
-        await in_parallel(
-            self._start(arguments, environment, log)
-            for environment, log in replicas_of(config, self.context, log_folder, self.type)
+        return digest([started_with(config, self.context, self.type), config.prefix_token_id, config.add_bos_token])
+
+    async def _start(self, log_folder: Path | None) -> list[Worker]:
+        arguments = engine_arguments(self.config, self.context, self.type)
+        return await in_parallel(
+            self._start_one(arguments, environment, log)
+            for environment, log in replicas_of(self.config, self.context, log_folder, self.type)
         )
 
-    async def _start(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> None:
+    async def _start_one(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> Worker:
         config = self.config
         python = interpreter(config.python, self.context.base_dir)
         lora = adapter(config, self.context, self.type)
@@ -101,4 +100,4 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
             )
             return worker.child, worker.ready(config.start_timeout)
 
-        self._workers.append(await down_the_ladder(config.gpu_memory_utilization, start, _log.warning))
+        return await down_the_ladder(config.gpu_memory_utilization, start, _log.warning)

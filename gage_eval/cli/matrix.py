@@ -25,9 +25,10 @@ def matrix(
 
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.engine.host import EngineHost
     from gage_eval.errors import GageError
     from gage_eval.files import write_text
-    from gage_eval.launch import launch_run
+    from gage_eval.launch import known_blocks, launch_run
     from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
     from gage_eval.report.console import clean, counted
     from gage_eval.report.markdown import table as as_markdown
@@ -38,11 +39,11 @@ def matrix(
     asked = Matrix.read(file)
     locations = Locations.at(store, output_dir)
 
-    def run(options: RunOptions) -> RunReader:
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
         given = options.model_copy(update={"store": locations.store, "output_dir": locations.runs})
-        return RunReader.open(locations, launch_run(given, quiet=json).run_id)
+        return RunReader.open(locations, launch_run(given, quiet=json, host=host).run_id)
 
-    cells = run_cells(asked, file.parent, run)
+    cells = run_cells(asked, file.parent, run, blocks=known_blocks())
     found = standings(cells)
     header, rows = table(found, cells)
     if csv is not None:

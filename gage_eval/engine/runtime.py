@@ -1,13 +1,13 @@
-"""The event loop of a run: one thread, shared by all tasks."""
+"""What the tasks of a run share: the event loop, the backends, the budget and the answers."""
 
 import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.build import build_backend, forget_backend, parse_config
@@ -15,19 +15,18 @@ from gage_eval.canonical import digest
 from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
 from gage_eval.engine.answers import RunAnswers
+from gage_eval.engine.loop import EventLoop
 from gage_eval.engine.shared_limits import SharedLimits
 from gage_eval.errors import GageError, RunCancelled
 from gage_eval.store.objects import Objects
 
 T = TypeVar("T")
 
-_WAKE_EVERY_S = 0.5
-
 
 class Runtime:
     """Runs coroutines for callers in any thread, and keeps the backends they share.
 
-    The loop (uvloop where there is one) starts with the first call. Use as a context manager, or `close`.
+    Use as a context manager, or `close`.
 
     Args:
         concurrency: overrides the backends' own `max_concurrency`.
@@ -35,6 +34,7 @@ class Runtime:
         log_folder: where started engines write their logs; None for no logs.
         objects: the store in which runs share the limits of endpoints (`shared: true`); None to share nothing.
         limit_changed: called with an endpoint's name, and the old and the new limit of its requests in flight.
+        loop: a loop that other runs use too; by default one of its own.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class Runtime:
         budget: Budget | None = None,
         objects: Objects | None = None,
         limit_changed: Callable[[str, int, int], None] | None = None,
+        loop: EventLoop | None = None,
     ) -> None:
         self._objects = objects
         self._shared: list[SharedLimits] = []
@@ -54,8 +55,9 @@ class Runtime:
         self._pools: dict[str, Limiter] = {}
         self.log_folder = log_folder
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._owns_loop = loop is None
+        self._loop = loop or EventLoop()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._backends: dict[str, Future[Backend]] = {}
         # GPUs of each opened backend, and since when it holds them.
         self._gpus: list[tuple[int, float]] = []
@@ -63,35 +65,25 @@ class Runtime:
         self._cancelled = False
 
     def call(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result.
-
-        If the wait is interrupted (KeyboardInterrupt, or an exception that another thread sets), the coroutine
-        is cancelled and finishes its clean-up before the interruption is raised.
+        """Run a coroutine on the loop and wait for its result (see `EventLoop.call`).
 
         Raises:
             RunCancelled: the runtime was cancelled before.
             RuntimeError: the runtime is closed, or the caller runs on the loop.
         """
-        outcome: _Outcome[T] = _Outcome()
-
-        def begin() -> None:
-            task = asyncio.get_running_loop().create_task(coro)
-            outcome.task = task
-            task.add_done_callback(outcome.settle)
-
-        try:
-            loop = self._schedule(begin)
-        except (RuntimeError, RunCancelled):
+        with self._lock:
+            closed, cancelled = self._closed, self._cancelled
+        if closed or cancelled:
             coro.close()
-            raise
-        try:
-            outcome.wait()
-        except BaseException:
-            if not outcome.settled:
-                loop.call_soon_threadsafe(outcome.cancel)
-                outcome.wait()
-            raise
-        return outcome.result()
+            raise RuntimeError("the runtime is closed") if closed else RunCancelled("the run was cancelled")
+        return self._loop.call(coro, begun=self._begun)
+
+    def _begun(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # It was cancelled or closed since the call.
+        if self._cancelled or self._closed:
+            task.cancel()
 
     def backend(self, type_: str, config: Mapping[str, Any], context: BackendContext) -> Backend:
         """The backend of a type and config. It is opened once and shared by all callers with the same type and config.
@@ -137,8 +129,7 @@ class Runtime:
             return
 
         def apply(slots: int, part: float) -> None:
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(share, slots, part)
+            self._loop.soon(partial(share, slots, part))
 
         values = config.model_dump(mode="json")
         limiter = backend.limiter
@@ -149,7 +140,7 @@ class Runtime:
 
     @property
     def gpu_seconds(self) -> float | None:
-        """Seconds since the start of each engine on this machine, times its GPUs; None without such engines."""
+        """Seconds since the run began to use each engine on this machine, times its GPUs; None without engines."""
         now = time.monotonic()
         return sum(gpus * (now - began) for gpus, began in self._gpus) if self._gpus else None
 
@@ -162,11 +153,16 @@ class Runtime:
         """Cancel what runs and refuse new calls. Backends stay open until `close`. Any thread may call it."""
         with self._lock:
             self._cancelled = True
-            if self._loop is not None and not self._closed:
-                self._loop.call_soon_threadsafe(_cancel_all)
+        self._loop.soon(self._cancel_tasks)
+
+    def _cancel_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
     def close(self) -> None:
-        """Cancel what runs, close all backends, stop the loop. A second call does nothing.
+        """Cancel what runs, close all backends, and stop the loop if it is the runtime's own.
+
+        A second call does nothing.
 
         Raises:
             GageError, ExceptionGroup: some backends could not be closed; everything else is closed.
@@ -175,65 +171,28 @@ class Runtime:
             if self._closed:
                 return
             self._closed = True
-            loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        opened = [future.result() for future in self._backends.values() if _succeeded(future)]
-        for limits in self._shared:
-            limits.stop()
         try:
-            asyncio.run_coroutine_threadsafe(_shut_down(opened), loop).result()
+            for limits in self._shared:
+                limits.stop()
+            if self._loop.is_started:
+                self._loop.call(self._shut_down())
         finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+            if self._owns_loop:
+                self._loop.close()
+
+    async def _shut_down(self) -> None:
+        # Other runs may use the loop: only the tasks of this one end.
+        running = set(self._tasks)
+        self._cancel_tasks()
+        if running:
+            await asyncio.wait(running)
+        await _close([future.result() for future in self._backends.values() if _succeeded(future)])
 
     def __enter__(self) -> "Runtime":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _schedule(self, begin: Callable[[], None]) -> asyncio.AbstractEventLoop:
-        """Let the loop call `begin`. This holds the lock, so that `close` finds what it must cancel."""
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("call() would wait for the loop it runs on")
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the runtime is closed")
-            if self._cancelled:
-                raise RunCancelled("the run was cancelled")
-            if self._loop is None:
-                self._loop = _new_loop()()
-                # An engine that must die with its parent dies with the thread that spawned it: this one,
-                # which lives as long as the runtime.
-                self._thread = threading.Thread(target=_run, args=(self._loop,), name="gage-engine", daemon=True)
-                self._thread.start()
-            self._loop.call_soon_threadsafe(begin)
-            return self._loop
-
-
-def _new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        import uvloop
-    except ModuleNotFoundError:
-        return asyncio.new_event_loop
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
-
-
-def _cancel_all() -> None:
-    for task in asyncio.all_tasks():
-        task.cancel()
 
 
 async def _open(backend: Backend, log_folder: Path | None) -> None:
@@ -244,12 +203,7 @@ async def _open(backend: Backend, log_folder: Path | None) -> None:
         raise
 
 
-async def _shut_down(backends: list[Backend]) -> None:
-    running = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in running:
-        task.cancel()
-    if running:
-        await asyncio.wait(running)
+async def _close(backends: list[Backend]) -> None:
     results = await asyncio.gather(*(backend.close() for backend in backends), return_exceptions=True)
     failed = [result for result in results if isinstance(result, Exception)]
     if failed and all(isinstance(error, GageError) for error in failed):
@@ -257,44 +211,6 @@ async def _shut_down(backends: list[Backend]) -> None:
         raise failed[0]
     if failed:
         raise ExceptionGroup("backends could not be closed", failed)
-
-
-class _Outcome(Generic[T]):
-    """The result of a coroutine. Another thread waits for it on a bare lock.
-
-    An interruption may be raised at any instruction of the waiting thread. Futures wait on a condition variable: an
-    interruption inside it can leave its lock held, and the loop would wait for that lock forever. Acquiring a bare
-    lock is one instruction.
-    """
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[T] | None = None
-        self.settled = False
-        self._pending = threading.Lock()
-        self._pending.acquire()
-
-    def settle(self, task: "asyncio.Task[T]") -> None:
-        """Called on the loop when the task is done."""
-        self.settled = True
-        self._pending.release()
-
-    def cancel(self) -> None:
-        """Called on the loop."""
-        assert self.task is not None
-        self.task.cancel()
-
-    def wait(self) -> None:
-        """Wait until the task is done; `result` returns its result."""
-        # Wake up now and then: a signal that arrives just before the wait is handled only then.
-        while not self._pending.acquire(timeout=_WAKE_EVERY_S):
-            pass
-
-    def result(self) -> T:
-        """The result, or what the task raised; `concurrent.futures.CancelledError` when it was cancelled."""
-        assert self.task is not None
-        if self.task.cancelled():
-            raise CancelledError
-        return self.task.result()
 
 
 def _succeeded(future: Future[Backend]) -> bool:

@@ -289,11 +289,16 @@ class TaskPlan:
     pool: "TaskPlan | None" = None
 
     @property
-    def placed(self) -> list[tuple[Stage, GenerateSpec]]:
-        """The models that shards serve, by stage."""
+    def models(self) -> list[tuple[Stage, GenerateSpec]]:
+        """The models that are asked, by stage."""
         specs: list[tuple[Stage, GenerateSpec | None]] = [("support", self.support), ("infer", self.infer)]
         specs += [("judge", judge) for judge in self.judge.judges]
-        return [(stage, spec) for stage, spec in specs if spec is not None and spec.placement is not None]
+        return [(stage, spec) for stage, spec in specs if spec is not None]
+
+    @property
+    def placed(self) -> list[tuple[Stage, GenerateSpec]]:
+        """The models that shards serve, by stage."""
+        return [(stage, spec) for stage, spec in self.models if spec.placement is not None]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from gage_eval.backends.base import Blocks
 from gage_eval.config.yaml_lines import MAX_BYTES, as_written, parse
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.regression.compare import ScoredTask, TaskComparison
+from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.options import SUITE_PREFIX, RunOptions
 from gage_eval.runs.reading import RunReader
 from gage_eval.stats.multiple import holm
@@ -177,22 +180,25 @@ class Standing:
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
 
 
-def run_cells(matrix: Matrix, folder: Path, run: Callable[[RunOptions], RunReader]) -> list[Cell]:
-    """Run every cell. If one fails, the others still run.
+def run_cells(
+    matrix: Matrix, folder: Path, run: Callable[[RunOptions, EngineHost], RunReader], *, blocks: Blocks | None = None
+) -> list[Cell]:
+    """Run every cell. If one fails, the others still run. An engine starts once for all cells that need it.
 
     Args:
         matrix: what to run.
         folder: of the matrix file.
-        run: function that performs a run.
+        run: carries out a run.
+        blocks: the blocks of the Prefect API, if there is one.
     """
-    cells = []
-    for model in matrix.models:
-        for row in matrix.rows:
-            try:
-                cells.append(Cell(row.name, model.name, run(matrix.options_of(row, model, folder))))
-            except GageError as error:
-                cells.append(Cell(row.name, model.name, error=str(error)))
-    return cells
+    places = [(row, model) for model in matrix.models for row in matrix.rows]
+    results = run_in_turn([matrix.options_of(row, model, folder) for row, model in places], run, blocks=blocks)
+    return [
+        Cell(row.name, model.name, error=str(result))
+        if isinstance(result, GageError)
+        else Cell(row.name, model.name, result)
+        for (row, model), result in zip(places, results, strict=True)
+    ]
 
 
 def standings(cells: Sequence[Cell]) -> list[Standing]:

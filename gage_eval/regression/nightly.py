@@ -14,11 +14,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
+from gage_eval.backends.base import Blocks
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gating import Gated, gate_with_anchor
 from gage_eval.regression.matrix import Cell, Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.report.summary import signed_text
+from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.reading import RunReader
@@ -168,10 +171,12 @@ def run_night(
     asked: Nightly,
     night: date,
     folder: Path,
-    run: Callable[[RunOptions], RunReader],
+    run: Callable[[RunOptions, EngineHost], RunReader],
     told: Callable[[NightCell], None] = lambda cell: None,
+    *,
+    blocks: Blocks | None = None,
 ) -> Night:
-    """Run and measure every cell. One that fails leaves the others.
+    """Run and measure every cell. One that fails leaves the others. An engine starts once for all that need it.
 
     Args:
         asked: the file of nightly runs.
@@ -179,14 +184,18 @@ def run_night(
         folder: where the paths of configs start from.
         run: carries out a run.
         told: receives every cell when it is measured.
+        blocks: the blocks of the Prefect API, if there is one.
     """
-    cells = []
-    for model in asked.models:
-        for row in asked.rows:
-            cell = _measured(asked, _cell(asked, night, row, model, folder, run))
-            told(cell)
-            cells.append(cell)
-    return Night(asked, night, tuple(cells))
+    places = [(row, model) for model in asked.models for row in asked.rows]
+    cells: dict[int, NightCell] = {}
+
+    def ended(number: int, result: RunReader | GageError) -> None:
+        cells[number] = _measured(asked, *places[number], result)
+        told(cells[number])
+
+    options = [asked.options_of_night(night, row, model, folder) for row, model in places]
+    run_in_turn(options, run, blocks=blocks, ended=ended)
+    return Night(asked, night, tuple(cells[number] for number in range(len(places))))
 
 
 def as_cells(night: Night) -> Sequence[Cell]:
@@ -194,28 +203,14 @@ def as_cells(night: Night) -> Sequence[Cell]:
     return [Cell(one.row.name, one.model.name, one.run, one.problem) for one in night.cells]
 
 
-def _cell(
-    asked: Nightly,
-    night: date,
-    row: MatrixRow,
-    model: NightlyModel,
-    folder: Path,
-    run: Callable[[RunOptions], RunReader],
-) -> NightCell:
+def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
+    if isinstance(result, GageError):
+        return NightCell(row, model, None, problem=str(result))
     try:
-        return NightCell(row, model, run(asked.options_of_night(night, row, model, folder)))
+        newest, anchor = gate_with_anchor(result, model.baseline_name, asked.gate)
     except GageError as error:
-        return NightCell(row, model, None, problem=str(error))
-
-
-def _measured(asked: Nightly, cell: NightCell) -> NightCell:
-    if cell.run is None:
-        return cell
-    try:
-        newest, anchor = gate_with_anchor(cell.run, cell.model.baseline_name, asked.gate)
-    except GageError as error:
-        return NightCell(cell.row, cell.model, cell.run, problem=str(error))
-    return NightCell(cell.row, cell.model, cell.run, newest, anchor)
+        return NightCell(row, model, result, problem=str(error))
+    return NightCell(row, model, result, newest, anchor)
 
 
 def _what(cell: NightCell) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextvars import copy_context
 
 from gage_eval import stages
+from gage_eval.engine.host import EngineHost
 from gage_eval.marks import Stage
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
@@ -20,13 +21,20 @@ from gage_eval.stages import Call, StageResult, TaskPlan, run_dag
 _WAKE_EVERY_S = 0.5
 
 
-def run_inline(options: RunOptions, observers: Iterable[Observer] = ()) -> RunOutcome:
+def run_inline(
+    options: RunOptions, observers: Iterable[Observer] = (), *, host: EngineHost | None = None
+) -> RunOutcome:
     """Run all tasks in this process, without a Prefect API, and publish the result.
+
+    Args:
+        options: what is asked.
+        observers: receive the run's events.
+        host: keeps engines running for other runs; by default the engines of this run stop at its end.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
     """
-    with RunSession(options, observers) as session:
+    with RunSession(options, observers, host=host) as session:
         return carry_out(session)
 
 

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from gage_eval.backends.base import BackendContext, Blocks
+from gage_eval.backends.engines import Engines
 from gage_eval.config.load import LoadedConfig
 from gage_eval.errors import InputError
 from gage_eval.observability.observer import Observer
@@ -27,7 +28,15 @@ class Planned:
         plan: the specs of all tasks.
     """
 
-    def __init__(self, options: RunOptions, source: str | None, blocks: Blocks | None, *, read_only: bool) -> None:
+    def __init__(
+        self,
+        options: RunOptions,
+        source: str | None,
+        blocks: Blocks | None,
+        engines: Engines | None = None,
+        *,
+        read_only: bool,
+    ) -> None:
         self.options = options
         self.locations = Locations.at(options.store, options.output_dir)
         self._read_only = read_only
@@ -36,6 +45,7 @@ class Planned:
             media=lambda url: self.store.media.get(url),
             media_file=lambda url: self.store.media.path(url),
             blocks=blocks,
+            engines=engines or Engines(),
         )
         self.loaded: LoadedConfig = load(options, source, context)
         self.data = data_cache(options.data_dir)
@@ -57,18 +67,21 @@ class Planned:
         return Store.open(self.locations.store, read_only=self._read_only)
 
 
-def planned(options: RunOptions, *, blocks: Blocks | None = None, read_only: bool = False) -> Planned:
+def planned(
+    options: RunOptions, *, blocks: Blocks | None = None, engines: Engines | None = None, read_only: bool = False
+) -> Planned:
     """Load the config that the options name and make its plan.
 
     Args:
         options: what is asked.
         blocks: the blocks of the Prefect API, if there is one.
+        engines: those that several runs share; by default the run has its own.
         read_only: open the store for reading only.
 
     Raises:
         InputError: the config or the options cannot be used.
     """
-    return Planned(options, None, blocks, read_only=read_only)
+    return Planned(options, None, blocks, engines, read_only=read_only)
 
 
 def planned_before(stored: StoredRun) -> Planned:

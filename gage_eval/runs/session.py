@@ -15,6 +15,7 @@ from types import TracebackType
 from gage_eval import __version__
 from gage_eval.backends.base import Blocks
 from gage_eval.client.budget import Budget
+from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import GageError, InputError
 from gage_eval.foreign import failure
@@ -76,6 +77,7 @@ class RunSession:
         observers: receive events, like the run's own event log.
         blocks: the blocks of the Prefect API; only flows have them.
         flow_run: the Prefect flow run, for run.json.
+        host: keeps engines running for other runs; by default the engines of this run stop at its end.
 
     Raises:
         InputError: the config or the options cannot be used, or the run id is taken.
@@ -89,10 +91,11 @@ class RunSession:
         *,
         blocks: Blocks | None = None,
         flow_run: FlowRunRecord | None = None,
+        host: EngineHost | None = None,
     ) -> None:
         self.began = time.time()
         self.options = options
-        asked = planned(options, blocks=blocks)
+        asked = planned(options, blocks=blocks, engines=None if host is None else host.engines)
         self.loaded, self.plan, self.store, self.data = asked.loaded, asked.plan, asked.store, asked.data
         record_root(self.store, asked.locations)
         self.folder = self._folder(asked.locations, flow_run)
@@ -114,6 +117,7 @@ class RunSession:
             Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
             self.store.objects,
             lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
+            loop=None if host is None else host.loop,
         )
         self.env = Env(
             store=self.store,

@@ -107,7 +107,7 @@ def _not_there(plan: Plan, later: Collection[TaskPlan]) -> list[Problem]:
     """
     problems = []
     for task in plan.tasks:
-        roles = [spec for spec in (task.infer, *task.judge.judges, task.support) if spec is not None]
+        roles = [spec for _, spec in task.models]
         checks: list[tuple[str, Callable[[], Any]]] = [
             (f"dataset '{task.load.dataset_id}'", partial(getattr, task.load, "source")),
             *((f"adapter '{spec.adapter_id}'", partial(_check_model, spec)) for spec in roles),

@@ -29,7 +29,7 @@ from gage_eval.engine.runtime import Runtime
 
 runtime = Runtime()
 backend = runtime.backend("llama_cpp", {"model": "smollm2-135m", "n_ctx": 64}, BackendContext(Path()))
-print(backend._server.pid, flush=True)
+print(backend._server.child.pid, flush=True)
 if sys.argv[1] == "wait":
     time.sleep(600)
 elif sys.argv[1] == "raise":
@@ -97,8 +97,7 @@ def test_greedy_answers_of_a_real_model_are_the_same_in_another_server(smollm2: 
             backend = runtime.backend("llama_cpp", CONFIG, CONTEXT)
             assert isinstance(backend, LlamaCpp)
             assert backend.max_concurrency == 1, "no more than the server answers at once"
-            assert backend._server is not None
-            pid, (key,) = engine_of(backend._server.pid), backend._server._hidden
+            pid, (key,) = engine_of(backend._server.child.pid), backend._server.child._hidden
             assert key.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
             requests = [
                 Request(
@@ -152,9 +151,8 @@ def test_a_server_that_dies_ends_the_run_at_once(smollm2: Path) -> None:
     with Runtime() as runtime:
         backend = runtime.backend("llama_cpp", {"model": "smollm2-135m", "n_ctx": 64}, CONTEXT)
         assert isinstance(backend, LlamaCpp)
-        assert backend._server is not None
         assert runtime.call(backend.call(request, encode(backend.body(request)))).status == "truncated"
-        os.kill(engine_of(backend._server.pid), signal.SIGKILL)
-        assert ends(backend._server.pid)
+        os.kill(engine_of(backend._server.child.pid), signal.SIGKILL)
+        assert ends(backend._server.child.pid)
         with pytest.raises(EndpointFailed, match="its server stopped"):
             runtime.call(backend.call(request, encode(backend.body(request))))

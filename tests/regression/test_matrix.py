@@ -45,7 +45,7 @@ def reader(options: RunOptions, folder: Path) -> RunReader:
 
 def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
     asked = Matrix.read(matrix)
-    cells = run_cells(asked, matrix.parent, lambda options: reader(options, matrix.parent))
+    cells = run_cells(asked, matrix.parent, lambda options, host: reader(options, matrix.parent))
     assert [cell.error for cell in cells] == [None, None, None]
     found = standings(cells)
     assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("second", "2–3"), ("third", "2–3")]
@@ -60,7 +60,7 @@ def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
 
 def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     (matrix.parent / "second.jsonl").unlink()
-    cells = run_cells(Matrix.read(matrix), matrix.parent, lambda options: reader(options, matrix.parent))
+    cells = run_cells(Matrix.read(matrix), matrix.parent, lambda options, host: reader(options, matrix.parent))
     assert [cell.error is None for cell in cells] == [True, False, True]
     assert "second.jsonl" in (cells[1].error or "")
     found = standings(cells)

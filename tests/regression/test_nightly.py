@@ -8,6 +8,7 @@ import orjson
 import pytest
 import yaml
 
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import Night, Nightly, run_night
@@ -49,8 +50,10 @@ def asked(tmp_path: Path) -> Nightly:
 def night_of(asked: Nightly, folder: Path, night: date) -> Night:
     store = str(folder / "store")
 
-    def run(options: RunOptions) -> RunReader:
-        return RunReader.open(Locations.at(store), run_inline(options.model_copy(update={"store": store})).run_id)
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
+        return RunReader.open(
+            Locations.at(store), run_inline(options.model_copy(update={"store": store}), host=host).run_id
+        )
 
     return run_night(asked, night, folder, run)
 

@@ -149,7 +149,7 @@ def _guard(backend: Any) -> int:
         child = backend._servers[0].child
         assert child is not None
         return child.pid
-    worker: Worker = backend._workers[0]
+    worker: Worker = backend._engine.parts[0]
     return worker.child.pid
 
 

@@ -1,0 +1,38 @@
+"""What several runs share that follow each other in one process: the event loop, and the engines on it."""
+
+from collections.abc import Collection
+
+from gage_eval.backends.engines import Engines
+from gage_eval.engine.loop import EventLoop
+
+
+class EngineHost:
+    """Keeps engines running between runs. Use as a context manager; all engines stop at its end.
+
+    Attributes:
+        loop: of all runs, because an engine's connections belong to a loop.
+        engines: the engines that are running.
+    """
+
+    def __init__(self) -> None:
+        self.loop = EventLoop()
+        self.engines = Engines(keep_idle=True)
+
+    def keep(self, keys: Collection[str]) -> None:
+        """Stop the engines that are not among these. Call it before a run, with the keys of its engines."""
+        if self.loop.is_started:
+            self.loop.call(self.engines.keep(keys))
+
+    def close(self) -> None:
+        """Stop all engines and the loop."""
+        try:
+            if self.loop.is_started:
+                self.loop.call(self.engines.close())
+        finally:
+            self.loop.close()
+
+    def __enter__(self) -> "EngineHost":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
