@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY_LIMIT_S = 10.0
-_MEMORY = "160MB"
+_MEMORY = "128MB"
 
 
 class IndexDatabase:

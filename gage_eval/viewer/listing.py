@@ -3,14 +3,14 @@
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from gage_eval.errors import InputError, closest
 from gage_eval.viewer.database import IndexDatabase, check_expression
-from gage_eval.viewer.index import BETWEEN, About, IndexedMeasure
+from gage_eval.viewer.index import BETWEEN, TEXT_COLUMNS, About, IndexedMeasure, order_query
 from gage_eval.viewer.query import NO_LABELS, Labelled, condition_of
 
 if TYPE_CHECKING:
@@ -18,10 +18,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Positions = np.ndarray[Any, np.dtype[np.int32]]
+    Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+T = TypeVar("T")
 
 SIZES = (25, 50, 100, 200)
-_REMEMBERED = 12
-_SORTED_BY = 40
+# Of a million answers, a filter takes 1 MB and an order 4 MB.
+_FILTERS = 16
+_ORDERS = 6
+# The rows at some positions; their values are the positions and how many there are.
+_AT = "(SELECT unnest(?::INTEGER[]) AS pos, unnest(range(?)) AS place) wanted"
 _MENTIONS_TEXT = re.compile(r"\b(asked|answer)\b", re.IGNORECASE)
 
 COLUMNS: dict[str, tuple[str, str]] = {
@@ -139,15 +145,38 @@ def _once(columns: list[str]) -> list[str]:
     return list(found.values())
 
 
+class Remembered(Generic[T]):
+    """The results that were used last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: OrderedDict[Any, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], T]) -> T:
+        """The result under a key; it is made if it is not remembered."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        found = make()
+        with self._lock:
+            self._known[key] = found
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return found
+
+
 class Listing:
-    """The lists of one index; results are remembered."""
+    """The lists of one index. What a filter keeps and how a column orders the answers is remembered separately, so that
+    another order of the same answers, or other answers in the same order, need no query."""
 
     def __init__(self, database: IndexDatabase) -> None:
         self.database = database
         self.about = database.about
-        self._known: OrderedDict[tuple[Any, ...], Positions] = OrderedDict()
+        self._masks: Remembered[Mask | None] = Remembered(_FILTERS)
+        self._orders: Remembered[tuple[Positions, int]] = Remembered(_ORDERS)
         self._rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-        self._lock = threading.Lock()
 
     def positions(self, state: ListState, labelled: Labelled = NO_LABELS) -> "Positions":
         """Positions of the answers that a state lists, in its order.
@@ -159,23 +188,24 @@ class Listing:
         Raises:
             InputError: the search line, the SQL or the order cannot be used.
         """
-        said = sum(map(len, labelled.values())) if "label:" in state.q else 0
-        key = (state.q, state.where, state.metric, state.sort, state.desc, said)
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        sql, values = self.selection(state, "a.pos", labelled)
-        found = self.database.positions(sql, values)
-        with self._lock:
-            self._known[key] = found
-            while len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return found
+        import numpy as np
 
-    def selection(self, state: ListState, columns: str, labelled: Labelled = NO_LABELS) -> tuple[str, list[Any]]:
-        """A query for some columns of the listed answers, in order, and its values."""
         measure = measure_of(self.about, state.metric)
+        said = sum(map(len, labelled.values())) if "label:" in state.q else 0
+        mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, labelled))
+        if state.sort == "row":
+            chosen = np.arange(self.about.answers) if mask is None else np.flatnonzero(mask)
+            return (chosen[::-1] if state.desc else chosen).astype(np.int32)
+        column = self._sorted(state.sort, measure)
+        order, known = self._orders.get(column, lambda: self._order(column))
+        if state.desc:
+            order = np.concatenate([order[:known][::-1], order[known:]])
+        return order if mask is None else order[mask[order]]
+
+    def _mask(self, state: ListState, measure: IndexedMeasure | None, labelled: Labelled) -> "Mask | None":
+        """Which answers the filters keep; None for all of them."""
+        import numpy as np
+
         paired = self.database.has_pairs
         condition = condition_of(state.q, self.about, measure, paired=paired, labelled=labelled)
         where = [condition.sql]
@@ -183,11 +213,22 @@ class Listing:
             check_expression(state.where)
             named = self._named(state.where, measure)
             where.append(f"a.pos IN (SELECT pos FROM ({named}) WHERE (\n{state.where}\n))")  # noqa: S608
-        order = self._order(state, measure)
+        if where == ["true"] and not paired:
+            return None
         joined = " JOIN paired.pairs p ON p.pos = a.pos" if paired else ""
-        return f"SELECT {columns} FROM task.answers a{joined} WHERE {' AND '.join(where)} ORDER BY {order}", [  # noqa: S608
-            *condition.values
-        ]
+        sql = f"SELECT a.pos FROM task.answers a{joined} WHERE {' AND '.join(where)}"  # noqa: S608
+        mask = np.zeros(self.about.answers, dtype=np.bool_)
+        mask[self.database.positions(sql, condition.values)] = True
+        return mask
+
+    def _order(self, column: str) -> "tuple[Positions, int]":
+        """All positions in the ascending order of a column, and how many have a value; the others are last."""
+        table, _, name = column.rpartition(".")
+        source = "paired.pairs" if table == "p" else "task.answers"
+        stored = name in TEXT_COLUMNS and self.about.has_texts
+        query = f"SELECT pos FROM task.order_{name}" if stored else order_query(name, source)  # noqa: S608
+        (counted,) = self.database.rows(f"SELECT count({name}) AS known FROM {source}")  # noqa: S608
+        return self.database.positions(query), counted["known"]
 
     def page(self, state: ListState, labelled: Labelled = NO_LABELS) -> list[dict[str, Any]]:
         """The rows of a page, each with the names of `COLUMNS`, ``pos`` and the columns of measures and slices."""
@@ -209,11 +250,11 @@ class Listing:
         if self.database.has_pairs:
             columns += ["p.other_kind", "p.other_value", "p.other_status"]
         joined = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
-        # The bounds let the scan skip the row groups in between.
-        where = f"a.pos BETWEEN {min(positions)} AND {max(positions)} AND a.pos IN ({', '.join(map(str, positions))})"
-        rows = self.database.rows(f"SELECT {', '.join(columns)} FROM task.answers a{joined} WHERE {where}")  # noqa: S608
-        by_position = {row["pos"]: row for row in rows}
-        return [by_position[position] for position in positions if position in by_position]
+        return self.database.rows(
+            f"SELECT {', '.join(columns)} FROM {_AT} JOIN task.answers a ON a.pos = wanted.pos{joined} "  # noqa: S608
+            "ORDER BY wanted.place",
+            (positions, len(positions)),
+        )
 
     def export_columns(self, state: ListState, names: list[str]) -> str:
         """The columns of an export in SQL: the named ones, all measures and slices, and whole texts."""
@@ -232,19 +273,13 @@ class Listing:
 
     def table_at(self, positions: "Positions", columns: str) -> "pa.Table":
         """Columns of the answers at some positions, in that order."""
-        import pyarrow as pa
-
         texts = " JOIN task.texts x ON x.pos = a.pos" if self.about.has_texts else ""
         pairs = " LEFT JOIN paired.pairs p ON p.pos = a.pos" if self.database.has_pairs else ""
-        given = ", ".join(map(str, positions.tolist())) or "-1"
-        ends = f"{positions.min()} AND {positions.max()}" if len(positions) else "-1 AND -1"
-        table = self.database.table(
-            f"SELECT a.pos, {columns} FROM task.answers a{texts}{pairs} "  # noqa: S608
-            f"WHERE a.pos BETWEEN {ends} AND a.pos IN ({given}) ORDER BY a.pos"
+        return self.database.table(
+            f"SELECT {columns} FROM {_AT} JOIN task.answers a ON a.pos = wanted.pos{texts}{pairs} "  # noqa: S608
+            "ORDER BY wanted.place",
+            (positions.tolist(), len(positions)),
         )
-        order = positions.argsort(kind="stable")
-        places = order.argsort(kind="stable")
-        return table.take(pa.array(places)).drop_columns(["pos"])
 
     def find(self, sample_id: str, replicate: int) -> dict[str, Any] | None:
         """Position, part and row index of an answer; None if there is none."""
@@ -269,16 +304,7 @@ class Listing:
             self._rows[key] = self.database.rows(sql)
         return self._rows[key]
 
-    def _order(self, state: ListState, measure: IndexedMeasure | None) -> str:
-        direction = " DESC" if state.desc else ""
-        if state.sort == "row":
-            return f"a.pos{direction}"
-        return f"{self._sorted(state.sort, measure)}{direction} NULLS LAST, a.pos"
-
     def _sorted(self, name: str, measure: IndexedMeasure | None) -> str:
-        if name in ("asked", "answer"):
-            # Whole excerpts of a million rows do not fit into the memory of a query.
-            return f"substr(a.{name}, 1, {_SORTED_BY})"
         if name in COLUMNS:
             return self._column(COLUMNS[name][1], measure)
         for prefix, column, known in (("m", "value", self.about.measures), ("s", "slice", self.about.slices)):
