@@ -4,6 +4,7 @@ import re
 from html import unescape
 from pathlib import Path
 
+import orjson
 import pytest
 from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
@@ -121,6 +122,25 @@ def test_lists_sort_by_any_column_and_have_pages(client: TestClient) -> None:
     assert ids(samples(client, "first", sort="s0"))[:2] == ["s1", "s4"]
     pages = [ids(samples(client, "first", size=25, page=number)) for number in (1, 2)]
     assert [len(found) for found in pages] == [ROWS, 0]
+
+
+@pytest.mark.parametrize("filtered", ["", "topic:even"])
+def test_every_column_orders_the_same_answers_both_ways_with_missing_values_last(
+    client: TestClient, filtered: str
+) -> None:
+    names = ["id", "asked", "answer", "read", "expected", "status", "score", "tokens", "length", "latency", "reason"]
+    expected = {f"s{i}" for i in range(ROWS) if not filtered or i % 2 == 0}
+    for name in names:
+        for desc in ("0", "1"):
+            # Twice: the second time the filter and the order are remembered.
+            for _ in range(2):
+                query = {"q": filtered, "sort": name, "desc": desc}
+                lines = client.get("/runs/first/export.jsonl", params=query).content.splitlines()
+                found = [orjson.loads(line) for line in lines]
+                assert {row["sample_id"] for row in found} == expected, name
+                values = [row["sample_id" if name == "id" else name] for row in found]
+                known = [value for value in values if value is not None]
+                assert values == sorted(known, reverse=desc == "1") + [None] * (len(values) - len(known)), name
 
 
 def test_unknown_fields_are_answered_with_the_known_ones(client: TestClient) -> None:
