@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gage_eval.observability.events import StageProgress
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.specs import Plan
 from gage_eval.report.console import (
@@ -19,7 +18,7 @@ from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import Summary, arrow_note
 from gage_eval.runs import RunOutcome
-from gage_eval.runs.figures import duration, of_task, progress_text, result_text
+from gage_eval.runs.figures import of_task, result_text
 
 # Tasks, or groups, in the message of a state.
 _MOST_SCORES = 3
@@ -83,15 +82,6 @@ def stage_line(result: StageResult) -> str:
     text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
     words = ["cached", text] if result.cached else [text, f"in {result.seconds:.1f} s"]
     return f"{stage_label(result.task_id, result.stage)}: {', '.join(filter(None, words))}"
-
-
-def progress_line(event: StageProgress) -> str:
-    """``1,051 of 1,319 · 212 rows/s · 64 in flight · about 1 s left``."""
-    rate = event.figures.get("rows_per_s")
-    parts = [f"{event.done:,}{'' if event.total is None else f' of {event.total:,}'}", progress_text(event.figures)]
-    if rate and event.total is not None and event.total > event.done:
-        parts.append(f"{duration((event.total - event.done) / rate)} left")
-    return " · ".join(filter(None, parts))
 
 
 def stage_label(task_id: str, stage: str) -> str:

@@ -8,14 +8,14 @@ from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
 
-from flows.page import progress_line, stage_label
+from flows.page import stage_label
 from flows.reporter import Report, Reporter
 from gage_eval.observability.events import StageProgress
+from gage_eval.runs.figures import ProgressLines, progress_line
 from gage_eval.runs.names import slug
 
-# Seconds between two updates of an artifact, and between two log lines.
+# Seconds between two updates of an artifact.
 _SHOW_EVERY_S = 2.0
-_LOG_EVERY_S = 30.0
 _ASKING = frozenset({"support", "infer", "judge"})
 
 
@@ -46,7 +46,7 @@ class Progress:
         self._waiting: set[tuple[str, str]] = set()
         self._artifacts: dict[tuple[str, str], str] = {}
         self._shown_at: dict[tuple[str, str], float] = {}
-        self._logged_at: dict[tuple[str, str], float] = {}
+        self._lines = ProgressLines()
 
     def tell(self, event: StageProgress) -> None:
         """Show the progress of a stage, if it is time."""
@@ -55,8 +55,7 @@ class Progress:
             return
         now = time.monotonic()
         self._latest[stage_id] = event
-        if now - self._logged_at.setdefault(stage_id, now) >= _LOG_EVERY_S:
-            self._logged_at[stage_id] = now
+        if self._lines.is_due(stage_id):
             self._say(f"{stage_label(*stage_id)}: {progress_line(event)}", logging.INFO)
         if now - self._shown_at.get(stage_id, -_SHOW_EVERY_S) >= _SHOW_EVERY_S:
             self._shown_at[stage_id] = now

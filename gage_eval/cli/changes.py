@@ -1,43 +1,47 @@
-"""The change of a finished run against the baselines of its suite or config."""
+"""The changes of a finished run against the baselines of its suite or config."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gage_eval.regression.gating import Gated
+    from gage_eval.report.console import Change
     from gage_eval.runs import RunOutcome
 
 
-def print_changes(outcome: "RunOutcome") -> None:
-    """Print one line per task and baseline: the change of its declared number, and the gate's verdict.
+def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
+    """The change of each task's declared number against each baseline, with the gate's verdict.
 
-    Prints nothing without baselines. A baseline that cannot be compared is one sentence; the run itself is complete.
+    Returns:
+        The changes, and a sentence for each baseline that cannot be compared; the run itself is complete. Both are
+        empty without baselines.
     """
     from gage_eval.store import Store
 
     store = Store.open(outcome.folder.locations.store, read_only=True)
     if next(iter(store.objects.list("baselines")), None) is None:
-        return
+        return [], []
     from gage_eval.errors import GageError
     from gage_eval.regression.baselines import Baselines
     from gage_eval.regression.gating import gate
-    from gage_eval.report.console import clean
     from gage_eval.runs.reading import RunReader
 
     run = RunReader.open(outcome.folder.locations, outcome.run_id)
     baselines = Baselines(store)
+    changes: list[Change] = []
+    notes: list[str] = []
     for suite, name in baselines.names():
         if suite != run.stored.record.name:
             continue
         try:
-            lines = _lines(gate(run, baselines.latest(suite, name)))
+            changes += _changes(gate(run, baselines.latest(suite, name)))
         except GageError as error:
-            lines = [f"vs {name}  not compared: {error}"]
-        for line in lines:
-            print(clean(line))
+            notes.append(f"vs {name}  not compared: {error}")
+    return changes, notes
 
 
-def _lines(found: "Gated") -> list[str]:
+def _changes(found: "Gated") -> "list[Change]":
     from gage_eval.cli.compare import p_text
+    from gage_eval.report.console import Change
     from gage_eval.report.summary import signed_text
 
     out = []
@@ -45,6 +49,6 @@ def _lines(found: "Gated") -> list[str]:
         numbers, verdict = one.judged.evidence, one.judged.verdict
         arrow = {"regressed": " ▼", "improved": " ▲"}.get(verdict, "")
         tested = "" if numbers.test == "none" else f" (p {p_text(one.judged.p_worse)})"
-        change = f"{signed_text(numbers.difference)}{arrow}  {verdict}{tested}"
-        out.append(f"vs {found.entry.name}  {one.comparison.task_id}  {one.comparison.measure.name}  {change}")
+        text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{tested}"
+        out.append(Change(found.entry.name, one.comparison.task_id, one.comparison.measure.name, text))
     return out

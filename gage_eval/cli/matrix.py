@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gage_eval.cli.main import app
-from gage_eval.cli.options import AsJson, OutputDir, Store
+from gage_eval.cli.options import AsJson, OutputDir, Quiet, Store
 
 
 @app.command()
@@ -18,6 +18,7 @@ def matrix(
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
+    quiet: Quiet = False,
     json: AsJson = False,
 ) -> None:
     """Run suites with several models, and rank the models."""
@@ -41,7 +42,7 @@ def matrix(
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
         given = options.model_copy(update={"store": locations.store, "output_dir": locations.runs})
-        return RunReader.open(locations, launch_run(given, quiet=json, host=host).run_id)
+        return RunReader.open(locations, launch_run(given, quiet=json or quiet, host=host).run_id)
 
     cells = run_cells(asked, file.parent, run, blocks=known_blocks())
     found = standings(cells)

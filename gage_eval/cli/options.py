@@ -40,6 +40,7 @@ OnlyErrors = Annotated[bool, _of_run("only_errors")]
 Verify = Annotated[bool, _of_run("verify")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect, even if a Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Require a Prefect API.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress, only the scores at the end.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 

@@ -12,6 +12,7 @@ from gage_eval.cli.options import (
     OnlyErrors,
     OutputDir,
     Prefect,
+    Quiet,
     Store,
     SummaryAsJson,
     Verify,
@@ -28,11 +29,17 @@ if TYPE_CHECKING:
     *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
     *("task_ids", "sample_ids", "model_path", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
 )
-def run(given: Given, inline: Inline = False, prefect: Prefect = False, json: SummaryAsJson = False) -> None:
+def run(
+    given: Given,
+    inline: Inline = False,
+    prefect: Prefect = False,
+    quiet: Quiet = False,
+    json: SummaryAsJson = False,
+) -> None:
     """Run a config, with Prefect or without it."""
     from gage_eval.runs import RunOptions
 
-    _run(RunOptions.of(given), inline=inline, prefect=prefect, json=json)
+    _run(RunOptions.of(given), inline=inline, prefect=prefect, quiet=quiet, json=json)
 
 
 @app.command()
@@ -51,6 +58,7 @@ def suite(
     given: Given,
     inline: Inline = False,
     prefect: Prefect = False,
+    quiet: Quiet = False,
     json: SummaryAsJson = False,
 ) -> None:
     """Run a built-in suite: a benchmark with everything pinned."""
@@ -58,7 +66,7 @@ def suite(
     from gage_eval.runs.options import SUITE_PREFIX
 
     options = RunOptions.of({**given, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
-    _run(options, inline=inline, prefect=prefect, json=json)
+    _run(options, inline=inline, prefect=prefect, quiet=quiet, json=json)
 
 
 @app.command()
@@ -70,24 +78,25 @@ def resume(
     verify: Verify = False,
     inline: Inline = False,
     prefect: Prefect = False,
+    quiet: Quiet = False,
     json: SummaryAsJson = False,
 ) -> None:
     """Resume a run that was stopped or killed, or has failed rows."""
     from gage_eval.runs.resume import resumed
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
-    _run(options, inline=inline, prefect=prefect, json=json)
+    _run(options, inline=inline, prefect=prefect, quiet=quiet, json=json)
 
 
-def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> None:
-    from gage_eval.cli.changes import print_changes
+def _run(options: "RunOptions", *, inline: bool, prefect: bool, quiet: bool, json: bool) -> None:
+    from gage_eval.cli.changes import changes_of
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.launch import launch_run
-    from gage_eval.report.console import print_scores
+    from gage_eval.report.console import clean, print_scores
 
     be_lean()
-    outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json)
+    outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json or quiet)
     # Exit code 0 always means that the run completed.
     status = outcome.folder.record().status
     if status != "completed":
@@ -95,6 +104,10 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, json: bool) -> N
     if json:
         print(outcome.summary.model_dump_json(indent=2))
     else:
-        print()
-        print_scores(outcome.summary, report=shown_location(outcome.folder.location("report.html")))
-        print_changes(outcome)
+        changes, notes = changes_of(outcome)
+        if not quiet:
+            print()
+        report = shown_location(outcome.folder.location("report.html"))
+        print_scores(outcome.summary, changes=changes, report=report)
+        for note in notes:
+            print(clean(note))

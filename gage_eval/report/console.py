@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO, TypeAlias
 
 from rich.cells import cell_len
@@ -14,6 +15,8 @@ from gage_eval.report.summary import GroupScore, MetricSummary, Summary, arrow_n
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
+# A column with the changes against a baseline.
+_VERSUS = "vs "
 # The stage bar: its whole length in characters, the least share of a stage in it, and the least time of a run with one.
 _BAR_CELLS = 20
 _LEAST_SHARE = 0.02
@@ -21,6 +24,23 @@ _LEAST_SECONDS = 1.0
 _ALARMING = frozenset({"truncated", "unparsed", "error"})
 
 _Line: TypeAlias = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of a score against a baseline.
+
+    Attributes:
+        baseline: the baseline's name.
+        task_id: the task.
+        metric: the score's name.
+        text: the change and what the gate says of it, such as ``−0.021 ▼  regressed (p < 0.001)``.
+    """
+
+    baseline: str
+    task_id: str
+    metric: str
+    text: str
 
 
 def size_text(count: int) -> str:
@@ -103,23 +123,27 @@ def artifact_rows(summary: Summary) -> list[dict[str, str]]:
     return [dict(zip(COLUMNS, row, strict=True)) for row in score_rows(summary)]
 
 
-def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO | None = None) -> None:
+def print_scores(
+    summary: Summary, *, changes: Sequence[Change] = (), report: str | None = None, stream: TextIO | None = None
+) -> None:
     """Print the score table, slices, groups, a sentence for each share above its limit, and where the report is.
 
     Args:
         summary: of a finished run.
+        changes: of its scores; each baseline is a column of the table.
         report: place of the HTML report.
         stream: standard output by default; colours, and lines that fit, only where it is a terminal.
     """
     out = sys.stdout if stream is None else stream
     width = terminal_width(out)
-    rows = score_rows(summary)
+    columns, rows = _with_changes(summary, changes)
     if rows and width is not None:
-        _print_coloured(_lines(rows, width), out)
+        _print_coloured(_lines(rows, width, columns), out)
     elif rows:
-        out.writelines(line + "\n" for line in plain_lines(rows))
+        out.writelines(line + "\n" for line in plain_lines(rows, columns=columns))
     note = arrow_note(summary)
     extra = (
+        *_changes_outside(summary, changes),
         *([] if note is None else [note]),
         *slice_lines(summary),
         *group_lines(summary),
@@ -130,21 +154,43 @@ def print_scores(summary: Summary, *, report: str | None = None, stream: TextIO 
         out.write(folded(line, width) + "\n")
 
 
-def plain_lines(rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+def _with_changes(summary: Summary, changes: Sequence[Change]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The columns and rows of the score table, with a column for each baseline."""
+    found = {(one.baseline, one.task_id, one.metric): one.text for one in changes}
+    baselines = tuple(dict.fromkeys(one.baseline for one in changes))
+    rows = [
+        (*row, *(found.get((baseline, metric.task_id, metric.name), "") for baseline in baselines))
+        for row, metric in zip(score_rows(summary), summary.metrics, strict=True)
+    ]
+    return (*COLUMNS, *(f"{_VERSUS}{clean(baseline)}" for baseline in baselines)), rows
+
+
+def _changes_outside(summary: Summary, changes: Sequence[Change]) -> list[str]:
+    """The changes of numbers that are not in the table, such as the mean where the table has a median."""
+    shown = {(metric.task_id, metric.name) for metric in summary.metrics}
+    return [
+        clean(f"{_VERSUS}{one.baseline}  {one.task_id}  {one.metric}  {one.text}")
+        for one in changes
+        if (one.task_id, one.metric) not in shown
+    ]
+
+
+def plain_lines(rows: Sequence[Sequence[str]], width: int | None = None, columns: Sequence[str] = COLUMNS) -> list[str]:
     """Heading and rows in aligned columns, two spaces apart.
 
     Args:
-        rows: the cells, in the order of `COLUMNS`.
+        rows: the cells, in the order of the columns.
         width: where the table is wider than that, each task becomes a heading above its metrics.
+        columns: the heading; the task is the first one.
     """
-    return [_joined(line) for line in _lines(rows, width)]
+    return [_joined(line) for line in _lines(rows, width, columns)]
 
 
-def _lines(rows: Sequence[Sequence[str]], width: int | None) -> list[_Line]:
-    wide = _aligned(COLUMNS, rows)
+def _lines(rows: Sequence[Sequence[str]], width: int | None, columns: Sequence[str]) -> list[_Line]:
+    wide = _aligned(columns, rows)
     if width is None or max(cell_len(_joined(line)) for line in wide) <= width:
         return wide
-    head, *metrics = _aligned(COLUMNS[1:], [row[1:] for row in rows])
+    head, *metrics = _aligned(columns[1:], [row[1:] for row in rows])
     lines = [[("", "  "), *head]]
     task = None
     for (name, *_), cells in zip(rows, metrics, strict=True):
@@ -161,11 +207,15 @@ def _aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[_Lin
     widths = [max(cell_len(row[index]) for row in table) for index in range(len(columns))]
     return [
         [
-            (name, ("  " if index else "") + padded(cell, widths[index], right=name not in _LEFT))
+            (name, ("  " if index else "") + padded(cell, widths[index], right=not _is_left(name)))
             for index, (name, cell) in enumerate(zip(columns, row, strict=True))
         ]
         for row in table
     ]
+
+
+def _is_left(column: str) -> bool:
+    return column in _LEFT or column.startswith(_VERSUS)
 
 
 def _joined(line: _Line) -> str:
@@ -266,6 +316,8 @@ def _print_coloured(lines: Sequence[_Line], out: TextIO) -> None:
 def _style(column: str, cell: str) -> str:
     if column == "score":
         return "bold"
+    if column.startswith(_VERSUS):
+        return "red" if "▼" in cell else "green" if "▲" in cell else ""
     return "" if column not in _ALARMING else "dim" if cell == "0" else "yellow"
 
 

@@ -1,8 +1,13 @@
-"""The words for results, progress and durations, the same in all outputs."""
+"""The words for results, progress and durations, the same in all outputs, and how often progress is worth a line."""
 
+import time
 from collections.abc import Mapping
 
-from gage_eval.report.console import counted
+from gage_eval.observability.events import FetchProgress, StageProgress
+from gage_eval.report.console import counted, size_text
+
+# Seconds between two lines of progress of one stage. A stage that takes less has none.
+LINE_EVERY_S = 30.0
 
 # What each stage counts, and the singular.
 _COUNTED = {
@@ -61,6 +66,35 @@ def progress_text(figures: Mapping[str, int | float], *, moving: bool = True) ->
     parts = [f"{rate_text(figures['rows_per_s'])} rows/s"] if moving and figures.get("rows_per_s") else []
     words = _SO_FAR if not moving else {"in_flight": "in flight", **_SO_FAR}
     return " · ".join(parts + _named(figures, words))
+
+
+def progress_line(event: StageProgress) -> str:
+    """``1,051 of 1,319 · 212 rows/s · 64 in flight · about 1 s left``."""
+    rate = event.figures.get("rows_per_s")
+    parts = [f"{event.done:,}{'' if event.total is None else f' of {event.total:,}'}", progress_text(event.figures)]
+    if rate and event.total is not None and event.total > event.done:
+        parts.append(f"{duration((event.total - event.done) / rate)} left")
+    return " · ".join(filter(None, parts))
+
+
+def fetched_line(event: FetchProgress) -> str:
+    """``12.0 MiB of 1.2 GiB``."""
+    return f"{size_text(event.done)} of {size_text(event.total)}"
+
+
+class ProgressLines:
+    """Tells when the progress of a stage is worth a line: every 30 seconds."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], float] = {}
+
+    def is_due(self, stage_id: tuple[str, str]) -> bool:
+        """Whether the stage's last line, or its first progress, is long enough ago. If so, a line is printed now."""
+        now = time.monotonic()
+        if now - self._last.setdefault(stage_id, now) < LINE_EVERY_S:
+            return False
+        self._last[stage_id] = now
+        return True
 
 
 def rate_text(rate: float) -> str:

@@ -1,4 +1,4 @@
-"""Console output of a run: progress bars on a terminal, plain lines elsewhere."""
+"""Console output of a run: bars on a terminal, plain lines elsewhere."""
 
 import logging
 import sys
@@ -21,7 +21,7 @@ from gage_eval.observability.events import (
 )
 from gage_eval.report.console import clean, counted, padded, size_text
 from gage_eval.runs.fetching import fetch_line
-from gage_eval.runs.figures import of_task, progress_text, result_text
+from gage_eval.runs.figures import ProgressLines, fetched_line, of_task, progress_line, progress_text, result_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from gage_eval.observability.results import StageResult
 
 
+# The place of the fetch among the stages.
+_FETCH = ("", "fetch")
 # Loggers of backends that start engines.
 _ENGINES = logging.getLogger("gage_eval.backends")
 
 
 class ConsoleObserver:
-    """Prints a line for every finished stage and, on a terminal, a progress bar for every running stage.
+    """Prints a line for every finished stage, and the progress of running ones.
+
+    On a terminal every running stage has a bar; elsewhere it has a line every 30 seconds.
 
     Args:
         quiet: print nothing (the caller prints JSON).
@@ -47,6 +51,7 @@ class ConsoleObserver:
         self._lock = threading.Lock()
         self._bars: dict[tuple[str, str], TaskID] = {}
         self._progress: Progress | None = None
+        self._lines = ProgressLines()
         self._width = 0
         self._resume_command = ""
         self._engines = _Lines(self)
@@ -84,7 +89,7 @@ class ConsoleObserver:
             case RunStarted():
                 self._run_started(event)
             case StageProgress():
-                self._move_bar(event)
+                self._show_progress(event)
             case StageFinished(result):
                 self._drop_bar(result.task_id, result.stage)
                 self._say(self._result_line(result))
@@ -93,10 +98,10 @@ class ConsoleObserver:
                 self._say(f"  {self._label(task_id, stage)} {'stopped':>8}")
             case FetchStarted():
                 self._say(clean(f"  {fetch_line(event)}"))
-            case FetchProgress(done, total):
-                self._move_fetch(done, total)
+            case FetchProgress():
+                self._show_fetch(event)
             case FetchFinished(files, size, seconds, source):
-                self._drop_bar("", "fetch")
+                self._drop_bar(*_FETCH)
                 where = f" from {source}" if source is not None else f" in {seconds:.1f} s"
                 self._say(clean(f"  data: {counted(files, 'file')}, {size_text(size)}{where}"))
             case RunWarning(message):
@@ -109,10 +114,12 @@ class ConsoleObserver:
         where = "inline" if self._inline else f"prefect {event.url or ''}".rstrip()
         self._say(clean(f"{event.config_name} · {counted(len(event.tasks), 'task')} · {where} · run {event.run_id}"))
 
-    def _move_bar(self, event: StageProgress) -> None:
-        if self._progress is None:
-            return
+    def _show_progress(self, event: StageProgress) -> None:
         stage_id = event.task_id, event.stage
+        if self._progress is None:
+            if self._lines.is_due(stage_id):
+                self._say(f"  {self._label(*stage_id)} {'':>8}   {progress_line(event)}")
+            return
         with self._lock:
             bar = self._bars.get(stage_id)
             if bar is None:
@@ -120,14 +127,16 @@ class ConsoleObserver:
                 bar = self._bars[stage_id] = self._progress.add_task(label, total=event.total, figures="")
             self._progress.update(bar, completed=event.done, total=event.total, figures=progress_text(event.figures))
 
-    def _move_fetch(self, done: int, total: int) -> None:
+    def _show_fetch(self, event: FetchProgress) -> None:
         if self._progress is None:
+            if self._lines.is_due(_FETCH):
+                self._say(f"  {'data':<11} {'':>8}   {fetched_line(event)}")
             return
         with self._lock:
-            bar = self._bars.get(("", "fetch"))
+            bar = self._bars.get(_FETCH)
             if bar is None:
-                bar = self._bars["", "fetch"] = self._progress.add_task("data, bytes", total=total, figures="")
-            self._progress.update(bar, completed=done)
+                bar = self._bars[_FETCH] = self._progress.add_task("data, bytes", total=event.total, figures="")
+            self._progress.update(bar, completed=event.done)
 
     def _result_line(self, result: "StageResult") -> str:
         state = "cached" if result.cached else f"{result.seconds:.1f} s"

@@ -3,12 +3,13 @@
 import logging
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from gage_eval.cli.output import print_table
-from gage_eval.observability.events import RunStarted
+from gage_eval.observability.events import FetchProgress, RunStarted, StageProgress
 from gage_eval.runs.figures import progress_text, result_text
 from gage_eval.runs.progress import ConsoleObserver
 from tests.cli.conftest import Gage
@@ -84,6 +85,36 @@ def test_a_stage_says_what_it_came_to() -> None:
     under_way = {"rows_per_s": 212.4, "in_flight": 64, "errors": 0, "retried": 3}
     assert progress_text(under_way) == "212 rows/s · 64 in flight · 3 retried"
     assert progress_text(under_way, moving=False) == "3 retried"
+
+
+def test_elsewhere_than_on_a_terminal_a_running_stage_has_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    figures = {"rows_per_s": 10.0, "in_flight": 64, "errors": 2}
+    for quiet in (False, True):
+        with ConsoleObserver(quiet=quiet) as console:
+            for done in range(0, 800, 10):
+                console.tell(StageProgress("sums", "infer", done, 1000, figures))
+                console.tell(FetchProgress(done * 2**20, 2**30))
+                now[0] += 1.0
+    assert capsys.readouterr().out.splitlines() == [
+        "  infer                  300 of 1,000 · 10 rows/s · 64 in flight · 2 in error · about 70 s left",
+        "  data                   300.0 MiB of 1.0 GiB",
+        "  infer                  600 of 1,000 · 10 rows/s · 64 in flight · 2 in error · about 40 s left",
+        "  data                   600.0 MiB of 1.0 GiB",
+    ]
+
+
+def test_a_quiet_run_prints_its_scores_and_a_json_one_its_summary(gage: Gage) -> None:
+    quiet = gage("run", "mine.yaml", "--inline", "--run-id", "first", "--quiet").out.splitlines()
+    assert quiet[0].startswith("task ")
+    assert quiet[1].startswith("sums ")
+    assert quiet[-1].startswith("report ")
+    assert gage("resume", "first", "--inline", "-q").out.splitlines()[:2] == quiet[:2]
+    summary = gage("run", "mine.yaml", "--inline", "--run-id", "second", "--json").json
+    assert summary["run"]["run_id"] == "second"
 
 
 def test_the_only_task_is_not_named_before_its_stages(gage: Gage) -> None:

@@ -1,18 +1,19 @@
 """What the page of a flow run says: the state's message, the stages' lines, progress that moves."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from flows import progress
-from flows.page import progress_line, score_line, stage_line
+from flows.page import score_line, stage_line
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
 from gage_eval.observability.events import StageProgress
 from gage_eval.observability.results import StageResult
 from gage_eval.report.suite_run import SuiteRun
+from gage_eval.runs.figures import progress_line
 from tests.report.run_summaries import metric_row, summary
 
 FIGURES = {"rows_per_s": 212.0, "in_flight": 64, "retried": 3}
@@ -104,7 +105,7 @@ class _Reporter(Reporter):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 

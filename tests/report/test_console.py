@@ -5,7 +5,7 @@ import io
 import pytest
 from run_summaries import metric_row, summary
 
-from gage_eval.report.console import COLUMNS, artifact_rows, plain_lines, print_scores, score_rows, score_text
+from gage_eval.report.console import COLUMNS, Change, artifact_rows, plain_lines, print_scores, score_rows, score_text
 from gage_eval.report.html import report_html
 from gage_eval.report.shares import Limits, remarks, share_text
 
@@ -30,6 +30,28 @@ def test_elsewhere_the_table_is_plain_aligned_lines() -> None:
         "time    load 1.0 s █▊ · infer 10 s █████████████████▍ · auto_eval 0.5 s ▉",
         "report  runs/quiet-otter/report.html      19 s · 1.31 M tokens · 268 reused",
     ]
+
+
+def test_each_baseline_is_a_column_and_a_change_of_another_number_a_line() -> None:
+    name = "exact_match,strict-match"
+    changes = [
+        Change("main", "gsm8k", name, "−0.021 ▼  regressed (p < 0.001)"),
+        Change("older", "gsm8k", name, "+0.006  passed (p 0.700)"),
+        Change("older", "gsm8k", "length", "+0.100  inconclusive"),
+    ]
+    out = io.StringIO()
+    print_scores(summary([metric_row(), metric_row(metric_id="other")]), changes=changes, stream=out)
+    assert out.getvalue().splitlines()[:4] == [
+        "task   metric                    score              n  truncated  unparsed  error  vs main                 "
+        "         vs older",
+        "gsm8k  exact_match,strict-match  0.842 ± 0.020  1,319      0.4 %     2.7 %      0  −0.021 ▼  regressed (p <"
+        " 0.001)  +0.006  passed (p 0.700)",
+        "gsm8k  other,strict-match        0.842 ± 0.020  1,319      0.4 %     2.7 %      0",
+        "vs older  gsm8k  length  +0.100  inconclusive",
+    ]
+    coloured = Terminal()
+    print_scores(summary(), changes=changes, stream=coloured)
+    assert "−0.021 ▼" in coloured.getvalue()
 
 
 def test_on_a_terminal_the_same_cells_are_there() -> None:
