@@ -16,6 +16,11 @@ _WHILE_RUNNING = (50_000, 50, 100)
 # third fewer requests during that time.
 _SWITCH_S = 0.0005
 
+# glibc's name for its number of heaps. By default every thread gets its own, and rows that one thread makes and another
+# drops leave holes in all of them: a run of 100,000 rows grew by 40 MiB. Threads rarely wait for the one heap, because
+# they hold the interpreter's lock while they make rows.
+_M_ARENA_MAX = -8
+
 
 def collect_rarely() -> None:
     """Collect garbage rarely, and not at all while a command imports its modules."""
@@ -23,12 +28,22 @@ def collect_rarely() -> None:
 
 
 def be_lean() -> None:
-    """Collect garbage rarely, switch threads often, and prevent Arrow from importing pandas without need."""
+    """Collect garbage rarely, switch threads often, keep one heap, and keep Arrow from importing pandas needlessly."""
+    _keep_one_heap()
     _keep_pandas_out()
     # Modules exist as long as the process, so the collector need not scan them.
     gc.freeze()
     gc.set_threshold(*_WHILE_RUNNING)
     sys.setswitchinterval(_SWITCH_S)
+
+
+def _keep_one_heap() -> None:
+    import ctypes
+
+    # Other systems' C libraries have no such setting.
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
 
 
 def _keep_pandas_out() -> None:

@@ -1,5 +1,6 @@
 """A lean process starts without pandas and other commands, and can still import pandas."""
 
+import ctypes
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,6 +33,25 @@ assert "pandas" not in sys.modules
 def test_arrow_and_pandas_work_together_in_a_process_that_began_without_pandas(wanted: str) -> None:
     done = subprocess.run([sys.executable, "-c", _LEAN + wanted], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+_THREADS_THAT_ALLOCATE = """
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(4) as pool:
+    kept = [list(pool.map(bytearray, [10_000] * 100)) for _ in range(4)]
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"), reason="the C library is not glibc")
+def test_threads_of_a_lean_process_get_no_heaps_of_their_own() -> None:
+    heaps = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.count("Arena ")
+        for code in (_THREADS_THAT_ALLOCATE, _LEAN + _THREADS_THAT_ALLOCATE)
+    ]
+    # An import may have started a thread with a heap of its own before.
+    assert heaps[1] <= 2 < heaps[0]
 
 
 _RUN = """
