@@ -278,20 +278,10 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
 
 
 def _notes(one: "GatedTask", tolerance: float) -> Iterator[str]:
-    for kind in one.allowed:
-        yield f"NOT THE SAME {kind}, as allowed"
-    yield from one.judged.notes
-    needed = one.judged.rows_needed
-    if needed is not None and one.judged.verdict == "inconclusive":
-        here = one.comparison.pairing.samples
-        yield (
-            f"about {needed:,} rows would decide, and there are {here:,}: it cannot be decided with this data set"
-            if needed > here
-            else f"about {needed:,} rows would decide"
-        )
+    yield from one.remarks
     if one.judged.detectable is not None:
         yield f"a loss of {one.judged.detectable:.3f} or more is found with a chance of 80 % (tolerated: {tolerance:g})"
-    if one.alarm.rings:
-        yield "the sequential alarm rings: even looking every night of the year, chance does not explain this"
+    if one.alarm.rings or one.judged.verdict == "regressed":
+        yield one.alarm_remark
     if one.judged.verdict == "regressed" and one.comparison.worse:
         yield f"worse: {', '.join(one.comparison.worse[:5])}"

@@ -299,7 +299,7 @@ class GateDecided(Event):
         baseline: the baseline's name.
         entry: which state of it, from 1.
         verdict: on all tasks: ``passed``, ``improved``, ``regressed`` or ``inconclusive``.
-        tasks: for each task its metric, both scores, the change and the verdict.
+        tasks: for each task its metric, both scores, the change, the verdict, and what was allowed to differ.
     """
 
     name: ClassVar[str] = "gate"

@@ -1,6 +1,6 @@
 """A run against a baseline: the comparison of every task, and the gate's verdict on them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,27 @@ class GatedTask:
     judged: Judged
     alarm: Alarm
     allowed: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader must know in addition to the numbers, in sentences."""
+        allowed = (f"NOT THE SAME {kind}, as allowed" for kind in self.allowed)
+        return (*allowed, *self.judged.notes, *self._deciding_rows())
+
+    def _deciding_rows(self) -> Iterator[str]:
+        needed, here = self.judged.rows_needed, self.comparison.pairing.samples
+        if needed is not None:
+            undecidable = f", and there are {here:,}: it cannot be decided with this data set"
+            yield f"about {needed:,} rows would decide{undecidable if needed > here else ''}"
+
+    @property
+    def alarm_remark(self) -> str:
+        """What the sequential alarm says, in one sentence."""
+        if self.alarm.rings:
+            return "the sequential alarm rings: even looking every night of the year, chance does not explain this"
+        if self.alarm.withheld is not None:
+            return f"the sequential alarm is withheld: {self.alarm.withheld}"
+        return f"the sequential alarm is quiet: it rings at a loss with p ≤ {self.alarm.level:.2g} from row noise alone"
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -82,13 +103,11 @@ class Gated:
     def event(self) -> GateDecided:
         """The answer as an event of the run."""
         names = ("task_id", "metric", "verdict", "baseline_score", "current_score", "delta")
-        tasks = [task.as_record() for task in self.tasks]
-        return GateDecided(
-            self.entry.name,
-            self.entry.number,
-            self.verdict,
-            tuple({name: task[name] for name in names} for task in tasks),
-        )
+        tasks = [
+            {name: record[name] for name in names} | {"allowed_different": list(task.allowed)}
+            for task, record in ((task, task.as_record()) for task in self.tasks)
+        ]
+        return GateDecided(self.entry.name, self.entry.number, self.verdict, tuple(tasks))
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""

@@ -96,9 +96,9 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
 
 
 def _notes(task: GatedTask) -> Iterator[str]:
-    yield from task.judged.notes
-    if task.alarm.withheld is not None:
-        yield f"the alarm is withheld: {task.alarm.withheld}"
+    yield from task.remarks
+    if task.alarm.rings or task.alarm.withheld is not None or task.judged.verdict == "regressed":
+        yield task.alarm_remark
 
 
 def _fired(night: Night) -> str:

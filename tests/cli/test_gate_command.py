@@ -86,6 +86,51 @@ def test_repeats_are_runs_of_their_own_and_are_asked_anew(runs: Path, gage: Gage
     assert "run noise not estimated" not in gage("gate", "good", "--baseline", "main").out
 
 
+def test_the_gate_says_which_of_verdict_and_alarm_has_fired(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "once", "good")
+    once = gage("gate", "bad", "--baseline", "once").out
+    assert "REGRESSED" in once
+    assert "the sequential alarm is withheld: the baseline needs 5 repeats and has 1" in once
+    gage("baseline", "set", "often", "good", "--repeats", "5")
+    often = gage("gate", "bad", "--baseline", "often").out
+    assert "the sequential alarm rings: even looking every night of the year, chance does not explain this" in often
+
+
+def test_what_was_allowed_to_differ_is_said_in_every_output(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    prompted = ("--set", "datasets.sums.params.preprocess_kwargs.system_prompt=Be brief.", "--run-id", "prompted")
+    assert gage("run", "good.yaml", *prompted).code == 0
+    allow = ("--allow-different", "prompts")
+    assert "other prompts" in gage("gate", "prompted", "--baseline", "main").err
+
+    said = "NOT THE SAME prompts, as allowed"
+    assert said in gage("compare", "good", "prompted", *allow).out
+    assert said in gage("gate", "prompted", "--baseline", "main", *allow).out
+    (compared,) = gage("compare", "good", "prompted", *allow, "--json").json
+    assert compared["tasks"][0]["allowed_different"] == ["prompts"]
+    gated = gage("gate", "prompted", "--baseline", "main", *allow, "--json").json
+    assert gated["tasks"][0]["details"]["allowed_different"] == ["prompts"]
+    (log,) = runs.rglob("runs/prompted/events.jsonl")
+    told = orjson.loads(log.read_bytes().splitlines()[-1])
+    assert told["payload"]["tasks"][0]["allowed_different"] == ["prompts"]
+    assert gage("compare", "good", "prompted", *allow, "--html", "page.html").code == 0
+    assert "Not the same prompts, as allowed." in (runs / "page.html").read_text(encoding="utf-8")
+
+
+def test_more_than_one_row_in_a_hundred_without_a_partner_leaves_no_verdict(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    assert gage("run", "bad.yaml", "--run-id", "fewer", "--max-samples", "390").code == 0
+    fewer = gage("gate", "fewer", "--baseline", "main")
+    assert fewer.code == 0
+    assert "INCONCLUSIVE" in fewer.out
+    assert "2.5% of the rows are scored in one run only" in fewer.out
+    assert "10 of 400 samples are in one run only, or scored in one only: too many for a verdict" in (
+        gage("compare", "good", "fewer").out
+    )
+    assert gage("run", "bad.yaml", "--run-id", "nearly", "--max-samples", "398").code == 0
+    assert gage("gate", "nearly", "--baseline", "main").code == 3
+
+
 def test_promotion_asks_again_and_leaves_the_anchor(runs: Path, gage: Gage) -> None:
     gage("baseline", "set", "main", "good")
     assert gage("baseline", "promote", "main", "bad").code == 0

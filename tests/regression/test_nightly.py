@@ -1,68 +1,25 @@
 """Promises of a night: every cell is measured, a failed one leaves the others, and a night is never from the store."""
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 import yaml
 
-from gage_eval.engine.host import EngineHost
 from gage_eval.errors import InputError
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.nightly import Night, Nightly, run_night
+from gage_eval.regression.nightly import Nightly
+from gage_eval.regression.pages import night_page
 from gage_eval.regression.trend import trend
 from gage_eval.regression.trend_chart import trend_chart
-from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
 from gage_eval.store import Store
-from tests.support.workspace import write_config, write_rows
-
-COUNT = 400
-FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
-
-
-def answer(folder: Path, name: str, right: int) -> None:
-    """Recorded answers of a model, the first ones right."""
-    rows = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
-    (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+from tests.support.nights import FIRST, SECOND, answer, night_of, set_baselines, two_models
 
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Nightly:
-    write_rows(tmp_path, COUNT)
-    for name in ("steady", "shaky"):
-        answer(tmp_path, name, 320)
-    backend = {"backend_id": "model", "type": "replay", "config": {"path": "steady.jsonl", "answer_field": "output"}}
-    write_config(tmp_path, backends=[backend])
-    models = [
-        {"name": name, "options": {"overrides": [f"backends.model.config.path={name}.jsonl"]}}
-        for name in ("steady", "shaky")
-    ]
-    rows = [{"config": "mine.yaml"}]
-    schedule = {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}
-    text = yaml.safe_dump({"name": "every-night", "schedule": schedule, "rows": rows, "models": models})
-    return Nightly.of_text(text, "nightly.yaml")
-
-
-def night_of(asked: Nightly, folder: Path, night: date) -> Night:
-    store = str(folder / "store")
-
-    def run(options: RunOptions, host: EngineHost) -> RunReader:
-        return RunReader.open(
-            Locations.at(store), run_inline(options.model_copy(update={"store": store}), host=host).run_id
-        )
-
-    return run_night(asked, night, folder, run)
-
-
-def set_baselines(night: Night, folder: Path) -> None:
-    baselines = Baselines(Store.open(str(folder / "store")))
-    for cell in night.cells:
-        assert cell.run is not None
-        baselines.add(cell.model.baseline_name, [cell.run], promote=False)
+    return two_models(tmp_path)
 
 
 def test_a_cell_without_a_baseline_is_unmeasured_and_says_how_to_set_one(asked: Nightly, tmp_path: Path) -> None:
@@ -82,6 +39,18 @@ def test_a_worse_model_is_regressed_and_the_other_one_passes(asked: Nightly, tmp
     assert {cell.model.name: cell.verdict for cell in night.cells} == {"steady": "passed", "shaky": "regressed"}
     assert night.verdict == "regressed"
     assert night.sentence == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
+    # Which of the two has fired, and why the other one has not.
+    page = night_page(night)
+    assert "The nightly verdict is regressed for 1 cell; the sequential alarm rings for 0 cells." in page
+    assert "the sequential alarm is withheld: the baseline needs 5 repeats and has 1" in page
+
+
+def test_the_page_says_what_would_decide_a_night_that_did_not(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 313)
+    night = night_of(asked, tmp_path, SECOND)
+    assert night.verdict == "inconclusive"
+    assert "rows would decide, and there are 400: it cannot be decided with this data set" in night_page(night)
 
 
 def test_a_night_asks_again_what_the_night_before_asked(asked: Nightly, tmp_path: Path) -> None:

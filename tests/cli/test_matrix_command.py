@@ -1,0 +1,57 @@
+"""Promises of gage matrix: the table on the screen, as CSV, as Markdown and as JSON."""
+
+import csv
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+from tests.cli.conftest import Gage
+from tests.support.workspace import write_config
+
+COUNT = 100
+
+
+@pytest.fixture
+def matrix(workspace: Path) -> Path:
+    """A matrix of two models, of which the first has more answers right."""
+    rows = [{"id": f"s{n}", "question": f"{n} + 1 = ?", "answer": str(n + 1)} for n in range(COUNT)]
+    (workspace / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    models = []
+    for name, right in (("good", 90), ("bad", 40)):
+        answers = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
+        (workspace / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in answers))
+        models.append({"name": name, "options": {"overrides": [f"backends.model.config.path={name}.jsonl"]}})
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "good.jsonl", "answer_field": "output"}}
+    write_config(workspace, backends=[backend])
+    file = workspace / "matrix.yaml"
+    file.write_text(yaml.safe_dump({"rows": [{"config": "mine.yaml"}], "models": models}))
+    return file
+
+
+def test_the_table_is_written_as_csv_and_as_markdown(matrix: Path, gage: Gage) -> None:
+    said = gage("matrix", "matrix.yaml", "--csv", "table.csv", "--markdown", "table.md")
+    assert said.code == 0
+    assert "0.900 [0.826, 0.945] (1)" in said.out
+    assert "0.400 [0.309, 0.498] (2)" in said.out
+    with (matrix.parent / "table.csv").open(newline="") as file:
+        good, bad = csv.DictReader(file)
+    assert (good["model"], good["value"], good["rank_best"], good["rank_worst"]) == ("good", "0.9", "1", "1")
+    assert (bad["row"], bad["task"], bad["n"], bad["rank_best"]) == ("mine.yaml", "sums", "100", "2")
+    head, _, line = (matrix.parent / "table.md").read_text(encoding="utf-8").splitlines()
+    assert head == "| suite | task | metric | good | bad |"
+    assert line.startswith("| mine.yaml | sums | exact\\_match | 0.900 \\[0.826, 0.945\\] (1) |")
+    record = gage("matrix", "matrix.yaml", "--json").json
+    assert [one["model"] for one in record["cells"]] == ["good", "bad"]
+    assert [(one["model"], one["best"], one["worst"]) for one in record["standings"]] == [("good", 1, 1), ("bad", 2, 2)]
+
+
+def test_a_cell_that_fails_is_told_and_leaves_the_table(matrix: Path, gage: Gage) -> None:
+    (matrix.parent / "bad.jsonl").unlink()
+    said = gage("matrix", "matrix.yaml", "--csv", "table.csv")
+    assert said.code == 1
+    assert "0.900 [0.826, 0.945] (1)" in said.out
+    assert "mine.yaml with bad failed:" in said.err
+    assert "1 cell of 2 failed; the others are in the table." in said.err
+    assert len((matrix.parent / "table.csv").read_text().splitlines()) == 2

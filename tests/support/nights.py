@@ -1,0 +1,62 @@
+"""Nights of two models with recorded answers, without a server."""
+
+from datetime import date
+from pathlib import Path
+
+import orjson
+import yaml
+
+from gage_eval.engine.host import EngineHost
+from gage_eval.regression.baselines import Baselines
+from gage_eval.regression.nightly import Night, Nightly, run_night
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.store import Store
+from tests.support.workspace import write_config, write_rows
+
+COUNT = 400
+FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 2)
+
+
+def answer(folder: Path, name: str, right: int) -> None:
+    """Recorded answers of a model, the first ones right."""
+    rows = [{"id": f"s{n}", "output": str(n + 1) if n < right else "no"} for n in range(COUNT)]
+    (folder / f"{name}.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def two_models(folder: Path) -> Nightly:
+    """A file of nightly runs with the models `steady` and `shaky`, which have 320 of 400 right."""
+    write_rows(folder, COUNT)
+    for name in ("steady", "shaky"):
+        answer(folder, name, 320)
+    backend = {"backend_id": "model", "type": "replay", "config": {"path": "steady.jsonl", "answer_field": "output"}}
+    write_config(folder, backends=[backend])
+    models = [
+        {"name": name, "options": {"overrides": [f"backends.model.config.path={name}.jsonl"]}}
+        for name in ("steady", "shaky")
+    ]
+    rows = [{"config": "mine.yaml"}]
+    schedule = {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}
+    text = yaml.safe_dump({"name": "every-night", "schedule": schedule, "rows": rows, "models": models})
+    return Nightly.of_text(text, "nightly.yaml")
+
+
+def night_of(asked: Nightly, folder: Path, night: date) -> Night:
+    """Run a night."""
+    store = str(folder / "store")
+
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
+        return RunReader.open(
+            Locations.at(store), run_inline(options.model_copy(update={"store": store}), host=host).run_id
+        )
+
+    return run_night(asked, night, folder, run)
+
+
+def set_baselines(night: Night, folder: Path) -> None:
+    """Make each run of a night the baseline of its model."""
+    baselines = Baselines(Store.open(str(folder / "store")))
+    for cell in night.cells:
+        assert cell.run is not None
+        baselines.add(cell.model.baseline_name, [cell.run], promote=False)
