@@ -15,6 +15,19 @@ from bench.process import HERE, BenchFailed, Mock, Taken, mock, run
 from bench.viewer import viewer_1m
 
 IN_FLIGHT = 64
+# Parts of 4,096 rows, which two scoring processes can divide evenly.
+_SCORED_ROWS = 24 * 4096
+# A model that keeps a core busy for 6 ms per answer.
+_BUSY_MODEL = """
+import time
+
+class Busy:
+    def generate(self, request):
+        end = time.thread_time() + 0.006
+        while time.thread_time() < end:
+            pass
+        return "ANSWER: 7"
+"""
 _GAGE = ("-m", "gage_eval")
 _MOCK = ("--accuracy", "0.75")
 
@@ -232,6 +245,53 @@ def score_1m(folder: Path, repeats: int) -> list[Figure]:
     return figures
 
 
+def two_processes(folder: Path, repeats: int) -> list[Figure]:
+    """Two processes against one, where the work needs a whole core: scoring, and a model that each shard starts."""
+    stored = folder / f"scored-{_SCORED_ROWS}"
+    run([str(HERE / "score.py"), "make", str(stored), "--rows", str(_SCORED_ROWS)], folder)
+    (folder / "busy.py").write_text(_BUSY_MODEL, encoding="utf-8")
+    path = _busy_config(folder, 15_000)
+    walls: dict[str, list[float]] = {"scoring": [], "shards": []}
+    for _ in range(repeats):
+        for processes in (1, 2):
+            score = orjson.loads(scored(stored, "chrf", processes).output)
+            walls["scoring"].append(score["wall_s"])
+            walls["shards"].append(_ours(folder, path, "--inline", "--shards", str(processes)).wall_s)
+    return [
+        figure
+        for what, title in (("scoring", "chrf of 98,304 answers"), ("shards", "15,000 answers of 6 ms CPU"))
+        for figure in _one_and_two(title, walls[what])
+    ]
+
+
+def _busy_config(folder: Path, rows: int) -> str:
+    """Write a config whose model is the busy one."""
+    content = {
+        "datasets": [{"dataset_id": "bench", "params": {"path": str(dataset(folder, rows))}}],
+        "backends": [
+            {
+                "backend_id": "busy",
+                "type": "custom_script",
+                "config": {"file_path": "busy.py", "class_name": "Busy", "max_concurrency": 4},
+            }
+        ],
+        "metrics": ["numeric_match"],
+    }
+    path = folder / f"busy-{rows}.yaml"
+    path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return str(path)
+
+
+def _one_and_two(title: str, walls: list[float]) -> list[Figure]:
+    """Figures of walls that were taken in turns: one process, two, one, …"""
+    one, two = walls[::2], walls[1::2]
+    return [
+        Figure(f"{title}, one process", "s", one),
+        Figure(f"{title}, two processes", "s", two),
+        Figure(f"{title}, one ÷ two processes", "×", [a / b for a, b in zip(one, two, strict=True)], 1.8, "≥"),
+    ]
+
+
 CASES = (
     Case("start", "Start, one row", start, 5, "quick"),
     Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
@@ -244,6 +304,7 @@ CASES = (
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
     Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
     Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),
+    Case("two_processes", "Work that keeps a core busy, in one process and in two", two_processes, 1, "full"),
     Case("viewer_1m", "gage view over 1,000,000 answers", viewer_1m, 1, "full"),
     Case("rows_1m", "1,000,000 rows, 64 in flight, no latency, a few answers of 32,000 words", rows_1m, 1, "full"),
 )
@@ -299,12 +360,13 @@ def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None)
     ]
 
 
-def scored(store: Path, metric: str) -> Taken:
+def scored(store: Path, metric: str, processes: int = 1) -> Taken:
     """Run auto_eval for a metric without stored scores, on a copy of the store."""
     fresh = store.with_name("store")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(store, fresh, copy_function=os.link)
-    taken = run([str(HERE / "score.py"), "measure", str(fresh), "--metric", metric], store.parent)
+    options = ["--metric", metric, "--processes", str(processes)]
+    taken = run([str(HERE / "score.py"), "measure", str(fresh), *options], store.parent)
     if orjson.loads(taken.output)["rows"] != int(store.name.rpartition("-")[2]):
         raise BenchFailed(f"the stage scored a wrong number of rows: {taken.output.decode()}")
     return taken

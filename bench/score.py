@@ -51,11 +51,11 @@ def make(folder: Path, rows: int) -> None:
     (folder / _MADE).write_bytes(orjson.dumps(made))
 
 
-def measure(folder: Path, metrics: list[str]) -> dict[str, float]:
-    """CPU and wall seconds of the stage (all threads of the process), and the rows it scored."""
+def measure(folder: Path, metrics: list[str], processes: int) -> dict[str, float]:
+    """CPU and wall seconds of the stage (of this process, all threads), and the rows it scored."""
     be_lean()
     made = orjson.loads((folder / _MADE).read_bytes())
-    env = Env(Store.open(str(folder)), None, Observers(), "bench")
+    env = Env(Store.open(str(folder)), None, Observers(), "bench", scoring_processes=processes)
     spec = ScoreSpec("bench", tuple(bind(name) for name in metrics))
     inputs = {name: StageResult(name, "bench", "", {name: id_}, cached=True) for name, id_ in made.items()}
     wall, cpu = time.perf_counter(), time.process_time()
@@ -80,8 +80,9 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--metric", action="append", default=[])
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
     if options.step == "make":
         make(options.folder, options.rows)
     else:
-        print(orjson.dumps(measure(options.folder, options.metric)).decode())
+        print(orjson.dumps(measure(options.folder, options.metric, options.processes)).decode())

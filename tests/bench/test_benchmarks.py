@@ -91,7 +91,7 @@ def test_a_case_measures_bare_loop_and_run_against_the_same_endpoint(tmp_path: P
 def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_path: Path) -> None:
     store = tmp_path / "scored-5000"
     run([str(HERE / "score.py"), "make", str(store), "--rows", "5000"], tmp_path)
-    for _ in range(2):
-        assert orjson.loads(scored(store, "exact_match").output)["cpu_s"] > 0
+    for processes in (1, 2):
+        assert orjson.loads(scored(store, "exact_match", processes).output)["cpu_s"] > 0
     with pytest.raises(BenchFailed, match="scored a wrong number of rows"):
         scored(store.rename(tmp_path / "scored-4000"), "exact_match")
