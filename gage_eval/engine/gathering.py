@@ -1,7 +1,7 @@
 """Gathering: put together a step that shards have answered. No engine is opened, and nothing is waited for."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ class Gather:
         wip: the chunks.
         attempt: the session's attempt: rows that ended in an error in it are part of the result.
         responses, telemetry: writers of the outputs.
+        answered: called with the responses and telemetry of each part.
         statuses: responses written, by status.
         tally: what the shards did, as the rows tell.
     """
@@ -31,6 +32,7 @@ class Gather:
     attempt: str
     responses: ArtifactWriter
     telemetry: ArtifactWriter
+    answered: Callable[[pa.Table, pa.Table], None]
     statuses: Counter[str] = field(default_factory=Counter)
     tally: Tally = field(default_factory=lambda: Tally(total=0))
 
@@ -47,6 +49,7 @@ class Gather:
             pieces = [(chunk.start, chunk.stop, chunk.tables()) for chunk in chunks]
             responses, telemetry = put_together(pieces, asks)
             self._count(responses, telemetry)
+            self.answered(responses, telemetry)
             self.responses.write(part, responses)
             self.telemetry.write(part, telemetry)
 

@@ -187,7 +187,7 @@ class OpenTelemetrySink:
     def _answered(self, event: SampleAnswered, moment: int) -> None:
         if event.source != "sent" or not event.attempts:
             return
-        operation = _OPERATIONS.get(event.kind, "chat")
+        operation = _OPERATIONS.get(event.kind or "", "chat")
         about: dict[str, Any] = {
             "gen_ai.operation.name": operation,
             "gen_ai.provider.name": _PROVIDERS.get(event.backend, event.backend),

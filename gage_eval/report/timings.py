@@ -84,6 +84,15 @@ class Spent:
     cost: float = 0.0
     gpu_seconds: float | None = None
 
+    def __add__(self, other: "Spent") -> "Spent":
+        gpu_seconds = [one for one in (self.gpu_seconds, other.gpu_seconds) if one is not None]
+        return Spent(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost + other.cost,
+            sum(gpu_seconds) if gpu_seconds else None,
+        )
+
 
 class StageTime(Protocol):
     """What the timings need of a stage's result (`gage_eval.stages.StageResult`)."""

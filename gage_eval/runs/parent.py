@@ -10,6 +10,7 @@ from typing import Any
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder, SessionStep
 from gage_eval.errors import GageError, RunCancelled, StoreError
+from gage_eval.report.timings import Spent
 from gage_eval.runs.launchers import Launched, Launcher
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Watch
@@ -79,6 +80,12 @@ class Parent:
         self._listed = 0.0
         self._committed: dict[str, int] = {}
         self._noticed: str | None = None
+        self._shards: list[_Shard] = []
+
+    @property
+    def spent(self) -> Spent:
+        """What the shards' requests and engines took, as their last signs of life say."""
+        return sum((shard.spent for shard in self._shards), Spent())
 
     def run(self) -> str | None:
         """Wait until every chunk is answered. Returns why that did not happen, None if it did.
@@ -91,11 +98,11 @@ class Parent:
         beat = place.parent()
         beat.start()
         launched: Launched | None = None
-        shards: list[_Shard] = []
+        shards = self._shards
         reason = "the run failed"
         try:
             launched = self._launcher.launch(place.url, self._session.workers, self._folder)
-            shards = [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
+            shards += [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
             error = self._wait(place, launched, shards)
             reason = ANSWERED if error is None else error
             return error
@@ -167,8 +174,11 @@ class Parent:
             for shard in shards:
                 shard.look()
             if all(shard.is_over for shard in shards):
-                return
+                break
             time.sleep(_LOOK_EVERY_S / 4)
+        for shard in shards:
+            # A shard may have written its last sign between the last look and its end.
+            shard.look()
 
 
 class _Shard:
@@ -179,6 +189,7 @@ class _Shard:
         self.appeared = False
         self.steps: list[list[int]] = []
         self.error: str | None = None
+        self.spent = Spent()
         self._watch = watch
         self._launched = launched
         self._done = False
@@ -192,6 +203,7 @@ class _Shard:
             self.steps = sign["steps"] or self.steps
             self._done = sign["state"] in ("done", "failed")
             self.error = sign["error"] or self.error
+            self.spent = Spent(**sign["spent"])
         if not self._done:
             self._ended = self._launched.ended(self.number)
 

@@ -11,11 +11,11 @@ from gage_eval.observability.events import MetricReported, RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
-from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.report_details import run_details
 from gage_eval.runs.session import RunOutcome, RunSession
+from gage_eval.runs.usage import spent_by
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +68,6 @@ def summarise(session: RunSession) -> Summary:
     for task in session.plan.tasks:
         artifact = session.store.artifact(session.results[task.task_id, "report"].outputs["report"])
         tasks.append(TaskSummary.model_validate(decode(artifact.table()["summary"][0].as_py())))
-    budget = session.runtime.budget
     return run_summary(
         run_id=session.run_id,
         name=session.plan.name,
@@ -77,5 +76,5 @@ def summarise(session: RunSession) -> Summary:
         wall_s=time.time() - session.began,
         groups=group_summaries(session.loaded.config.groups, tasks),
         suite=session.suite,
-        spent=Spent(budget.prompt_tokens, budget.completion_tokens, budget.cost, session.runtime.gpu_seconds),
+        spent=sum(session.spent_by_shards, spent_by(session.runtime)),
     )

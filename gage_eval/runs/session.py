@@ -27,6 +27,7 @@ from gage_eval.observability.writer import EventWriter
 from gage_eval.processes import born
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
+from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.planned import planned
@@ -140,6 +141,8 @@ class RunSession:
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,
         )
+        # What each model session took that shards served.
+        self.spent_by_shards: list[Spent] = []
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
         self.observer.tell(
             RunStarted(

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from gage_eval.engine.job import Tally
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder
 from gage_eval.errors import GageError, RunCancelled, StoreError
+from gage_eval.report.timings import Spent
+from gage_eval.runs.usage import spent_by
 from gage_eval.stages.sharing import serve
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Heartbeat
@@ -126,12 +129,14 @@ class _Shard:
         self._tell()
 
     def _sign(self) -> dict[str, Any]:
+        runtime = self._runtime
         return {
             "state": self._state,
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "error": self._error,
             "steps": [[tally.done, tally.in_flight, tally.sent, tally.retried] for tally in self._tallies],
+            "spent": asdict(Spent() if runtime is None else spent_by(runtime)),
         }
 
     def _tell(self) -> None:
@@ -159,6 +164,9 @@ class _Shard:
                 return
 
     def _stop(self, reason: str) -> None:
+        if reason == ANSWERED:
+            # The parent waits for the end of this process, and counts what its last sign says.
+            self._tell()
         self._stopped = reason
         if reason != ANSWERED:
             _log.warning("the session has ended: %s", reason)

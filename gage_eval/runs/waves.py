@@ -275,7 +275,10 @@ class Waves:
             check=self._env.check,
             warn=lambda text: self._session.observer.tell(RunWarning(text)),
         )
-        return parent.run()
+        try:
+            return parent.run()
+        finally:
+            self._session.spent_by_shards.append(parent.spent)
 
 
 class _Progress:

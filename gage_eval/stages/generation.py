@@ -107,7 +107,7 @@ def _ask(
             answers=answers,
             earlier=earlier(run, asks),
             progress=progress,
-            watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
+            watch=_watch(run, spec),
         )
     )
     try:
@@ -120,10 +120,16 @@ def _ask(
         ) from error
 
 
+def _watch(run: StageRun, spec: GenerateSpec) -> SampleWatch:
+    return SampleWatch(run, without_folders(spec.backend_type), spec.model_name)
+
+
 def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally, Mapping[str, int]]:
     """Assemble what a model session has answered. Returns what was done, and the responses by status."""
     source = RoleSource.of(asks, run.env.store, run.inputs)
-    gathered = Gather(source.parts, wip, served.attempt, run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY))
+    watch = _watch(run, asks.spec)
+    responses, telemetry = run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY)
+    gathered = Gather(source.parts, wip, served.attempt, responses, telemetry, watch.part_answered)
     try:
         gathered.run()
     except (WorkGone, FileNotFoundError) as error:

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from gage_eval.stages.base import StageRun
 
 
+# The columns of a response that its event has too.
+_OF_RESPONSES = (
+    *("sample_id", "replicate", "status", "prompt_tokens", "completion_tokens"),
+    *("finish_reason", "error_kind"),
+)
+
+
 class SampleWatch:
     """Tells of the answers and retries of one generate step (a `gage_eval.engine.job.Watch`).
 
@@ -67,6 +74,28 @@ class SampleWatch:
                 )
             )
 
+    def part_answered(self, responses: pa.Table, telemetry: pa.Table) -> None:
+        """All asks of a part have their outcomes, which other processes wrote.
+
+        Args:
+            responses: rows of `tables.RESPONSES`.
+            telemetry: those of `tables.RESPONSE_TELEMETRY`, in the same order.
+        """
+        rows = responses.select(_OF_RESPONSES).append_column("source", telemetry["source"])
+        for name in ("attempts", "latency_ms", "ttft_ms", "errors"):
+            rows = rows.append_column(name, telemetry[name])
+        failed = pc.equal(rows["status"], "error")
+        chosen = _chosen(rows["sample_id"], self._limit)
+        rows = rows.append_column("sampled", pc.or_(failed, chosen))
+        if not self._counts_all:
+            rows = rows.filter(rows["sampled"])
+        for row in rows.to_pylist():
+            errors = row.pop("errors")
+            error = errors[-1] if errors and row["status"] == "error" else None
+            self._tell(
+                SampleAnswered(*self._stage_id, backend=self._backend, model=self._model, kind=None, error=error, **row)
+            )
+
     def retried(self, request: Request, retry: Retry) -> None:
         """A request is sent again."""
         self._tell(RequestRetried(*self._stage_id, request.sample_id, request.replicate, **retry._asdict()))
@@ -76,15 +105,18 @@ def tell_scores(run: "StageRun", metric_id: str, scores: pa.Table) -> None:
     """Tell of the score rows (`tables.SCORES`) of the chosen samples, and of all rows that could not be scored."""
     limit = run.env.sampling.limit(run.stage)
     failed = pc.equal(scores["status"], "unscored")
-    if limit == 0:
-        scores = scores.filter(failed)
-    elif limit < 2**32:
-        chosen = pa.array([place_of(id_) < limit for id_ in scores["sample_id"].to_pylist()], pa.bool_())
-        scores = scores.filter(pc.or_(failed, chosen))
+    scores = scores.filter(pc.or_(failed, _chosen(scores["sample_id"], limit)))
     columns = ["sample_id", "replicate", "filter", "status", "reason", "values"]
     for row in scores.select(columns).to_pylist():
         values = dict(row.pop("values") or ())
         run.env.observer.tell(SampleScored(run.task_id, run.stage, metric=metric_id, values=values, **row))
+
+
+def _chosen(sample_ids: pa.ChunkedArray, limit: int) -> pa.Array:
+    """Which samples have events, as `Sampling` says."""
+    if limit in (0, 2**32):
+        return pa.repeat(limit > 0, len(sample_ids))
+    return pa.array([place_of(id_) < limit for id_ in sample_ids.to_pylist()], pa.bool_())
 
 
 def tell_rejects(

@@ -1,5 +1,6 @@
 """Shards of a run: they share the work, and any of them, or the run itself, may be killed or cancelled."""
 
+import json
 import os
 import signal
 import sys
@@ -12,6 +13,7 @@ from sessions.shards import STOP_S, Started, placed_config, seconds_until_gone
 from support.endpoint import mock_endpoint
 from support.runs import gage, stage_outputs, summary, write_config
 
+import gage_eval
 from gage_eval.engine.session import SessionFolder
 from gage_eval.store import Store
 
@@ -52,6 +54,32 @@ def test_a_run_with_shards_has_the_results_of_a_run_without(tmp_path: Path) -> N
         place = "role_adapters.dut.resource_requirement.shards=1"
         gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "alone", "--set", place, "--refresh", "infer")
     assert stage_outputs(tmp_path, "shards") == stage_outputs(tmp_path, "alone")
+
+
+def test_answers_of_shards_are_in_the_usage_and_have_events(tmp_path: Path) -> None:
+    with mock_endpoint(fault={"context": 0.1}) as endpoint:
+        prices = {"input_price": 1000.0, "output_price": 2000.0}
+        placed_config(tmp_path, endpoint.url, rows=60, backend=prices, observability={"sample_rate": 1.0})
+        config = (tmp_path / "sums.yaml").read_text().replace("task_id: t0", "task_id: t0\n  max_error_share: 1.0")
+        (tmp_path / "sums.yaml").write_text(config)
+        gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "shards")
+        gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "again")
+    usage, again = (summary(tmp_path, name)["run"]["usage"] for name in ("shards", "again"))
+    query = "select sample_id, status, prompt_tokens, completion_tokens from responses where run_id = 'shards'"
+    rows = gage_eval.sql(query, store=str(tmp_path / ".gage")).to_pylist()
+    prompt, answer = (sum(row[name] or 0 for row in rows) for name in ("prompt_tokens", "completion_tokens"))
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (prompt, answer)
+    assert usage["cost"] == pytest.approx((1000 * prompt + 2000 * answer) / 1e6)
+    assert 0 < again["completion_tokens"] < answer / 2, "only the failed rows were asked again"
+
+    lines = (tmp_path / ".gage" / "runs" / "shards" / "events.jsonl").read_text().splitlines()
+    events = [event for event in map(json.loads, lines) if event["type"] == "sample_answered"]
+    told = {(event["sample_id"], event["payload"]["status"]) for event in events}
+    assert told == {(row["sample_id"], row["status"]) for row in rows}
+    assert {status for _, status in told} == {"ok", "error"}
+    failed = [event["payload"] for event in events if event["payload"]["status"] == "error"]
+    assert all(one["error_kind"] and one["error"] for one in failed)
+    assert len(events) == len(rows) == 60
 
 
 def test_a_killed_shards_chunks_are_taken_by_the_other(tmp_path: Path, url: str) -> None:
