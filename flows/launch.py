@@ -5,14 +5,16 @@ hangs during the run neither stops the run nor blocks the process.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.backends.base import Blocks
 from gage_eval.config.secrets import scrub
+from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError, InputError
+from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
 from gage_eval.regression.nightly import Nightly
@@ -22,6 +24,8 @@ from gage_eval.runs.names import new_name
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.travel import Packed, Submitted, lacks, pack
+from gage_eval.store import Store, local_folder
 
 if TYPE_CHECKING:
     from gage_eval.deployments import Deployed
@@ -35,7 +39,7 @@ _NAME_TRIES = 20
 def launch(
     options: RunOptions,
     api_url: str,
-    observers: Iterable[Observer] = (),
+    observers: Sequence[Observer] = (),
     *,
     named_store: str | None = None,
     host: EngineHost | None = None,
@@ -61,7 +65,7 @@ def launch(
 
     with temporary_settings({PREFECT_API_URL: api_url}):
         options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
-        flow_run = _start(options, api_url, named_store)
+        flow_run = _start(options, api_url, named_store, observers)
         shown = ShownRun(flow_run, observers, owner_at=api_url)
         try:
             outcome = shown.carry_out(options, flow_run, host)
@@ -72,6 +76,52 @@ def launch(
             raise
         finally:
             shown.close()
+
+
+def submit(
+    options: RunOptions, api_url: str, *, named_store: str | None = None, tell: Callable[[str], None]
+) -> Submitted:
+    """Have a worker carry out a run. The config, its plug-ins and small data go into the store.
+
+    Args:
+        options: what is asked.
+        api_url: the API.
+        named_store: the store as the worker shall open it, if it is given by a block.
+        tell: receives a sentence for each thing that the worker must have itself, before the run is submitted.
+
+    Raises:
+        ConfigError: the mistakes of the config, as far as they can be found without its plug-ins.
+        InputError: something that the run needs cannot travel, the name is taken, or the API does not answer.
+        StoreError: the files cannot be stored.
+    """
+    _configure()
+    with packages_beside():
+        from flows.forms import parameters_of
+        from flows.reporter import api_client
+        from flows.submit import deployment_of, for_any_folder
+    from prefect.utilities.urls import url_for
+
+    options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
+    places = Locations.at(options.store, options.output_dir)
+    if not options.resume and has_run(places, str(options.run_id)):
+        raise InputError(f"run '{options.run_id}' exists already; choose another name, or resume it.")
+    packed = pack(options, blocks_at(api_url), strict=True)
+    try:
+        with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
+            deployment = deployment_of(client, options)
+            pool = deployment.work_pool_name or POOL
+            for note in lacks(packed, places.store, pool if pool != POOL else None):
+                tell(note)
+            asked = for_any_folder(options, _stored(packed, places))
+            if named_store is not None:
+                asked = asked.model_copy(update={"store": named_store})
+            _, parameters = parameters_of(asked)
+            run = client.create_flow_run_from_deployment(deployment.id, name=options.run_id, parameters=parameters)
+            return Submitted(run.name, pool, url_for("flow-run", obj_id=run.id))
+    except GageError:
+        raise
+    except Exception as problem:
+        raise _refusal(problem, api_url, "the run", "") from problem
 
 
 def blocks_at(api_url: str) -> Blocks:
@@ -196,14 +246,15 @@ def _configure() -> None:
         os.environ.setdefault(name, value)
 
 
-def _start(options: RunOptions, api_url: str, named_store: str | None) -> FlowRunRecord:
+def _start(options: RunOptions, api_url: str, named_store: str | None, observers: Sequence[Observer]) -> FlowRunRecord:
     """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
         from flows.reporter import api_client
         from flows.submit import create_flow_run, for_any_folder
     from prefect.utilities.urls import url_for
 
-    anywhere = for_any_folder(options)
+    bundle = _files_for_a_retry(options, api_url, observers)
+    anywhere = for_any_folder(options, bundle)
     if named_store is not None:
         anywhere = anywhere.model_copy(update={"store": named_store})
     try:
@@ -219,8 +270,27 @@ def _start(options: RunOptions, api_url: str, named_store: str | None) -> FlowRu
         flow_run_id=str(run.id),
         flow_run_name=run.name,
         url=url_for("flow-run", obj_id=run.id),
+        bundle=bundle,
         unreported_at=scrub(api_url),
     )
+
+
+def _files_for_a_retry(options: RunOptions, api_url: str, observers: Sequence[Observer]) -> str | None:
+    """Store what a worker needs to retry a run of this process. Returns the bundle; None if the run cannot travel."""
+    places = Locations.at(options.store, options.output_dir)
+    try:
+        packed = pack(options, blocks_at(api_url))
+    except InputError:
+        return None  # The run itself reports a config that cannot be used.
+    if packed is not None and packed.stays and local_folder(places.store) is None:
+        for observer in observers:
+            observer.tell(RunWarning(f"a worker on another machine cannot retry this run. {' '.join(packed.stays)}"))
+    return _stored(packed, places)
+
+
+def _stored(packed: Packed | None, places: Locations) -> str | None:
+    """The bundle of a run's files in the store; None for a run without files, or one that cannot travel."""
+    return None if packed is None or packed.stays else packed.put(Store.open(places.store))
 
 
 def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:

@@ -13,7 +13,7 @@ from flows.shown import ShownRun, completed, end_state
 from gage_eval.errors import GageError, InputError
 from gage_eval.runs import RunFolder, RunOptions
 from gage_eval.runs.names import is_name, slug
-from gage_eval.runs.options import Locations
+from gage_eval.runs.options import Locations, bundle_of
 from gage_eval.runs.record import FlowRunRecord, RunRecord
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ def run_in_flow(config: str, text: str = "", **forms: Form) -> State[Any]:
         flow_run_id=str(runtime.flow_run.id),
         flow_run_name=str(runtime.flow_run.name),
         url=runtime.flow_run.ui_url,
+        bundle=bundle_of(config),
     )
     # The worker handles cancellation and the flow run's own state.
     shown = ShownRun(flow_run, owner_at=None)

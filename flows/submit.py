@@ -1,19 +1,22 @@
-"""Creates the flow run of a run that this process carries out.
+"""Creates the flow run of a run that this process carries out, or that a worker shall carry out.
 
 The flow run belongs to the deployment that a worker would run: then the UI offers *Cancel* and *Retry*, and a worker
-takes the retry. Its state is Pending, which workers leave alone.
+takes the retry. Its config and the files that it names are in the store. The state of a run that this process carries
+out is Pending, which workers leave alone.
 """
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Pending
 from prefect.utilities.importtools import import_object
 
 from flows.forms import parameters_of
 from gage_eval.entrypoints import entrypoint
+from gage_eval.errors import InputError
 from gage_eval.runs import RunOptions
-from gage_eval.runs.options import Locations
+from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 
 
 def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
@@ -25,8 +28,8 @@ def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
     """
     flow, parameters = parameters_of(options)
     try:
-        deployment = client.read_deployment_by_name(f"{flow}/{parameters.get('suite', flow)}")
-    except ObjectNotFound:
+        deployment = deployment_of(client, options)
+    except InputError:
         return client.create_flow_run(
             import_object(entrypoint(flow)), name=options.run_id, parameters=parameters, state=Pending()
         )
@@ -35,8 +38,30 @@ def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
     )
 
 
-def for_any_folder(options: RunOptions) -> RunOptions:
-    """The options with absolute locations, because a worker retries the run in another folder.
+def deployment_of(client: SyncPrefectClient, options: RunOptions) -> DeploymentResponse:
+    """The deployment whose worker carries out a run.
+
+    Args:
+        client: of the server.
+        options: of the run.
+
+    Raises:
+        InputError: the server does not have it.
+    """
+    flow, parameters = parameters_of(options)
+    name = f"{flow}/{parameters.get('suite', flow)}"
+    try:
+        return client.read_deployment_by_name(name)
+    except ObjectNotFound as error:
+        raise InputError(f"the Prefect server has no deployment '{name}'. Create it: gage deploy") from error
+
+
+def for_any_folder(options: RunOptions, bundle: str | None) -> RunOptions:
+    """The options for a worker, which has another folder: with absolute locations, and with the config in the store.
+
+    Args:
+        options: what is asked.
+        bundle: the bundle of the config and its files; None if the worker reads the config where it is.
 
     Raises:
         InputError: there is no such suite or home folder.
@@ -44,4 +69,5 @@ def for_any_folder(options: RunOptions) -> RunOptions:
     places = Locations.at(options.store, options.output_dir)
     named = options.model_copy(update={"store": places.store, "output_dir": places.runs})
     own = {name: getattr(options, name) for name in ("run_id", "resume", "only_errors")}
-    return RunOptions.of({**named.recorded(), **own})
+    config = {} if bundle is None else {"config": f"{BUNDLE_PREFIX}{bundle}", "text": None}
+    return RunOptions.of({**named.recorded(), **own, **config})

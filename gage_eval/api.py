@@ -214,8 +214,9 @@ def run(
     """Run a config and return its results.
 
     Args:
-        config: Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite. Or the config as a mapping,
-            whose relative paths start from the working folder.
+        config: Path of a config file, suite:NAME or suite:NAME@vN for a built-in suite, or bundle:NAME for a config
+            that a submitted run left in the store. Or the config as a mapping, whose relative paths start from the
+            working folder.
         run_id: Name of the run; a new random name by default.
         store: Where artifacts live: a folder, s3://bucket/prefix, or for a run at a Prefect API block:NAME.
         output_dir: Where run folders live; <store>/runs by default.

@@ -185,7 +185,7 @@ def load_object(path: str) -> tuple[Any, str]:
         raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
     if module_name.endswith(".py"):
         if Path(module_name).is_file():
-            check_file(without_folders(path), files_of(Path(module_name)))
+            check_file(without_folders(path), code_files(Path(module_name)))
     else:
         check_module(path, module_name)
     about_to_import()
@@ -289,7 +289,7 @@ def origin_of_module(module_name: str) -> str:
     return "sha256:" + digest([[name, sha256_hex(one.read_bytes())] for name, one in listed])
 
 
-def files_of(file: Path) -> set[Path]:
+def code_files(file: Path) -> set[Path]:
     """A file of code, and the modules and packages of its folder that it imports, directly or not."""
     found: set[Path] = set()
     waiting = [file.resolve()]

@@ -5,7 +5,7 @@ The one module of the domain that starts flows; it imports them when a run goes 
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
+    from gage_eval.runs.travel import Submitted
 
 # Timeout for the check of the API; and how many runs are searched for killed ones.
 _ANSWER_S = 1.0
@@ -50,17 +51,12 @@ def launch_run(
         InputError: the options or the config cannot be used, or the API does not answer.
         GageError: what stopped the run; everything computed is kept.
     """
-    from gage_eval.runs.options import BLOCK_PREFIX, Locations
+    from gage_eval.runs.options import Locations
     from gage_eval.runs.progress import ConsoleObserver
     from gage_eval.runs.stored import StoredRun
 
     api_url = choose_api(inline=inline, prefect=prefect)
-    named_store = options.store if (options.store or "").startswith(BLOCK_PREFIX) else None
-    if named_store is not None and api_url is not None:
-        with packages_beside():
-            from flows.launch import store_of_block
-
-        options = options.model_copy(update={"store": store_of_block(api_url, named_store)})
+    options, named_store = _with_store(options, api_url)
     if options.resume and options.run_id is not None:
         settle([StoredRun.open(Locations.at(options.store, options.output_dir), options.run_id)])
     elif api_url is not None:
@@ -74,6 +70,38 @@ def launch_run(
             from flows.launch import launch
 
         return launch(options, api_url, [console], named_store=named_store, host=host)
+
+
+def submit_run(options: "RunOptions", *, tell: Callable[[str], None]) -> "Submitted":
+    """Have a worker of the configured Prefect API carry out a run.
+
+    Args:
+        options: what to run.
+        tell: receives a sentence for each thing that the worker must have itself, before the run is submitted.
+
+    Raises:
+        InputError: the options or the config cannot be used, something that the run needs cannot travel, no API is
+            configured, or it does not answer.
+    """
+    api_url = _required_api()
+    options, named_store = _with_store(options, api_url)
+    with packages_beside():
+        from flows.launch import submit
+
+    return submit(options, api_url, named_store=named_store, tell=tell)
+
+
+def _with_store(options: "RunOptions", api_url: str | None) -> "tuple[RunOptions, str | None]":
+    """The options with the URL of their store; and the store as they name it, if that is by a block."""
+    from gage_eval.runs.options import BLOCK_PREFIX
+
+    named = options.store
+    if named is None or not named.startswith(BLOCK_PREFIX) or api_url is None:
+        return options, None
+    with packages_beside():
+        from flows.launch import store_of_block
+
+    return options.model_copy(update={"store": store_of_block(api_url, named)}), named
 
 
 def settle(runs: "Iterable[StoredRun]") -> None:

@@ -41,6 +41,10 @@ Verify = Annotated[bool, _of_run("verify")]
 Inline = Annotated[bool, typer.Option("--inline", help="Run without Prefect, even if a Prefect API is configured.")]
 Prefect = Annotated[bool, typer.Option("--prefect", help="Require a Prefect API.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress, only the scores at the end.")]
+Submit = Annotated[
+    bool,
+    typer.Option("--submit", help="Hand the run, with its plug-ins and small data, to a worker of the Prefect server."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SummaryAsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
 

@@ -14,6 +14,7 @@ from gage_eval.cli.options import (
     Prefect,
     Quiet,
     Store,
+    Submit,
     SummaryAsJson,
     Verify,
     takes,
@@ -33,13 +34,14 @@ def run(
     given: Given,
     inline: Inline = False,
     prefect: Prefect = False,
+    submit: Submit = False,
     quiet: Quiet = False,
     json: SummaryAsJson = False,
 ) -> None:
     """Run a config, with Prefect or without it."""
     from gage_eval.runs import RunOptions
 
-    _run(RunOptions.of(given), inline=inline, prefect=prefect, quiet=quiet, json=json)
+    _run(RunOptions.of(given), inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
 @app.command()
@@ -58,6 +60,7 @@ def suite(
     given: Given,
     inline: Inline = False,
     prefect: Prefect = False,
+    submit: Submit = False,
     quiet: Quiet = False,
     json: SummaryAsJson = False,
 ) -> None:
@@ -66,7 +69,7 @@ def suite(
     from gage_eval.runs.options import SUITE_PREFIX
 
     options = RunOptions.of({**given, "config": f"{SUITE_PREFIX}{name}" + (f"@{version}" if version else "")})
-    _run(options, inline=inline, prefect=prefect, quiet=quiet, json=json)
+    _run(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
 @app.command()
@@ -78,6 +81,7 @@ def resume(
     verify: Verify = False,
     inline: Inline = False,
     prefect: Prefect = False,
+    submit: Submit = False,
     quiet: Quiet = False,
     json: SummaryAsJson = False,
 ) -> None:
@@ -85,16 +89,19 @@ def resume(
     from gage_eval.runs.resume import resumed
 
     options = resumed(run_id, store=store, output_dir=output_dir, only_errors=only_errors, verify=verify)
-    _run(options, inline=inline, prefect=prefect, quiet=quiet, json=json)
+    _run(options, inline=inline, prefect=prefect, submit=submit, quiet=quiet, json=json)
 
 
-def _run(options: "RunOptions", *, inline: bool, prefect: bool, quiet: bool, json: bool) -> None:
+def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:
     from gage_eval.cli.changes import changes_of
     from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.launch import launch_run
     from gage_eval.report.console import clean, print_scores
 
+    if submit:
+        _submit(options, inline=inline, json=json)
+        return
     be_lean()
     outcome = launch_run(options, inline=inline, prefect=prefect, quiet=json or quiet)
     # Exit code 0 always means that the run completed.
@@ -111,3 +118,19 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, quiet: bool, jso
         print_scores(outcome.summary, changes=changes, report=report)
         for note in notes:
             print(clean(note))
+
+
+def _submit(options: "RunOptions", *, inline: bool, json: bool) -> None:
+    from gage_eval.cli.output import print_json
+    from gage_eval.errors import InputError
+    from gage_eval.launch import submit_run
+    from gage_eval.report.console import clean
+
+    if inline:
+        raise InputError("--inline and --submit exclude each other.")
+    submitted = submit_run(options, tell=lambda note: typer.echo(f"note: {clean(note)}", err=True))
+    if json:
+        print_json({"run_id": submitted.run_id, "work_pool": submitted.pool, "url": submitted.url})
+    else:
+        page = f": {submitted.url}" if submitted.url is not None else "."
+        print(f"run {submitted.run_id} waits for a worker of pool '{submitted.pool}'{page}")

@@ -32,6 +32,7 @@ class Composed:
         problems: mistakes in a template, outside of its definition.
         card: the facts of the suite that a RunConfig runs.
         template: what the config is or runs.
+        files: the files that it includes, and the file of the template that it runs.
     """
 
     node: Node
@@ -41,6 +42,7 @@ class Composed:
     problems: tuple[Problem, ...] = ()
     card: dict[str, Any] | None = None
     template: "Template | None" = None
+    files: tuple[Path, ...] = ()
 
 
 def compose(text: str, source: str, folder: Path) -> Composed:
@@ -57,6 +59,7 @@ def compose(text: str, source: str, folder: Path) -> Composed:
     node = yaml_lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):
+        from gage_eval.config.expanded import expanded_file
         from gage_eval.config.run_config import compiled
 
         pipeline, template, warnings = compiled(node, source, folder)
@@ -69,11 +72,12 @@ def compose(text: str, source: str, folder: Path) -> Composed:
             warnings=tuple(warnings),
             card=template.model.suite,
             template=template,
+            files=() if template.path is None else (template.path, expanded_file(template.path)),
         )
     if kind == "BuiltinTemplate" and isinstance(node, Mapping):
         return _template(node, source, folder)
-    whole_config = with_includes(node, source, folder)
-    return Composed(whole_config, alone=whole_config is node)
+    whole_config, included = with_includes(node, source, folder)
+    return Composed(whole_config, alone=whole_config is node, files=included)
 
 
 def _template(node: Mapping, source: str, folder: Path) -> Composed:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, Unpack, get_args
 import yaml
 
 from gage_eval import registry
-from gage_eval.backends.base import BackendConfig, BackendContext
+from gage_eval.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.backends.build import config_model
 from gage_eval.config import secrets
 from gage_eval.config.document import Document, Origin
@@ -25,6 +25,7 @@ from gage_eval.files import local_path
 from gage_eval.foreign import is_path, nothing_imported
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
+FileKind: TypeAlias = Literal["config", "code", "data", "model", "program"]
 ACTS: tuple[Act, ...] = get_args(Act)
 
 _ENGINES = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_native", "llama_cpp", "custom_script"})
@@ -32,6 +33,7 @@ _ENGINES = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_native",
 _FILES = ("path", "model_path", "lora_path")
 _HUB = "the Hugging Face hub (HF_TOKEN, if it is set)"
 _MOST_PROFILE = 2**20
+_LONGEST_NAME = 255
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,21 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class NamedFile:
+    """A file, a folder or a pattern that a config names.
+
+    Attributes:
+        name: its path as the config writes it.
+        path: where in the config; empty for a file that the config was put together from.
+        kind: what it is.
+    """
+
+    name: str
+    path: str
+    kind: FileKind
+
+
+@dataclass(frozen=True)
 class Examined:
     """A config that was read, without importing or starting what it names.
 
@@ -62,6 +79,8 @@ class Examined:
         effects: what a run would do.
         variables: the environment variables that are used, by location in the config.
         origins: where each value came from, by path.
+        files: the files that the config names.
+        secrets: the references to secrets that it holds, as ``env:NAME``.
     """
 
     source: str
@@ -70,22 +89,27 @@ class Examined:
     effects: tuple[Effect, ...]
     variables: Mapping[str, Sequence[str]]
     origins: Mapping[str, Origin]
+    files: tuple[NamedFile, ...]
+    secrets: tuple[str, ...]
 
 
-def examine(text: str, source: str, folder: Path, **changes: Unpack[Changes]) -> Examined:
-    """Check a config without importing or starting anything that it names, and without a network.
+def examine(
+    text: str, source: str, folder: Path, *, blocks: Blocks | None = None, **changes: Unpack[Changes]
+) -> Examined:
+    """Check a config without importing or starting anything that it names.
 
     Args:
         text: the config.
         source: the config's name in messages.
         folder: the folder that relative paths start from.
+        blocks: the blocks of the Prefect API; without them, no network is used.
         changes: what differs from the text.
 
     Raises:
         ConfigError: the config has so many mistakes that its effects are unknown.
     """
     with nothing_imported():
-        document, config = read_document(text, source, folder, **changes)
+        document, config = read_document(text, source, folder, blocks=blocks, **changes)
         here, named = code_of(config, folder)
         resolve_document(document, here, replace(BackendContext(), base_dir=folder, built={}))
         lister = _Lister(document, folder)
@@ -99,6 +123,11 @@ def examine(text: str, source: str, folder: Path, **changes: Unpack[Changes]) ->
         effects=tuple(sorted(dict.fromkeys(lister.effects), key=lambda effect: ACTS.index(effect.act))),
         variables={path_text(loc): names for loc, names in document.variables.items()},
         origins=origins_of(config, document),
+        files=(
+            *(NamedFile(str(file), "", "config") for file in document.files),
+            *dict.fromkeys(lister.files),
+        ),
+        secrets=tuple(dict.fromkeys(text for _, text in _references(config.model_dump(mode="json"), ()))),
     )
 
 
@@ -107,6 +136,22 @@ class _Lister:
     document: Document
     folder: Path
     effects: list[Effect] = field(default_factory=list)
+    files: list[NamedFile] = field(default_factory=list)
+
+    def named(self, name: str, loc: Loc, kind: FileKind) -> None:
+        """Note a file that the config names."""
+        self.files.append(NamedFile(name, path_text(as_written(loc, self.document.data)), kind))
+
+    def named_code(self, name: str, loc: Loc) -> None:
+        """Note the file of a plug-in: ``file.py:NAME``, or a module next to the config."""
+        file, colon, _ = name.rpartition(":")
+        if colon and file.endswith(".py"):
+            self.named(file, loc, "code")
+        elif is_path(name):
+            top = name.replace(":", ".").partition(".")[0]
+            for beside in filter(None, (f"{top}.py", top)):
+                if (self.folder / beside).exists():
+                    self.named(beside, loc, "code")
 
     def add(self, act: Act, what: str, loc: Loc, note: str = "") -> None:
         self.effects.append(Effect(act, what, path_text(as_written(loc, self.document.data)), note))
@@ -114,6 +159,7 @@ class _Lister:
     def code(self, named: Sequence[NamedCode]) -> None:
         """Add every plug-in that is not part of this package."""
         for one in named:
+            self.named_code(one.written, one.loc)
             found = one.name if one.kind is None else registry.ALL[one.kind].origin(one.name)
             if found is not None and found != "builtin":
                 self.add("run", found, one.loc, _missing(found))
@@ -131,8 +177,11 @@ class _Lister:
                 loc = ("tasks", at, "scoring_profile")
                 self.file(task.scoring_profile, loc)
                 for name in _code_of_profile(self.folder / task.scoring_profile):
+                    self.named_code(name, loc)
                     self.add("run", name, loc, "a metric of the scoring profile")
-        self.references(config.model_dump(mode="json"), ())
+        values = config.model_dump(mode="json")
+        self.references(values, ())
+        self.texts(values)
 
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         params = dataset.params
@@ -140,9 +189,11 @@ class _Lister:
         if params.origin is not None:
             self.origin(params.origin, (*params_loc, "origin"))
             return
-        for name, path in (("path", params.path), *(params.model_extra or {}).items()):
-            if isinstance(path, str) and (name == "path" or name.endswith("_path")) and name != "records_path":
-                self.file(path, (*params_loc, name))
+        for name, paths in (("path", params.path), *(params.model_extra or {}).items()):
+            if (name == "path" or name.endswith("_path")) and name != "records_path":
+                for path in paths if isinstance(paths, list) else [paths]:
+                    if isinstance(path, str):
+                        self.file(path, (*params_loc, name))
         for at, hub in (((*loc, "hub"), dataset.hub), ((*params_loc, "hub"), (params.model_extra or {}).get("hub"))):
             if not isinstance(hub, str):
                 continue
@@ -197,6 +248,8 @@ class _Lister:
         executable = sys.executable
         if python is not None:
             executable = str(local_path(python, self.folder).absolute()) if "/" in python else f"{python} on the PATH"
+            if "/" in python:
+                self.named(python, (*config_loc, "python"), "program")
         passed = {**(config.model_extra or {})}
         notes = [f"for {type_}, with all environment variables"]
         if passed:
@@ -211,19 +264,21 @@ class _Lister:
             file = getattr(config, "file_path", None)
             code = f"{module}:{name}" if file is None else f"{local_path(file, self.folder).resolve()}:{name}"
             self.add("run", code, config_loc, _missing(code))
+            self.named_code(f"{file or module}:{name}", config_loc)
 
     def model(self, path: str, loc: Loc, *, is_model: bool) -> None:
         if is_model and not local_path(path, self.folder).exists() and not path.startswith((".", "/", "~")):
             self.add("fetch", f"model {path}", loc, f"from {_HUB}")
         else:
-            self.file(path, loc)
+            self.file(path, loc, kind="model" if is_model else "data")
 
-    def file(self, path: str, loc: Loc, note: str = "") -> None:
+    def file(self, path: str, loc: Loc, note: str = "", kind: FileKind = "data") -> None:
         """Add a file, a folder or a pattern. A URL is fetched."""
         if "://" in path:
             note = "" if path.startswith(("http://", "https://")) else "with this machine's credentials for it"
             self.add("fetch", path, loc, note)
             return
+        self.named(path, loc, kind)
         try:
             absolute = local_path(path, self.folder).absolute()
         except InputError:
@@ -232,6 +287,17 @@ class _Lister:
         if leads != absolute and absolute.is_symlink():
             note = f"{note}, " * bool(note) + f"a link to {leads}"
         self.add("read", str(leads if not absolute.is_symlink() else absolute), loc, note)
+
+    def texts(self, value: Any) -> None:
+        """Note each text that names a file below the folder, such as a word list among a plug-in's parameters."""
+        known = {file.name for file in self.files}
+        for key, text in _values(value):
+            if text in known:
+                continue
+            if isinstance(text, str) and 0 < len(text) <= _LONGEST_NAME and "\0" not in text and "://" not in text:
+                with suppress(OSError):
+                    if not Path(text).is_absolute() and (self.folder / text).is_file():
+                        self.files.append(NamedFile(text, key, "data"))
 
     def references(self, value: Any, loc: Loc) -> None:
         """Add ``env:`` and ``block:`` references, except ``api_key``, which is part of its URL's note."""

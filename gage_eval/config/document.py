@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.card import SuiteCard, SuiteIdentity
@@ -65,6 +66,7 @@ class Document:
         text: the whole config as a run keeps it, placeholders as written.
         suite: which suite the config is or runs; None for other configs.
         blocks: the backends that Prefect blocks gave, by the block's name.
+        files: the other files that the config was put together from.
     """
 
     def __init__(self, filled: Filled, source: str, templates: Collection[str] = ()) -> None:
@@ -80,6 +82,7 @@ class Document:
         self.text = ""
         self.suite: SuiteIdentity | None = None
         self.blocks: Mapping[str, Mapping[str, Any]] = {}
+        self.files: tuple[Path, ...] = ()
         self._origins = {
             loc: Origin(
                 "template" if (file := filled.sources.get(loc, source)) in templates else "file",

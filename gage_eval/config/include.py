@@ -18,8 +18,8 @@ from gage_eval.errors import ConfigError, InputError, Problem
 _MOST_FILES = 64
 
 
-def with_includes(node: Node, source: str, folder: Path) -> Node:
-    """The config with the files that it includes merged into it.
+def with_includes(node: Node, source: str, folder: Path) -> tuple[Node, tuple[Path, ...]]:
+    """The config with the files that it includes merged into it; and those files.
 
     Args:
         node: the file's tree.
@@ -30,8 +30,9 @@ def with_includes(node: Node, source: str, folder: Path) -> Node:
         ConfigError: an include that cannot be used; all of one file at once.
     """
     if child(node, "include") is None:
-        return node
-    return _Includer(folder.resolve()).merged(node, source, folder, ())
+        return node, ()
+    includer = _Includer(folder.resolve())
+    return includer.merged(node, source, folder, ()), tuple(includer.known)
 
 
 @dataclass

@@ -176,6 +176,7 @@ def read_document(
     composed = compose(text, source, folder)
     document = Document(fill(composed.node, os.environ if env is None else env), source, composed.templates)
     document.text = text if composed.alone else yaml_text(composed.node)
+    document.files = composed.files
     document.problems += composed.problems
     document.warnings += composed.warnings
     merge_template(document)

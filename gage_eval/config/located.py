@@ -28,11 +28,13 @@ class NamedCode:
         loc: location of the name.
         kind: kind of plug-in, such as ``metrics``; None if only a class path or file is possible.
         name: the name; a file with its absolute path.
+        written: the name as the config has it.
     """
 
     loc: Loc
     kind: str | None
     name: str
+    written: str
 
 
 def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
@@ -76,7 +78,7 @@ class _Locate:
 
     def _name(self, loc: Loc, kind: str | None, name: str) -> str:
         found = beside(name, self._base_dir)
-        self.named.append(NamedCode(loc, kind, found))
+        self.named.append(NamedCode(loc, kind, found, name))
         return found
 
     def _fields(self, loc: Loc, model: BaseModel, **kinds: str | None) -> dict[str, Any]:

@@ -64,6 +64,11 @@ def is_secret_name(name: str, *, connection: bool = False) -> bool:
     return _means_secret(plain) or (connection and _SECRET_ENDING.search(plain) is not None)
 
 
+def has_token(text: str) -> bool:
+    """Whether a text holds something in the form of a well-known kind of token."""
+    return _TOKEN_SHAPE.search(text) is not None
+
+
 def literals(value: Any, variables: Mapping[Loc, Sequence[str]]) -> list[ConfigProblem]:
     """The locations of secrets in a config, including interpolated ones.
 

@@ -10,7 +10,8 @@ A session is a folder of the store, named by its URL:
     sessions/<id>/parent.json       sign of life of the parent
     sessions/<id>/shards/<n>.json   sign of life of a shard, with its progress and its end
     sessions/<id>/end.json          the marker that ends it: both sides stop when they see it
-    sessions/<id>/files/<sha256>    files of the config's folder that the engine needs
+
+The files of the config's folder that the engine needs are stored as those of bundles (`gage_eval.store.bundles`).
 """
 
 import uuid
@@ -19,15 +20,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gage_eval.canonical import canonical_json, canonical_text, decode, sha256_hex
+from gage_eval.canonical import canonical_json, canonical_text, decode
 from gage_eval.errors import InputError
 from gage_eval.marks import Stage
 from gage_eval.store import Store, local_folder
+from gage_eval.store.bundles import put_files, write_files
 from gage_eval.store.gc import SESSIONS as ROOT
 from gage_eval.store.heartbeats import Heartbeat, Watch
-from gage_eval.store.objects import Objects, safe_name, safe_path
+from gage_eval.store.objects import Objects, safe_name
 
-FORMAT = 3
+FORMAT = 4
 # The reason of a session's end when nothing is left to do.
 ANSWERED = "every chunk is answered"
 
@@ -148,8 +150,7 @@ class SessionFolder:
             files: the files' content by path, as in `EngineSpec.files`.
         """
         folder = cls(store, uuid.uuid4().hex)
-        for data in (files or {}).values():
-            store.objects.create(f"{folder._folder}/files/{sha256_hex(data)}", data)
+        put_files(store.media, files or {})
         store.objects.create(f"{folder._folder}/session.json", session.to_json().encode())
         return folder
 
@@ -188,18 +189,9 @@ class SessionFolder:
         """Write the files that the session brings into a folder.
 
         Raises:
-            InputError: a file is missing or is not the one that was sent.
+            InputError: a path leads out of the folder, or a file is missing or is not the one that was sent.
         """
-        for name, digest in session.engine.files.items():
-            try:
-                data = self._objects.get(f"{self._folder}/files/{safe_name(digest)}")
-            except FileNotFoundError:
-                data = b""
-            if sha256_hex(data) != digest:
-                raise InputError(f"the model session at {self.url} lacks its file '{name}': its run has ended.")
-            target = folder / safe_path(name)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
+        write_files(self.store.media, session.engine.files, folder)
 
     def end(self, reason: str) -> None:
         """End the session: shards and parent stop when they see it. The first reason stays."""

@@ -68,7 +68,10 @@ def collect_garbage(
         forget_root(opened, forget)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
-    return Collected(opened.gc(roots.artifacts, unfinished=roots.unfinished, dry_run=dry_run, min_age_s=age), roots)
+    report = opened.gc(
+        roots.artifacts, unfinished=roots.unfinished, bundles=roots.bundles, dry_run=dry_run, min_age_s=age
+    )
+    return Collected(report, roots)
 
 
 def verify_store(url: str, *, remove: bool = False) -> Sequence[Finding]:

@@ -27,7 +27,11 @@ class Option:
 
 
 OPTIONS: Mapping[str, Option] = {
-    "config": Option("Config", "Path of a config file, or suite:NAME or suite:NAME@vN for a built-in suite."),
+    "config": Option(
+        "Config",
+        "Path of a config file, suite:NAME or suite:NAME@vN for a built-in suite, or bundle:NAME for a config that a "
+        "submitted run left in the store.",
+    ),
     "text": Option(
         "Config text", "The config itself as YAML; its relative paths start from the folder given as config."
     ),

@@ -17,6 +17,7 @@ from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
 from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.option_texts import OPTIONS
 from gage_eval.runs.stored_pins import stored_pins
+from gage_eval.runs.unpacked import unpacked
 
 if TYPE_CHECKING:
     from gage_eval.backends.base import BackendContext
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
 SUITE_PREFIX = "suite:"
 # What a store starts with that a Prefect block names.
 BLOCK_PREFIX = "block:"
+# What a config starts with that lies in the store, with the files it names (`gage_eval.store.bundles`).
+BUNDLE_PREFIX = "bundle:"
 
 
 def suite_of(config: str) -> tuple[str, str | None]:
     """(name, version or None for the newest) of ``suite:NAME`` or ``suite:NAME@vN``."""
     name, _, version = config.removeprefix(SUITE_PREFIX).partition("@")
     return name, version or None
+
+
+def bundle_of(config: str) -> str | None:
+    """The name of the bundle of ``bundle:NAME``; None for other configs."""
+    return config.removeprefix(BUNDLE_PREFIX) if config.startswith(BUNDLE_PREFIX) else None
 
 
 def _texts(field: str) -> dict[str, Any]:
@@ -119,7 +127,7 @@ class RunOptions(ModelOptions):
         if self.config.startswith(SUITE_PREFIX):
             # A resumed run keeps its version, whatever versions have come since.
             kept["config"] = f"{SUITE_PREFIX}{self.file.parent.name}@{self.file.stem}"
-        else:
+        elif bundle_of(self.config) is None:
             kept["config"] = str(Path(self.config).resolve())
         for name in ("store", "output_dir", "data_dir"):
             if kept[name] is not None and "://" not in kept[name]:
@@ -147,11 +155,13 @@ class RunOptions(ModelOptions):
 
     @property
     def file(self) -> Path:
-        """The file of the config.
+        """The file of the config. Files of a bundle are written to this machine.
 
         Raises:
-            InputError: there is no such suite.
+            InputError: there is no such suite, or the store has no such bundle.
         """
+        if (bundle := bundle_of(self.config)) is not None:
+            return unpacked(Locations.at(self.store).store, bundle)
         if self.config.startswith(SUITE_PREFIX):
             from gage_eval.config.template_places import suite_file
 
@@ -215,6 +225,7 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
     Raises:
         InputError: no such file or suite, or it has problems.
     """
+    from gage_eval.config.files import read_config
     from gage_eval.config.load import Changes, load_config, parse_config
     from gage_eval.config.templates import load_suite
     from gage_eval.settings import load_settings, unknown_variables
@@ -234,6 +245,9 @@ def load(options: RunOptions, source: str | None = None, context: "BackendContex
         loaded = parse_config(options.text, source=source or "config", base_dir=here, context=context, **changes)
     elif options.config.startswith(SUITE_PREFIX):
         loaded = load_suite(*suite_of(options.config), context=context, **changes)
+    elif bundle_of(options.config) is not None:
+        file = options.file
+        loaded = parse_config(read_config(file), source=file.name, base_dir=file.parent, context=context, **changes)
     else:
         loaded = load_config(options.config, context=context, **changes)
     # A copy in the user's folder counts by the hashes of its files.

@@ -13,6 +13,7 @@ from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
 from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, load
+from gage_eval.runs.resume import options_here
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 
@@ -115,13 +116,7 @@ class _Recorded:
 
 def options_before(stored: StoredRun) -> RunOptions:
     """The options of an earlier run, with the config as the run kept it."""
-    options = RunOptions.of(stored.record.options)
     locations = stored.folder.locations
-    return options.model_copy(
-        update={
-            "config": str(options.base_dir),
-            "text": stored.record.config.text,
-            "store": locations.store,
-            "output_dir": locations.runs,
-        }
-    )
+    here = {"store": locations.store, "output_dir": locations.runs}
+    options = RunOptions.of({**options_here(stored.record), **here})
+    return options.model_copy(update={"config": str(options.base_dir), "text": stored.record.config.text})

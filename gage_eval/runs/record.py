@@ -85,6 +85,7 @@ class FlowRunRecord(_Model):
     flow_run_id: str
     flow_run_name: str
     url: str | None = None
+    bundle: str | None = Field(None, description="Name of the bundle that a retry reads the config and its files from.")
     unreported_at: str | None = Field(
         None,
         description="API that does not know yet how the run ended; None if it knows.",

@@ -1,8 +1,12 @@
 """Resume an earlier run."""
 
+from pathlib import Path
+from typing import Any
+
 from gage_eval.errors import InputError
 from gage_eval.runs.folder import RUN_FILE, RunFolder
-from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, Locations, RunOptions
+from gage_eval.runs.record import RunRecord
 
 
 def resumed(
@@ -31,7 +35,7 @@ def resumed(
         raise InputError(
             f"run {run_id} holds other scores of the responses of run {record.rescored.run_id}: resume that one."
         )
-    kept = dict(record.options)
+    kept = options_here(record)
     if store is not None:
         kept["store"] = store
     if output_dir is not None:
@@ -41,3 +45,13 @@ def resumed(
         return RunOptions.of({**kept, **again})
     except InputError as error:
         raise InputError(f"{folder.location(RUN_FILE)} holds options that cannot be used: {error}") from error
+
+
+def options_here(record: RunRecord) -> dict[str, Any]:
+    """The recorded options of a run for this machine. Where it lacks the config, they name the copy in the store."""
+    options = dict(record.options)
+    config = str(options.get("config", ""))
+    bundle = record.prefect.bundle if record.prefect is not None else None
+    if bundle is not None and not config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)) and not Path(config).exists():
+        options |= {"config": f"{BUNDLE_PREFIX}{bundle}", "text": None}
+    return options

@@ -4,7 +4,6 @@ A store records every runs root whose runs use it, in ``runs_roots/``. Its own `
 """
 
 import logging
-import re
 import shlex
 import socket
 from collections.abc import Iterator
@@ -14,12 +13,13 @@ from itertools import chain
 from gage_eval.canonical import canonical_json, decode, digest
 from gage_eval.errors import InputError, StoreError
 from gage_eval.runs.folder import is_there
-from gage_eval.runs.options import Locations, own_root
+from gage_eval.runs.options import Locations, bundle_of, own_root
+from gage_eval.runs.record import RunRecord
 from gage_eval.runs.stored import StoredRun, stored_runs
 from gage_eval.store import Store, local_folder
 from gage_eval.store.manifest import manifest_path
+from gage_eval.store.objects import digests_in
 
-_DIGEST = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _log = logging.getLogger(__name__)
 
 _FOLDER = "runs_roots"
@@ -36,6 +36,7 @@ class Roots:
         folders: the runs roots that were read.
         runs: number of runs.
         unfinished: runs that may be resumed. Their answers so far are kept.
+        bundles: names of the bundles that such runs refer to.
         under_way: runs that are running now.
         since: start of the oldest running run, in seconds since the epoch; everything younger is kept. None without
             one.
@@ -45,6 +46,7 @@ class Roots:
     folders: tuple[str, ...]
     runs: int
     unfinished: frozenset[str]
+    bundles: frozenset[str]
     under_way: tuple[str, ...]
     since: float | None
 
@@ -88,6 +90,7 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
     )
     artifacts: set[str] = set()
     unfinished: set[str] = set()
+    bundles: set[str] = set()
     under_way: list[str] = []
     began: list[float] = []
     count = 0
@@ -99,12 +102,19 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
             raise StoreError(f"{error} Nothing was removed.") from error
         if stored.status != "completed":
             unfinished.add(stored.run_id)
+            bundles.update(_bundles_of(stored.record))
         if stored.state == "running" or (stored.state == "silent" and stored.silent_s() < _ALIVE_S):
             under_way.append(stored.run_id)
             began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))
     return Roots(
-        frozenset(artifacts), tuple(folders), count, frozenset(unfinished), tuple(under_way), min(began, default=None)
+        frozenset(artifacts),
+        tuple(folders),
+        count,
+        frozenset(unfinished),
+        frozenset(bundles),
+        tuple(under_way),
+        min(began, default=None),
     )
 
 
@@ -152,6 +162,12 @@ def _absolute(root: str) -> str:
     return root if folder is None else str(folder)
 
 
+def _bundles_of(record: RunRecord) -> Iterator[str]:
+    """The bundles that a run is resumed or retried from."""
+    name = bundle_of(str(record.options.get("config", "")))
+    yield from filter(None, (name, record.prefect and record.prefect.bundle))
+
+
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:
     metrics: set[str] = set()
     for (_, stage), outputs in stored.outputs.items():
@@ -178,4 +194,4 @@ def _scores(store: Store, metrics_id: str) -> Iterator[str]:
 def _of_baselines(store: Store) -> Iterator[str]:
     for item in store.objects.list("baselines"):
         if item.path.endswith(".json"):
-            yield from _DIGEST.findall(store.objects.get(item.path).decode(errors="replace"))
+            yield from digests_in(store.objects.get(item.path))

@@ -69,18 +69,25 @@ def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validatio
     return Validation(plan.name, loaded.source, loaded.digest, [*loaded.warnings, *notes], names, loaded.origins)
 
 
-def examined(options: RunOptions) -> Examined:
+def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
     """Check an untrusted config: nothing that it names is imported, started or called.
+
+    Args:
+        options: the config.
+        blocks: the blocks of the Prefect API, if they may be read.
 
     Raises:
         ConfigError: the config has so many mistakes that its effects are unknown.
         InputError: it cannot be read.
     """
-    file = options.file
+    text, source, folder = options.text, "config", options.base_dir
+    if text is None:
+        text, source = read_config(options.file), str(options.file)
     return examine(
-        read_config(file),
-        str(file),
-        file.parent,
+        text,
+        source,
+        folder,
+        blocks=blocks,
         overrides=options.overrides,
         model_path=options.model_path,
         freshness=options.freshness,

@@ -1,6 +1,7 @@
 """Steps of model sessions: what a generate stage asks, as plain values, and serving it in another process."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,12 +17,13 @@ from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, ModelSession, SessionStep
 from gage_eval.errors import InputError
-from gage_eval.foreign import beside, seen_from
+from gage_eval.foreign import beside, code_files, seen_from
 from gage_eval.marks import Stage
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
 from gage_eval.planning.source import RoleSource
+from gage_eval.settings import load_settings
 from gage_eval.stages.generation import price_of
 from gage_eval.store import Artifact, Store
 
@@ -31,8 +33,6 @@ _ASKS = "asks"
 _STEPS_AT_ONCE = 4
 # How often a shard without work looks for chunks whose shard is gone.
 _LOOK_EVERY_S = 1.0
-# Larger files do not travel with a session.
-_MOST_BYTES = 16 * 2**20
 
 
 def step_of(
@@ -296,27 +296,26 @@ def files_of(spec: GenerateSpec) -> dict[str, bytes]:
     """The files of the config's folder that the engine or the role's class needs, by path below it.
 
     Raises:
-        InputError: a model is named by a path below the folder, which another machine does not have.
+        InputError: a model is named by a relative path, which another machine does not have.
     """
     folder = spec.context.base_dir.resolve()
+    most = load_settings().travel_mib * 2**20
     found: dict[str, bytes] = {}
-    named = [spec.backend_type, *([spec.hooks.path] if spec.hooks else [])]
-    if any(name.rpartition(":")[0].endswith(".py") for name in named):
-        # A plug-in may import its neighbours.
-        found |= {file.name: file.read_bytes() for file in folder.glob("*.py")}
-    for name in named:
-        file = Path(name.rpartition(":")[0])
-        if file.suffix == ".py" and (folder / file).resolve().is_relative_to(folder):
-            found[(folder / file).resolve().relative_to(folder).as_posix()] = (folder / file).read_bytes()
+    for name in (spec.backend_type, *([spec.hooks.path] if spec.hooks else [])):
+        file = (folder / name.rpartition(":")[0]).resolve()
+        if file.suffix == ".py" and file.is_relative_to(folder):
+            code = [one for one in code_files(file) if one.is_relative_to(folder)]
+            found |= {one.relative_to(folder).as_posix(): one.read_bytes() for one in code}
     for setting, value in spec.backend_config.items():
         if not isinstance(value, str) or not value or Path(value).is_absolute() or "://" in value:
             continue
-        place = folder / value
-        if place.is_file() and place.stat().st_size <= _MOST_BYTES:
-            found[Path(value).as_posix()] = place.read_bytes()
+        place = Path(os.path.normpath(folder / value))
+        inside = place.is_relative_to(folder) and place.resolve().is_relative_to(folder)
+        if inside and place.is_file() and place.stat().st_size <= most:
+            found[place.relative_to(folder).as_posix()] = place.read_bytes()
         elif setting.endswith("path") and place.exists():
             raise InputError(
-                f"backend of adapter '{spec.adapter_id}': {setting} '{value}' is in the config's folder, where the "
-                "machines of a work pool cannot read it. Give an absolute path that they have, or a name on the hub."
+                f"backend of adapter '{spec.adapter_id}': {setting} '{value}' is a path on this machine, which the "
+                "machines of a work pool cannot read. Give an absolute path that they have, or a name on the hub."
             )
     return found

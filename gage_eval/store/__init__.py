@@ -158,12 +158,21 @@ class Store:
         roots: Collection[str],
         *,
         unfinished: Collection[str] = (),
+        bundles: Collection[str] = (),
         dry_run: bool = False,
         min_age_s: float = UNKNOWN_KEPT_S,
     ) -> GcReport:
-        """Remove what is old, not in ``roots`` (artifact ids of runs and baselines), and not work of an
-        ``unfinished`` run (see `gc.collect`)."""
-        return collect(self.objects, self._actions, roots, unfinished=unfinished, dry_run=dry_run, min_age_s=min_age_s)
+        """Remove what is old, not in ``roots`` (artifact ids of runs and baselines), and not work or ``bundles`` of
+        ``unfinished`` runs (see `gc.collect`)."""
+        return collect(
+            self.objects,
+            self._actions,
+            roots,
+            unfinished=unfinished,
+            bundles=bundles,
+            dry_run=dry_run,
+            min_age_s=min_age_s,
+        )
 
 
 def open_objects(url: str, *, read_only: bool = False, lock_folder: str = LOCKS) -> Objects:

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 from gage_eval.errors import ArtifactDamaged
 from gage_eval.store.actions import Action, Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
+from gage_eval.store.bundles import ROOT as BUNDLES
+from gage_eval.store.bundles import bundle_path
 from gage_eval.store.manifest import manifest_path
 from gage_eval.store.media import MEDIA_URL, media_path
-from gage_eval.store.objects import STAGING, ObjectInfo, Objects, is_digest
+from gage_eval.store.objects import STAGING, ObjectInfo, Objects, digests_in, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
 from gage_eval.store.spool import discard_spooled, spooled
 from gage_eval.store.wip import ROOT as WIP
@@ -110,19 +113,22 @@ def collect(
     roots: Collection[str],
     *,
     unfinished: Collection[str] = (),
+    bundles: Collection[str] = (),
     dry_run: bool = False,
     min_age_s: float = UNKNOWN_KEPT_S,
 ) -> GcReport:
     """Remove what is older than ``min_age_s`` and not kept by ``roots``.
 
     These stay: artifacts named by ``roots`` and all younger ones, actions whose outputs all stay, the response index of
-    the artifacts that stay and the media that their rows name, the work of ``unfinished`` runs, and recent leftovers of
-    killed writers. A run renews what it finds and uses, and everything is checked once more before it is removed. So a
-    run at the same time loses nothing that it used within ``min_age_s``, which should be longer than the longest run.
+    the artifacts that stay and the media that their rows name, the work of ``unfinished`` runs, ``bundles`` with their
+    files, and recent leftovers of killed writers. A run renews what it finds and uses, and everything is checked once
+    more before it is removed. So a run at the same time loses nothing that it used within ``min_age_s``, which should
+    be longer than the longest run.
 
     Args:
         roots: artifact ids that runs and baselines refer to.
         unfinished: ids of runs that may be resumed: their answers are kept.
+        bundles: names of the bundles of such runs.
         dry_run: only report what would be removed.
     """
     before = time.time() - min_age_s
@@ -143,7 +149,11 @@ def collect(
         files = _manifest_first(artifacts[artifact_id])
         if not all(removal.of(file, unless_young=[manifest_path(artifact_id)]) for file in files):
             kept.add(artifact_id)
-    for item in _unnamed_media(objects, kept):
+    spared = set(map(bundle_path, bundles))
+    for item in objects.list(BUNDLES):
+        if item.path in spared or not removal.of(item):
+            spared.add(item.path)
+    for item in _unnamed_media(objects, kept, spared):
         removal.of(item)
     for files in _abandoned(objects.leftovers(), before).values():
         removal.of_all(files)
@@ -242,8 +252,14 @@ def _index_files(objects: Objects, kept: Collection[str]) -> Iterator[tuple[Obje
             yield item, artifact_id
 
 
-def _unnamed_media(objects: Objects, kept: Collection[str]) -> Iterator[ObjectInfo]:
-    """Media no kept artifact's rows name. Kept artifacts are read only when there are media."""
+def _unnamed_media(objects: Objects, kept: Collection[str], bundles: Collection[str]) -> Iterator[ObjectInfo]:
+    """Media that neither rows of kept artifacts nor bundles name. They are read only when there are media.
+
+    Args:
+        objects: of the store.
+        kept: ids of artifacts.
+        bundles: paths of bundles.
+    """
     media = {item.path: item for item in objects.list("media")}
     if not media:
         return
@@ -251,7 +267,16 @@ def _unnamed_media(objects: Objects, kept: Collection[str]) -> Iterator[ObjectIn
         artifact = find_artifact(objects, artifact_id)
         for name in _named_media(artifact) if artifact is not None else ():
             media.pop(media_path(name), None)
+    for path in bundles:
+        for name in _files_of(objects, path):
+            media.pop(media_path(name), None)
     yield from media.values()
+
+
+def _files_of(objects: Objects, bundle: str) -> Iterator[str]:
+    """Digests of the files of a bundle."""
+    with suppress(FileNotFoundError):  # removed by another collection
+        yield from digests_in(objects.get(bundle))
 
 
 def _named_media(artifact: Artifact) -> Iterator[str]:

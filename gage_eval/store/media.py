@@ -34,7 +34,7 @@ class Media:
         """
         name = sha256_hex(data)
         self._put(name, data)
-        return _url(name)
+        return media_url(name)
 
     def has(self, url: str) -> bool:
         """Whether the store has the bytes of a URL; `get` checks them.
@@ -127,7 +127,7 @@ class MediaKeeper(Media):
             self._known.clear()
         name = sha256_hex(data)
         self._under_way.append(self._pool.submit(self._put, name, data))
-        url = _url(name)
+        url = media_url(name)
         self._known[url] = True
         return url
 
@@ -157,7 +157,8 @@ def addresses_in(text: str) -> set[str]:
     return {match[0].decode() for match in MEDIA_URL.finditer(text.encode())} if "media:" in text else set()
 
 
-def _url(name: str) -> str:
+def media_url(name: str) -> str:
+    """The URL of a medium by its sha256."""
     return f"media://sha256/{name}"
 
 

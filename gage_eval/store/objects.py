@@ -17,6 +17,7 @@ from gage_eval.errors import StoreError
 T = TypeVar("T")
 
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=+-]*")
+_DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _TEMPORARY = ".tmp-"
 STAGING = "staging"
 LOCKS = "locks"
@@ -102,6 +103,11 @@ def safe_path(path: str) -> str:
 def is_digest(text: str) -> bool:
     """Whether the text is a sha256 in hex."""
     return re.fullmatch(r"[0-9a-f]{64}", text) is not None
+
+
+def digests_in(data: bytes) -> list[str]:
+    """Every sha256 in hex that a text holds."""
+    return [found.decode() for found in _DIGEST.findall(data)]
 
 
 def refuse_write(url: str) -> StoreError:

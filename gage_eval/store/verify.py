@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.errors import ArtifactDamaged, InputError, StoreError
 from gage_eval.store.actions import Actions
 from gage_eval.store.artifacts import Artifact, find_artifact
+from gage_eval.store.bundles import ROOT as BUNDLES
+from gage_eval.store.bundles import Bundle
 from gage_eval.store.content import content_hash
 from gage_eval.store.gc import artifact_files
 from gage_eval.store.manifest import folder, manifest_path, part_name
@@ -29,7 +31,7 @@ class Finding:
 
 
 def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
-    """Check every artifact, action, index file, chunk and medium, one part in memory at a time.
+    """Check every artifact, action, index file, chunk, bundle and medium, one part in memory at a time.
 
     Args:
         remove: delete what is damaged (an artifact as a whole, with the actions that point to it), so that
@@ -49,7 +51,8 @@ def verify(objects: Objects, *, remove: bool = False) -> list[Finding]:
         if found and remove:
             for file in sorted(files, key=lambda file: not file.path.endswith("/manifest.json")):
                 objects.delete(file.path)
-    others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_media(objects)]
+    others = [*_actions(objects, damaged), *_index(objects, damaged), *_chunks(objects), *_bundles(objects)]
+    others += _media(objects)
     if remove:
         for finding in others:
             objects.delete(finding.path)
@@ -120,6 +123,15 @@ def _chunks(objects: Objects) -> Iterator[Finding]:
                 with suppress(FileNotFoundError):  # its action was committed since the listing
                     parse_chunk(objects.get(item.path), item.path)
             except ArtifactDamaged as error:
+                yield Finding(item.path, str(error))
+
+
+def _bundles(objects: Objects) -> Iterator[Finding]:
+    for item in objects.list(BUNDLES):
+        try:
+            Bundle.find(objects, item.path.rpartition("/")[2].removesuffix(".json"))
+        except InputError as error:
+            if objects.exists(item.path):  # else collected since the listing
                 yield Finding(item.path, str(error))
 
 

@@ -218,5 +218,5 @@ def test_a_model_beside_the_config_is_refused_before_anything_is_sent(tmp_path: 
     engine = {"backend_id": "engine", "type": "transformers", "config": {"model_path": "checkpoint"}}
     shared = Shared(tmp_path, endpoint)
     spec = replace(shared.task.infer, backend_type=engine["type"], backend_config=engine["config"])
-    with pytest.raises(InputError, match=r"model_path 'checkpoint' is in the config's folder.*absolute path"):
+    with pytest.raises(InputError, match=r"model_path 'checkpoint' is a path on this machine.*absolute path"):
         files_of(spec)

@@ -1,0 +1,270 @@
+"""What a run needs on another machine: its config, its plug-ins and its small data go there through the store.
+
+A worker shares nothing with the machine that a run is submitted from, except the store. So the files that the config
+names below its folder are put into the store as one bundle, by their content, and the bundle becomes the run's config.
+The texts stay as they are, so a run has the same keys wherever it is started. Models, interpreters, secrets and large
+data do not travel.
+"""
+
+import glob
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from gage_eval.backends.base import Blocks
+from gage_eval.config.consent import Examined, NamedFile
+from gage_eval.config.files import read_config
+from gage_eval.config.secrets import has_token
+from gage_eval.datasets.base import matching_files
+from gage_eval.errors import ConfigError, InputError
+from gage_eval.files import local_path
+from gage_eval.foreign import code_files
+from gage_eval.marks import mark_of
+from gage_eval.packaged import configs_dir
+from gage_eval.report.console import size_text
+from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, RunOptions
+from gage_eval.runs.validation import examined
+from gage_eval.settings import Settings, load_settings
+from gage_eval.store import Store, local_folder
+from gage_eval.store.bundles import Bundle, put_files
+
+# The config of a run that is given as text.
+_TEXT_FILE = "config.yaml"
+_MOST_FILES = 10_000
+_KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks")
+# A shorter value of a variable may occur in a file by chance.
+_LEAST_SECRET = 8
+_NOT_SENT = {
+    "model": "is a model, and models do not travel; give an absolute path that the worker has, or a name on the hub",
+    "program": "is a program of this machine; give the absolute path of one that the worker has",
+}
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The files of a run, read and ready to be stored.
+
+    Attributes:
+        config: path of the config among the files.
+        files: content by path below the config's folder.
+        stays: why the run cannot be carried out from these files, one sentence each; empty if it can.
+        needs: what the worker must have itself, one phrase each.
+    """
+
+    config: str
+    files: Mapping[str, bytes]
+    stays: tuple[str, ...]
+    needs: tuple[str, ...]
+
+    def put(self, store: Store) -> str:
+        """Store the files. Returns the name of their bundle."""
+        return Bundle(self.config, put_files(store.media, self.files)).put(store.objects)
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A run that a worker will carry out.
+
+    Attributes:
+        run_id: its name.
+        pool: the work pool that it waits in.
+        url: its page in the UI; None if the server has none.
+    """
+
+    run_id: str
+    pool: str
+    url: str | None
+
+
+def pack(options: RunOptions, blocks: Blocks | None, *, strict: bool = False) -> Packed | None:
+    """Read the files that a run needs on another machine. Nothing that the config names is imported or started.
+
+    Args:
+        options: what is asked.
+        blocks: the blocks of the Prefect API.
+        strict: refuse a config with mistakes, as far as they can be found without its plug-ins.
+
+    Returns:
+        None for a suite, whose files come with the package, and for a run from a bundle, which travelled already.
+
+    Raises:
+        ConfigError: the mistakes of the config.
+        InputError: it cannot be read.
+    """
+    if options.config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)):
+        return None
+    found = examined(options, blocks=blocks)
+    if strict and found.problems:
+        raise ConfigError(found.source, found.problems)
+    chosen = _Chosen(options.base_dir.resolve())
+    unsent = {file.name for file in found.files if file.kind in _NOT_SENT}
+    for file in found.files:
+        if file.kind in _NOT_SENT or file.name not in unsent:
+            chosen.add(file)
+    if options.text is None:
+        config, text = options.file.name, read_config(options.file)
+    else:
+        config, text = _TEXT_FILE, options.text
+        while config in chosen.places:
+            config = f"_{config}"
+    files = chosen.read({config: text.encode()}, found.secrets)
+    return Packed(config, files, tuple(chosen.stays), (*chosen.needs, *_needs(options, found)))
+
+
+def lacks(packed: Packed | None, store: str, pool: str | None) -> Iterator[str]:
+    """What does not travel with a run that is submitted to a work pool, one sentence each.
+
+    Args:
+        packed: its files.
+        store: URL of the store.
+        pool: name of the work pool, if its workers may be on other machines.
+
+    Raises:
+        InputError: the run cannot be carried out on another machine, and the store is for other machines.
+    """
+    stays, needs = (packed.stays, packed.needs) if packed is not None else ((), ())
+    is_folder = local_folder(store) is not None
+    if stays and not is_folder:
+        raise InputError(f"the run cannot go to a worker on another machine. {' '.join(stays)}")
+    if stays:
+        yield f"only a worker on this machine can carry out the run, from the config where it is. {' '.join(stays)}"
+    if is_folder and pool is not None:
+        yield f"the workers of '{pool}' must have the store at the same path, '{store}'; else give --store s3://…"
+    for need in needs:
+        yield f"the worker needs {need}."
+
+
+@dataclass
+class _Chosen:
+    """The files that travel, by path below the folder; and what does not travel."""
+
+    folder: Path
+    places: dict[str, Path] = field(default_factory=dict)
+    code: set[str] = field(default_factory=set)
+    stays: list[str] = field(default_factory=list)
+    needs: list[str] = field(default_factory=list)
+
+    def add(self, named: NamedFile) -> None:
+        """Add what a name stands for. What is missing is left to the run, which says so."""
+        place = local_path(named.name, self.folder)
+        is_absolute = Path(named.name).expanduser().is_absolute()
+        if named.kind == "config":
+            if place.is_file() and not place.resolve().is_relative_to(configs_dir()):
+                self._add(named, place)
+        elif is_absolute and place.exists():
+            self.needs.append(f"'{named.name}' at the same path ({named.path})")
+        elif named.kind in _NOT_SENT:
+            if place.exists():
+                self._stays(named, _NOT_SENT[named.kind])
+        elif place.is_file():
+            for file in code_files(place) if place.suffix == ".py" else [place]:
+                self._add(named, file)
+        elif place.is_dir():
+            self._add_folder(named, place)
+        elif glob.has_magic(named.name) and not is_absolute:
+            self._add_matches(named)
+
+    def _add_matches(self, named: NamedFile) -> None:
+        try:
+            matches = matching_files(named.name, self.folder)
+        except InputError as error:
+            self._stays(named, f"cannot travel: {str(error).rstrip('.')}")
+            return
+        for file in matches:
+            self._add(named, Path(file))
+
+    def _add_folder(self, named: NamedFile, folder: Path) -> None:
+        files = list(islice(_visible_files(folder), _MOST_FILES + 1))
+        if len(files) > _MOST_FILES:
+            self._stays(named, f"has more than {_MOST_FILES:,} files; give an absolute path that the worker has")
+            return
+        for file in files:
+            self._add(named, file)
+
+    def _add(self, named: NamedFile, file: Path) -> None:
+        """Add one file, if it may travel."""
+        leads = file.resolve()
+        plain = Path(os.path.normpath(file))
+        if not plain.is_relative_to(self.folder):
+            plain = leads
+        if not plain.is_relative_to(self.folder):
+            self._stays(named, "is outside the config's folder; move it there")
+            return
+        name = plain.relative_to(self.folder)
+        if not leads.is_relative_to(self.folder):
+            self._stays(named, f"leads out of the config's folder: '{name}' is a link; put a copy in its place")
+        elif any(part.startswith(".") for part in name.parts) or name.suffix.lower() in _KEY_FILES:
+            self._stays(named, f"is a hidden file or a key ('{name}'), which never travels")
+        else:
+            self.places[name.as_posix()] = file
+            if named.kind in ("code", "config"):
+                self.code.add(name.as_posix())
+
+    def _stays(self, named: NamedFile, reason: str) -> None:
+        where = f"{named.path}: " if named.path else ""
+        self.stays.append(f"{where}'{named.name}' {reason}.")
+
+    def read(self, texts: Mapping[str, bytes], references: tuple[str, ...]) -> dict[str, bytes]:
+        """The content of the files, and of some texts; nothing if they are too large.
+
+        Args:
+            texts: content by path.
+            references: the references to secrets in the config.
+        """
+        most = load_settings().travel_mib * 2**20
+        sizes = {name: file.stat().st_size for name, file in self.places.items()}
+        sizes |= {name: len(text) for name, text in texts.items()}
+        size = sum(sizes.values())
+        if size > most:
+            largest = max(sizes, key=lambda name: sizes[name])
+            self.stays.append(
+                f"the config's files have {size_text(size)} ('{largest}' has {size_text(sizes[largest])}), and at most "
+                f"{size_text(most)} travel (GAGE_EVAL_TRAVEL_MIB)."
+            )
+            return {}
+        files = {**{name: _content(file) for name, file in self.places.items()}, **texts}
+        for name, data in files.items():
+            is_code = name in self.code or name in texts
+            if (secret := _secret_in(data, references, is_code=is_code)) is not None:
+                self.stays.append(f"'{name}' holds {secret}, and secrets never travel; write env:NAME in the config.")
+        return files
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InputError(f"'{file}' cannot be read: {error.strerror}.") from error
+
+
+def _secret_in(data: bytes, references: tuple[str, ...], *, is_code: bool) -> str | None:
+    """What secret a file holds; None without one."""
+    for reference in references:
+        kind, _, name = reference.partition(":")
+        value = os.environ.get(name, "") if kind == "env" else ""
+        if len(value) >= _LEAST_SECRET and value.encode() in data:
+            return f"the value of {name}"
+    return "what looks like a key" if is_code and has_token(data.decode(errors="replace")) else None
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    """The files below a folder, without hidden ones and caches of compiled code."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _needs(options: RunOptions, found: Examined) -> Iterator[str]:
+    """What the worker needs in its environment."""
+    if options.data_dir is not None:
+        yield f"the folder '{options.data_dir}' at the same path (--data)"
+    secrets = [text.removeprefix("env:") for text in found.secrets if text.startswith("env:")]
+    placeholders = [name for names in found.variables.values() for name in names]
+    if names := list(dict.fromkeys([*placeholders, *secrets])):
+        yield f"values of its own for {', '.join(names)}"
+    set_here = load_settings().given()
+    changing = [given.variable for name, given in set_here.items() if mark_of(Settings, name)[0] != "scheduling"]
+    if changing:
+        yield f"the same {', '.join(changing)}, which changes results"
