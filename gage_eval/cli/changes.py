@@ -48,7 +48,7 @@ def _changes(found: "Gated") -> "list[Change]":
     for one in found.tasks:
         numbers, verdict = one.judged.evidence, one.judged.verdict
         arrow = {"regressed": " ▼", "improved": " ▲"}.get(verdict, "")
-        tested = "" if numbers.test == "none" else f" (p {p_text(one.judged.p_worse)})"
+        tested = "" if numbers.test == "none" else f" (p {p_text(one.judged.p)})"
         text = f"{signed_text(numbers.difference)}{arrow}  {verdict}{tested}"
         out.append(Change(found.entry.name, one.comparison.task_id, one.comparison.measure.name, text))
     return out

@@ -87,7 +87,7 @@ def diff(
         print(f"{one.run_id} and {other.run_id} do not differ in anything that is recorded.")
         return
     rows = [(task_id, x.kind, x.path, x.shown_a, x.shown_b) for task_id, x in found]
-    print_table(("task", "what", "value", one.run_id, other.run_id), rows)
+    print_table(("task", "what", "value", one.run_id, other.run_id), rows, stack=True)
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
@@ -129,7 +129,7 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
             )
         )
     header = ("task", "metric", before, after, "better by", "95 % interval", "p", "n", "changed")
-    print_table(header, rows, right=("n", header[2], header[3], "better by"))
+    print_table(header, rows, right=("n", header[2], header[3], "better by"), stack=True)
     for one in found:
         for sentence in _remarks(one, limit):
             print(clean(f"{one.task.task_id}: {sentence}" if len(found) > 1 else sentence))

@@ -264,12 +264,12 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
                 number_text(numbers.current),
                 signed_text(numbers.difference),
                 "–" if numbers.test == "none" else signed_text(numbers.low),
-                p_text(one.judged.p_worse),
+                p_text(one.judged.p),
                 f"{numbers.n:,}",
             )
         )
-    header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p (worse)", "n")
-    print_table(header, rows, right=header[3:])
+    header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
+    print_table(header, rows, right=header[3:], stack=True)
     for one in found.tasks:
         for note in _notes(one, found.rule.tolerance):
             print(clean(f"{one.comparison.task_id}: {note}"))

@@ -56,7 +56,7 @@ def matrix(
         print_json({"name": asked.name, "cells": runs, "standings": [asdict(one) for one in found]})
     else:
         print()
-        print_table(header, rows)
+        print_table(header, rows, stack=True)
         print("In brackets: the ranks that chance leaves open (paired tests, Holm).")
     failed = [cell for cell in cells if cell.error is not None]
     for cell in failed:

@@ -20,20 +20,37 @@ def print_json(value: JsonValue) -> None:
     print(json.dumps(normalise(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = ()) -> None:
+def print_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = (), stack: bool = False
+) -> None:
     """Rows in aligned columns with two spaces between them. The columns in ``right`` are aligned right.
 
-    On a terminal, the last column is folded if a line would be too long.
+    On a terminal where a line would be too long, the last column is folded. With ``stack``, each row is printed as a
+    block instead, with one line per column.
     """
     table = [list(header), *([clean(cell) for cell in row] for row in rows)]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
     indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
     width = terminal_width(sys.stdout)
+    if stack and width is not None and indent + widths[-1] > width:
+        _print_blocks(table)
+        return
     if width is not None and width - indent < _LEAST_WIDTH:
         width = None
     for row in table:
         line = [padded(cell, wide, right=name in right) for name, cell, wide in zip(header, row, widths, strict=True)]
         print(folded("  ".join(line).rstrip(), width, indent))
+
+
+def _print_blocks(table: Sequence[Sequence[str]]) -> None:
+    """Each row as a block of its columns' names and values, with an empty line between the blocks."""
+    header, *rows = table
+    wide = max(map(cell_len, header))
+    for number, row in enumerate(rows):
+        if number:
+            print()
+        for name, cell in zip(header, row, strict=True):
+            print(f"{padded(name, wide)}  {cell}".rstrip())
 
 
 def shown_location(location: str) -> str:

@@ -62,6 +62,11 @@ class Judged:
     rows_needed: int | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def p(self) -> float:
+        """The one-sided p value of a gain if the verdict is improved, else that of a loss."""
+        return self.p_better if self.verdict == "improved" else self.p_worse
+
 
 def judge(
     found: Mapping[str, Evidence], rule: GateRule | None = None, *, unpaired: Mapping[str, float] | None = None

@@ -11,7 +11,7 @@ from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.summary import format_value, signed_text
 
-_NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p (worse)", "alarm")
+_NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
 _LONGEST = 600
 _MOST_DIFFERENCES = 15
 
@@ -90,7 +90,7 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
             format_value(one.current),
             signed_text(one.difference),
             signed_text(one.low) if known else "–",
-            f"{task.judged.p_worse:.3g}" if known else "–",
+            f"{task.judged.p:.3g}" if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )
 

@@ -50,6 +50,19 @@ def test_names_that_take_two_columns_a_letter_keep_the_columns_in_line(
     ]
 
 
+def test_rows_that_do_not_fit_are_blocks_where_a_command_asks_for_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_table(("task", "metric"), [("sums", "f1")], right=("task",), stack=True)
+    print_table(("task", "metric"), [("sums", "a_long_name_of_one"), ("x", "f1")], right=("task",), stack=True)
+    assert capsys.readouterr().out.splitlines() == [
+        *("task  metric", "sums  f1"),
+        *("task    sums", "metric  a_long_name_of_one", "", "task    x", "metric  f1"),
+    ]
+
+
 def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("metric", "summary"), [("exact_match", "right " * 20)])
     assert len(capsys.readouterr().out.splitlines()) == 2

@@ -42,6 +42,12 @@ def test_a_verdict_needs_effect_and_confidence(n: int, better: int, worse: int, 
     assert verdict(right_and_wrong(n, better, worse)) == expected
 
 
+def test_the_p_that_is_shown_is_that_of_the_claim() -> None:
+    gain, loss = (judge({"m": right_and_wrong(1000, *moved)})["m"] for moved in ((60, 10), (10, 60)))
+    assert (gain.verdict, loss.verdict) == ("improved", "regressed")
+    assert gain.p == loss.p < 0.001
+
+
 def test_less_is_better_where_the_metric_says_so() -> None:
     rng = np.random.default_rng(0)
     baseline = rng.random(500)
