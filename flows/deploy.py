@@ -15,7 +15,6 @@ from prefect.exceptions import ObjectNotFound
 from prefect.utilities.importtools import import_object
 from prefect.workers.process import ProcessWorker
 
-from flows.lost_runs import automate
 from gage_eval import __version__
 from gage_eval.canonical import canonical_json
 from gage_eval.deployments import POOL, Deployed, Deployment
@@ -27,7 +26,6 @@ def deploy_all(
     deployments: Iterable[Deployment],
     *,
     pool: str,
-    gpu_pool: str | None = None,
     parameters: Mapping[str, Any],
     working_dir: str | None = None,
     dry_run: bool = False,
@@ -37,8 +35,7 @@ def deploy_all(
     Args:
         client: of the server.
         deployments: what it shall have.
-        pool: the work pool of the runs. The pool `local` is created if it is not there.
-        gpu_pool: the work pool of the deployments that need a GPU; ``pool`` by default.
+        pool: the work pool of those that name no other one. The pool `local` is created if it is not there.
         parameters: values that every form has at first, by the group's name.
         working_dir: the folder of runs in the pool `local`, for the server of a folder.
         dry_run: change nothing.
@@ -46,15 +43,10 @@ def deploy_all(
     Raises:
         InputError: there is no such work pool.
     """
-    for name in dict.fromkeys(filter(None, (pool, gpu_pool))):
+    deployments = list(deployments)
+    for name in dict.fromkeys((pool, *(one.pool for one in deployments if one.pool is not None))):
         _ensure_pool(client, name, working_dir, dry_run=dry_run)
-    done = []
-    for deployment in deployments:
-        in_pool = (gpu_pool if deployment.on_gpus else None) or pool
-        done.append(_deploy(client, deployment, in_pool, parameters, dry_run=dry_run))
-    if not dry_run:
-        automate(client)
-    return done
+    return [_deploy(client, one, one.pool or pool, parameters, dry_run=dry_run) for one in deployments]
 
 
 def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, *, dry_run: bool) -> None:

@@ -19,9 +19,11 @@ from flows.forms import (
     described,
 )
 from flows.runner import run_in_flow, run_name
+from flows.worker import on_worker
 
 
 @flow(name="evaluate", flow_run_name=run_name, persist_result=False)
+@on_worker
 @described
 def evaluate(
     config: str,

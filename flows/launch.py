@@ -60,7 +60,8 @@ def launch(
     """
     _configure()
     with packages_beside():
-        from flows.shown import ShownRun, completed, end_state
+        from flows.shown import ShownRun
+        from flows.states import completed, end_state
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings({PREFECT_API_URL: api_url}):
@@ -185,10 +186,11 @@ def deploy(
     api_url: str,
     *,
     pool: str,
-    gpu_pool: str | None,
+    gpu_pools: Sequence[str],
     store: str,
     working_dir: str | None,
     nightly: Path | None,
+    lost_after_s: int,
     dry_run: bool,
 ) -> "list[Deployed]":
     """Bring all deployments to the server of an API. What is there already stays untouched.
@@ -196,11 +198,12 @@ def deploy(
     Args:
         api_url: the API.
         pool: the work pool of the runs.
-        gpu_pool: the work pool of deployments that need a GPU, and of the engines that forms start; ``pool`` by
-            default.
+        gpu_pools: the work pools of engines, each with a deployment `generate`; ``pool`` by default. The engines that
+            forms start are in the first one.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `local`, for the server of a folder.
         nightly: a file of nightly runs to deploy too.
+        lost_after_s: a run that has sent no heartbeat for so long is lost.
         dry_run: change nothing.
 
     Raises:
@@ -208,15 +211,16 @@ def deploy(
     """
     _configure()
     with packages_beside():
+        from flows.automations import ensure_automations
         from flows.deploy import deploy_all
+        from flows.lost_runs import lost_run_automations
+        from flows.regressions import regression_automations
         from flows.reporter import api_client
     from gage_eval.deployments import all_deployments, nightly_deployment
 
-    deployments = all_deployments()
+    deployments = all_deployments(gpu_pools or [pool])
     asked = None
     if nightly is not None:
-        from flows.automations import ensure_automations
-
         asked = Nightly.read(nightly)
         deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), nightly.parent.absolute()))
     try:
@@ -225,15 +229,17 @@ def deploy(
                 client,
                 deployments,
                 pool=pool,
-                gpu_pool=gpu_pool,
                 parameters={
                     "storage": {"store": store},
-                    **({"model": {"work_pool": gpu_pool}} if gpu_pool is not None else {}),
+                    **({"model": {"work_pool": gpu_pools[0]}} if gpu_pools else {}),
                 },
                 working_dir=working_dir,
                 dry_run=dry_run,
             )
-            return done if asked is None else [*done, *ensure_automations(client, asked, dry_run=dry_run)]
+            automations = lost_run_automations(lost_after_s)
+            if asked is not None:
+                automations |= regression_automations(client, asked, dry_run=dry_run)
+            return [*done, *ensure_automations(client, automations, dry_run=dry_run)]
     except GageError:
         raise
     except Exception as problem:

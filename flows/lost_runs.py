@@ -1,68 +1,75 @@
-"""Lost runs: automations that `gage deploy` creates mark runs without a heartbeat as crashed, and resume them once."""
+"""The automations for runs whose process is gone: they are marked as crashed, and resumed once."""
 
 from datetime import timedelta
 
-from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import StateType
-from prefect.events.actions import ChangeFlowRunState
+from prefect.events.actions import ActionTypes, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-# Two heartbeats of Prefect's default frequency (180 s) and some delay.
-_SILENT_S = 400
-# Name of the state of a run without heartbeats. A run that its worker reports as crashed has another one.
-LOST = "Lost"
-_FLOW_RUN = ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"})
-_OURS = ResourceSpecification.model_validate(
-    {"prefect.resource.role": "flow", "prefect.resource.name": ["suite", "evaluate"]}
-)
-_ENDS = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed", LOST, "AwaitingRetry", "Scheduled", "Pending")
+from flows.states import CRASHED, LOST
+from gage_eval.deployments import RESUMED_FLOWS, WATCHED_FLOWS
 
-AUTOMATIONS = (
-    AutomationCore(
+HEARTBEAT = "prefect.flow-run.heartbeat"
+# A run that changes into one of these is not lost.
+_SIGNS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, "AwaitingRetry", "Scheduled", "Pending")
+
+
+def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:
+    """The automations, by name.
+
+    Args:
+        lost_after_s: a run that has sent no heartbeat for so long is lost.
+    """
+    return {automation.name: automation for automation in (_mark(lost_after_s), _resume())}
+
+
+def _mark(lost_after_s: int) -> AutomationCore:
+    # The server refuses this state to runs that have ended or are being cancelled.
+    state = ChangeFlowRunState(
+        state=StateType.CRASHED, name=LOST, message="The run has sent no heartbeat: its machine may be gone."
+    )
+    return AutomationCore(
         name="gage-eval: lost runs",
         description="Marks a run as crashed when its process has sent no heartbeat for a while: its node is gone.",
         trigger=EventTrigger(
             posture=Posture.Proactive,
-            match=_FLOW_RUN,
-            match_related=_OURS,
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.heartbeat", *(f"prefect.flow-run.{name}" for name in _ENDS)},
+            match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
+            match_related=_flows(WATCHED_FLOWS),
+            after={HEARTBEAT},
+            expect={HEARTBEAT, *(f"prefect.flow-run.{name}" for name in _SIGNS)},
             for_each={"prefect.resource.id"},
             threshold=1,
-            within=timedelta(seconds=_SILENT_S),
+            within=timedelta(seconds=lost_after_s),
         ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.CRASHED, name=LOST, message="The run has sent no heartbeat: its machine may be gone."
-            )
-        ],
-    ),
-    AutomationCore(
-        name="gage-eval: resume lost runs",
-        description="Resumes a run that was lost, once. Finished stages and all answers in the store are kept.",
+        actions=[state],
+    )
+
+
+def _resume() -> AutomationCore:
+    # A crashed run has ended: without force the server would keep its state.
+    actions: list[ActionTypes] = [
+        ChangeFlowRunState(
+            state=StateType.SCHEDULED, name="AwaitingRetry", message="Resumed, because it crashed.", force=True
+        )
+    ]
+    return AutomationCore(
+        name="gage-eval: resume crashed runs",
+        description="Resumes a run that has crashed, once. Finished stages and all answers in the store are kept.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
             match=ResourceSpecification.model_validate(
                 {"prefect.resource.id": "prefect.flow-run.*", "prefect.run-count": "1"}
             ),
-            match_related=_OURS,
-            expect={f"prefect.flow-run.{LOST}"},
+            match_related=_flows(RESUMED_FLOWS),
+            expect={f"prefect.flow-run.{name}" for name in (CRASHED, LOST)},
             for_each={"prefect.resource.id"},
             threshold=1,
             within=timedelta(0),
         ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.SCHEDULED, name="AwaitingRetry", message="Resumed, because it was lost.", force=True
-            )
-        ],
-    ),
-)
+        actions=actions,
+    )
 
 
-def automate(client: SyncPrefectClient) -> None:
-    """Create the automations that a server does not have. Those that were changed in the UI stay as they are."""
-    for automation in AUTOMATIONS:
-        if not client.read_automations_by_name(automation.name):
-            client.create_automation(automation)
+def _flows(names: tuple[str, ...]) -> ResourceSpecification:
+    return ResourceSpecification.model_validate({"prefect.resource.role": "flow", "prefect.resource.name": list(names)})

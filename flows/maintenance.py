@@ -9,7 +9,7 @@ from prefect.states import Completed, Failed
 from pydantic import Field
 
 from flows.forms import STORAGE, StorageForm
-from flows.shown import end_state
+from flows.worker import on_worker
 from gage_eval.report.console import counted
 from gage_eval.runs.maintenance import DEFAULT_AGE, collect_garbage, verify_store
 
@@ -20,6 +20,7 @@ Age = Annotated[str, Field(pattern=r"^\s*\d{1,9}\s*[smhdw]?\s*$")]
 
 
 @flow(name="cache-gc", persist_result=False)
+@on_worker
 def cache_gc(min_age: Age = DEFAULT_AGE, dry_run: bool = False, storage: StorageForm = STORAGE) -> State[Any]:
     """Remove what no run and no baseline needs.
 
@@ -27,26 +28,21 @@ def cache_gc(min_age: Age = DEFAULT_AGE, dry_run: bool = False, storage: Storage
         min_age: Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.
         dry_run: Only show what would be removed.
     """
-    try:
-        collected = collect_garbage(storage.places(), min_age=min_age, dry_run=dry_run)
-    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-        return end_state(error)
+    collected = collect_garbage(storage.places(), min_age=min_age, dry_run=dry_run)
     for line in collected.lines:
         get_run_logger().info(line)
     return Completed(message=" ".join(collected.lines))
 
 
 @flow(name="cache-verify", persist_result=False)
+@on_worker
 def cache_verify(remove: bool = False, storage: StorageForm = STORAGE) -> State[Any]:
     """Read everything in the store again. Fails if anything is damaged.
 
     Args:
         remove: Delete damaged objects; the next run computes them again.
     """
-    try:
-        findings = verify_store(storage.places().store, remove=remove)
-    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-        return end_state(error)
+    findings = verify_store(storage.places().store, remove=remove)
     if not findings:
         return Completed(message="Nothing is damaged.")
     for finding in findings[:_MOST_LINES]:

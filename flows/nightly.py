@@ -16,9 +16,8 @@ from prefect.states import Completed, Failed
 
 from blocks import PrefectBlocks
 from flows.forms import STORAGE, StorageForm
-from flows.guard import load_only_what_is_allowed
 from flows.launch import launch
-from flows.shown import end_state
+from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.baselines import Baselines
@@ -43,6 +42,7 @@ _log = logging.getLogger("gage_eval")
 
 
 @flow(name="nightly", persist_result=False)
+@on_worker
 def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> State[Any]:
     """Run all suites with all models of a file of nightly runs, and measure each against its baseline.
 
@@ -54,23 +54,17 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
         folder: The folder that paths of configs start from.
         storage: Where results and baselines are stored.
     """
-    try:
-        load_only_what_is_allowed()
-        asked = Nightly.of_text(text, "the file of nightly runs")
-        places = storage.places()
-        night = run_night(
-            asked,
-            _date(asked),
-            Path(folder),
-            asker(places),
-            lambda cell: _tell(asked, cell, places),
-            blocks=PrefectBlocks(PREFECT_API_URL.value()),
-        )
-        _publish(night, places)
-    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-        if not isinstance(error, GageError):
-            _log.exception("the night failed")
-        return end_state(error)
+    asked = Nightly.of_text(text, "the file of nightly runs")
+    places = storage.places()
+    night = run_night(
+        asked,
+        _date(asked),
+        Path(folder),
+        asker(places),
+        lambda cell: _tell(asked, cell, places),
+        blocks=PrefectBlocks(PREFECT_API_URL.value()),
+    )
+    _publish(night, places)
     if night.verdict == "regressed":
         return Failed(name="Regressed", message=night.sentence)
     if night.verdict == "failed":

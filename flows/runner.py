@@ -1,6 +1,5 @@
 """A run inside a flow run that Prefect's engine started, for example in a worker."""
 
-import logging
 from typing import Any
 
 from prefect import runtime
@@ -8,15 +7,13 @@ from prefect.client.schemas import State
 
 from blocks import open_store
 from flows.forms import Form, RunForm, options_of
-from flows.guard import load_only_what_is_allowed
-from flows.shown import ShownRun, completed, end_state
-from gage_eval.errors import GageError, InputError
+from flows.shown import ShownRun
+from flows.states import completed
+from gage_eval.errors import InputError
 from gage_eval.runs import RunFolder, RunOptions
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, bundle_of
 from gage_eval.runs.record import FlowRunRecord, RunRecord
-
-_log = logging.getLogger(__name__)
 
 
 def run_name() -> str:
@@ -35,8 +32,10 @@ def run_in_flow(config: str, text: str = "", **forms: Form) -> State[Any]:
         forms: the forms of the flow, by parameter.
 
     Returns:
-        The final state with the score, or with the reason of the failure. A raised exception would be pickled into
-        Prefect's result storage.
+        The final state, with the score.
+
+    Raises:
+        GageError: what stopped the run; everything computed is kept.
     """
     flow_run = FlowRunRecord(
         flow_run_id=str(runtime.flow_run.id),
@@ -47,14 +46,9 @@ def run_in_flow(config: str, text: str = "", **forms: Form) -> State[Any]:
     # The worker handles cancellation and the flow run's own state.
     shown = ShownRun(flow_run, owner_at=None)
     try:
-        load_only_what_is_allowed()
         asked = options_of(config, text, **forms)
         options = asked.model_copy(update={"store": open_store(asked.store)})
         return completed(shown.carry_out(_named(options), flow_run))
-    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-        if not isinstance(error, GageError):
-            _log.exception("the run failed")
-        return end_state(error)
     finally:
         shown.close()
 

@@ -9,9 +9,10 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas import State
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Completed, Crashed, Failed
+from prefect.states import Cancelled, Completed, Failed
 
 from flows.reporter import api_client, is_unanswered
+from flows.states import aborted
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported
 from gage_eval.runs.stored import StoredRun
@@ -59,7 +60,7 @@ def _end(run: StoredRun) -> State[Any]:
         case "interrupted":
             return Cancelled(message="The run was stopped. What was computed is kept.")
         case "running":
-            return Crashed(message=f"The process of the run was killed. To resume it: {run.folder.again}")
+            return aborted(f"The process of the run was killed. To resume it: {run.folder.again}")
 
 
 def _end_task_runs(client: SyncPrefectClient, flow_run_id: UUID, end: State[Any]) -> None:

@@ -4,8 +4,8 @@
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
@@ -17,9 +17,10 @@ from prefect.client.schemas.objects import Constant, FlowRunResult, Parameter, T
 from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Cancelled, Completed, Crashed, Failed, Running
+from prefect.states import Cancelled, Completed, Failed, Running
 
 from blocks import PrefectBlocks
+from flows.log_lines import log_lines
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
@@ -55,8 +56,6 @@ StageId: TypeAlias = tuple[str, str]
 Inputs: TypeAlias = dict[str, StageId]
 
 _LONGEST_LINE = 10_000
-
-_log = logging.getLogger("gage_eval")
 
 
 class ShownRun:
@@ -97,7 +96,7 @@ class ShownRun:
         """
         observers = [self, self._observer]
         with (
-            self._log_lines(),
+            log_lines(self._say),
             RunSession(
                 options, observers, blocks=PrefectBlocks(self._api_url), flow_run=flow_run, host=host
             ) as session,
@@ -279,19 +278,6 @@ class ShownRun:
             )
         )
 
-    @contextmanager
-    def _log_lines(self) -> Iterator[None]:
-        """Send log messages of gage_eval to the flow run's log."""
-        handler = _Handler(self._say)
-        before = _log.level
-        _log.addHandler(handler)
-        _log.setLevel(logging.INFO)
-        try:
-            yield
-        finally:
-            _log.setLevel(before)
-            _log.removeHandler(handler)
-
     def _line(self, text: str, level: int) -> dict[str, Any]:
         return {
             "name": "gage_eval",
@@ -300,24 +286,6 @@ class ShownRun:
             "timestamp": _now(),
             "flow_run_id": str(self._id),
         }
-
-
-def completed(outcome: RunOutcome) -> State[Any]:
-    """The final state of a flow run whose run completed: its message is the score, its data the run's folder."""
-    return Completed(message=score_line(outcome.summary), data=outcome.folder.url)
-
-
-def end_state(error: BaseException) -> State[Any]:
-    """The final state of a flow run after an exception, with the exception's text only."""
-    match error:
-        case KeyboardInterrupt():
-            return Cancelled(message="The run was stopped. What was computed is kept.")
-        case GageError():
-            return Failed(message=str(error))
-        case Exception():
-            return Failed(message=f"{type(error).__name__}: {error}")
-        case _:
-            return Crashed(message=f"{type(error).__name__}: {error}")
 
 
 def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
@@ -331,17 +299,6 @@ def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
 
     run_dag(task, call)
     return found
-
-
-class _Handler(logging.Handler):
-    """Forwards log messages as text."""
-
-    def __init__(self, send: Callable[[str, int], None]) -> None:
-        super().__init__(logging.INFO)
-        self._send = send
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._send(record.getMessage(), record.levelno)
 
 
 def _post(client: SyncPrefectClient, path: Literal["/artifacts/", "/events"], body: JsonValue) -> None:

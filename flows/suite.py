@@ -21,9 +21,11 @@ from flows.forms import (
     suite_config,
 )
 from flows.runner import run_in_flow, run_name
+from flows.worker import on_worker
 
 
 @flow(name="suite", flow_run_name=run_name, persist_result=False)
+@on_worker
 @described
 def suite(
     suite: SuiteName,

@@ -1,6 +1,5 @@
 """The flow that looks into a regression."""
 
-import logging
 from typing import Annotated, Any
 
 from prefect import flow
@@ -10,11 +9,9 @@ from prefect.states import Completed
 from pydantic import Field
 
 from flows.forms import STORAGE, StorageForm
-from flows.guard import load_only_what_is_allowed
 from flows.nightly import asker
-from flows.shown import end_state
+from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.pages import triage_page
@@ -26,10 +23,9 @@ from gage_eval.runs.reading import RunReader
 
 _GATE = GateRule()
 
-_log = logging.getLogger("gage_eval")
-
 
 @flow(name="triage", persist_result=False)
+@on_worker
 def triage(
     run: str,
     baseline: str,
@@ -48,19 +44,13 @@ def triage(
         gate: Tolerance, level and mode of the gate.
         storage: Where results and baselines are stored.
     """
-    try:
-        load_only_what_is_allowed()
-        places = storage.places()
-        reader = RunReader.open(places, run)
-        entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
-        with EngineHost() as host:
-            ask = asker(places)
-            found = look_into(reader, entry, gate, lambda options: ask(options, host), repeats=repeats, most=samples)
-        create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
-    except Exception as error:  # noqa: BLE001 - becomes the flow run's state
-        if not isinstance(error, GageError):
-            _log.exception("the triage failed")
-        return end_state(error)
+    places = storage.places()
+    reader = RunReader.open(places, run)
+    entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
+    with EngineHost() as host:
+        ask = asker(places)
+        found = look_into(reader, entry, gate, lambda options: ask(options, host), repeats=repeats, most=samples)
+    create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
     fates = {fate: sum(task.fates[fate] for task in found.tasks) for fate in FATES}
     said = ", ".join(f"{counted(count, 'sample')} {fate}" for fate, count in fates.items() if count)
     return Completed(message=f"{run}: {found.gated.verdict}" + (f"; {said}" if said else ""))

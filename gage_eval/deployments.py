@@ -5,7 +5,7 @@
 its flow one entry of `gage_eval.entrypoints`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,10 @@ TAG = "gage-eval"
 MAINTENANCE_TAG = "maintenance"
 POOL = "local"
 AUTOMATION = "–"
+# The flows, by their names at the server, whose runs are marked as lost when their process is gone; and those that are
+# then resumed. A lost shard needs no resume: the others take its work.
+WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "generate", "cache-gc", "cache-verify")
+RESUMED_FLOWS = ("suite", "evaluate", "nightly")
 
 Change: TypeAlias = Literal["created", "updated", "unchanged"]
 
@@ -34,7 +38,7 @@ class Deployment:
         description: Markdown that the UI shows above the form.
         tags: of the deployment and of its runs, in addition to `TAG`.
         parameters: the values that the form has at first, where they differ from the flow's own.
-        on_gpus: whether it runs in the pool of ``--gpu-pool``, if there is one.
+        pool: its work pool, None for that of ``--pool``.
         concurrency: how many of its runs run at once, None for any number. Further ones wait.
         cron: when it is started, None for only on demand.
         timezone: of ``cron``.
@@ -45,7 +49,7 @@ class Deployment:
     description: str
     tags: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    on_gpus: bool = False
+    pool: str | None = None
     concurrency: int | None = None
     cron: str | None = None
     timezone: str = "UTC"
@@ -80,13 +84,6 @@ EVALUATE = Deployment(
     flow="evaluate",
     name="evaluate",
     description="Evaluate a config of your own: the path of a file that the worker can read, or its text.",
-)
-GENERATE = Deployment(
-    flow="generate",
-    name="generate",
-    description="Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand.",
-    tags=("engine",),
-    on_gpus=True,
 )
 # They have no schedule of their own, because only the operator knows when the store is idle.
 MAINTENANCE = (
@@ -136,9 +133,26 @@ def nightly_deployment(asked: Nightly, text: str, folder: Path) -> Deployment:
     )
 
 
-def all_deployments() -> list[Deployment]:
-    """All deployments: those of the suites in the order of ``gage list suites``, and then the others."""
-    return [*map(_of_suite, list_suites()), EVALUATE, GENERATE, TRIAGE, *MAINTENANCE]
+def all_deployments(engine_pools: Iterable[str]) -> list[Deployment]:
+    """All deployments: those of the suites in the order of ``gage list suites``, and then the others.
+
+    Args:
+        engine_pools: the work pools of engines. Each has a deployment of the flow `generate`.
+    """
+    shards = map(_of_engines, dict.fromkeys(engine_pools))
+    return [*map(_of_suite, list_suites()), EVALUATE, *shards, TRIAGE, *MAINTENANCE]
+
+
+def _of_engines(pool: str) -> Deployment:
+    return Deployment(
+        flow="generate",
+        name=f"generate-{pool}",
+        description=(
+            "Serve models for the runs that place them on this work pool. Runs start it; do not start it by hand."
+        ),
+        tags=("engine",),
+        pool=pool,
+    )
 
 
 def _of_suite(suite: SuiteInfo) -> Deployment:

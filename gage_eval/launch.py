@@ -5,7 +5,7 @@ The one module of the domain that starts flows; it imports them when a run goes 
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gage_eval import server
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import GageError, InputError
+from gage_eval.liveness import LOST_AFTER_S
 from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
@@ -144,9 +145,10 @@ def deploy(
     api_url: str | None = None,
     *,
     pool: str | None = None,
-    gpu_pool: str | None = None,
+    gpu_pools: Sequence[str] = (),
     store: str | None = None,
     nightly: Path | None = None,
+    lost_after_s: int = LOST_AFTER_S,
     dry_run: bool = False,
 ) -> "list[Deployed]":
     """Bring the deployments of all flows to an API. What is there already stays untouched.
@@ -154,10 +156,11 @@ def deploy(
     Args:
         api_url: the API; the configured one by default.
         pool: the work pool of the runs; `local` by default, which is created if it is not there.
-        gpu_pool: the work pool of deployments that need a GPU.
+        gpu_pools: the work pools of engines that need a GPU. Forms propose the first one.
         store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
             of this folder, the folder's store.
         nightly: a file of nightly runs, which gets a deployment with its schedule, and automations.
+        lost_after_s: a run that has sent no heartbeat for so long is lost.
         dry_run: change nothing.
 
     Raises:
@@ -173,10 +176,11 @@ def deploy(
     return deploy_at(
         api_url,
         pool=pool or POOL,
-        gpu_pool=gpu_pool,
+        gpu_pools=gpu_pools,
         store=_shared_store(store, is_local=is_local),
         working_dir=str(Path.cwd()) if is_local else None,
         nightly=nightly,
+        lost_after_s=lost_after_s,
         dry_run=dry_run,
     )
 

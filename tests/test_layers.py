@@ -32,6 +32,7 @@ ORDER = (
         "packaged",
         "extras",
         "allowed_code",
+        "liveness",
     ),
     *("foreign", "protocols", "built_in", "registry", "tables", "inputs", "field_paths", "stats", "store", "sample"),
     *("client", "extract", "prompts"),

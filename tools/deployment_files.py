@@ -41,7 +41,7 @@ def text() -> str:
         "name": "gage-eval",
         # Workers have the package installed: there is no code to pull.
         "pull": [],
-        "deployments": [_entry(deployment) for deployment in all_deployments()],
+        "deployments": [_entry(deployment) for deployment in all_deployments([_GPU_POOL])],
     }
     return _HEAD + "\n" + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
@@ -53,7 +53,7 @@ def _entry(deployment: Deployment) -> dict[str, Any]:
         "description": deployment.description,
         "tags": deployment.all_tags,
         "parameters": dict(deployment.parameters),
-        "work_pool": {"name": _GPU_POOL if deployment.on_gpus else POOL},
+        "work_pool": {"name": deployment.pool or POOL},
     }
     if deployment.concurrency is not None:
         entry["concurrency_limit"] = {"limit": deployment.concurrency, "collision_strategy": "ENQUEUE"}

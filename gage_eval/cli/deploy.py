@@ -7,6 +7,7 @@ import typer
 
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, Store
+from gage_eval.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 
 
 @app.command()
@@ -15,14 +16,24 @@ def deploy(
         str | None,
         typer.Option("--pool", metavar="NAME", help="Work pool of the runs: local, which is created if missing."),
     ] = None,
-    gpu_pool: Annotated[
-        str | None, typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU.")
+    gpu_pools: Annotated[
+        list[str] | None,
+        typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU; may be repeated."),
     ] = None,
     store: Store = None,
     nightly: Annotated[
         Path | None,
         typer.Option("--nightly", metavar="FILE", help="Deploy this file of nightly runs too, with its schedule."),
     ] = None,
+    lost_after: Annotated[
+        int,
+        typer.Option(
+            "--lost-after",
+            metavar="SECONDS",
+            min=LEAST_LOST_AFTER_S,
+            help="Runs without a heartbeat for so long are lost, and resumed once.",
+        ),
+    ] = LOST_AFTER_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     json: AsJson = False,
 ) -> None:
@@ -32,7 +43,14 @@ def deploy(
     from gage_eval import launch
     from gage_eval.cli.output import print_json, print_table
 
-    deployed = launch.deploy(pool=pool, gpu_pool=gpu_pool, store=store, nightly=nightly, dry_run=dry_run)
+    deployed = launch.deploy(
+        pool=pool,
+        gpu_pools=gpu_pools or (),
+        store=store,
+        nightly=nightly,
+        lost_after_s=lost_after,
+        dry_run=dry_run,
+    )
     if json:
         print_json({"dry_run": dry_run, "deployments": [asdict(one) for one in deployed]})
         return

@@ -27,14 +27,14 @@ def start(
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""
     from gage_eval import launch, server
-    from gage_eval.deployments import POOL
+    from gage_eval.deployments import AUTOMATION, POOL
     from gage_eval.viewer import service
 
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
     print(f"Prefect server {state}: {running.ui_url}", flush=True)
     if not no_worker:
-        deployed = launch.deploy(running.api_url)
+        deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
         state = "started" if server.start_worker(running, POOL) else "already running"
         print(f"Worker {state}: it runs the {len(deployed)} deployments of the UI in this folder.")
     if not no_viewer:

@@ -11,11 +11,12 @@ from gage_eval.deployments import TAG, all_deployments
 from gage_eval.entrypoints import FLOWS
 from tools.deployment_files import FILE, text
 
-OTHERS = {"evaluate", "generate", "triage", "cache-gc", "cache-verify"}
+POOLS = ("h100", "a100")
+OTHERS = {"evaluate", "generate-h100", "generate-a100", "triage", "cache-gc", "cache-verify"}
 
 
 def test_every_suite_has_one_deployment() -> None:
-    names = [deployment.name for deployment in all_deployments()]
+    names = [deployment.name for deployment in all_deployments(POOLS)]
     suites = {suite.name for suite in list_suites()}
     assert set(names) == suites | OTHERS
     assert len(names) == len(set(names))
@@ -23,7 +24,7 @@ def test_every_suite_has_one_deployment() -> None:
 
 def test_every_flow_has_a_deployment() -> None:
     # A file of nightly runs makes a deployment of `nightly`.
-    assert {deployment.flow for deployment in all_deployments()} == FLOWS.keys() - {"nightly"}
+    assert {deployment.flow for deployment in all_deployments(POOLS)} == FLOWS.keys() - {"nightly"}
 
 
 def test_every_entrypoint_is_a_flow() -> None:
@@ -32,13 +33,13 @@ def test_every_entrypoint_is_a_flow() -> None:
 
 
 def test_every_deployment_has_a_description_and_the_tag() -> None:
-    for deployment in all_deployments():
+    for deployment in all_deployments(POOLS):
         assert deployment.description.endswith(".") or "\n- " in deployment.description
         assert TAG in deployment.all_tags
 
 
 def test_the_parameters_of_every_deployment_fit_its_flow() -> None:
-    for deployment in all_deployments():
+    for deployment in all_deployments(POOLS):
         flow = import_object(deployment.entrypoint)
         assert flow.parameters.properties.keys() >= deployment.parameters.keys()
 
@@ -46,4 +47,6 @@ def test_the_parameters_of_every_deployment_fit_its_flow() -> None:
 def test_the_file_for_prefect_deploy_is_fresh(repo_root: Path) -> None:
     assert repo_root / "deployments" / "prefect.yaml" == FILE
     assert FILE.read_text(encoding="utf-8") == text(), "write it by python -m tools.deployment_files"
-    assert [entry["name"] for entry in yaml.safe_load(text())["deployments"]] == [one.name for one in all_deployments()]
+    assert [entry["name"] for entry in yaml.safe_load(text())["deployments"]] == [
+        one.name for one in all_deployments(["h100"])
+    ]

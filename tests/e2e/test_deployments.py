@@ -16,7 +16,7 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import Prefect, wait_for
 from support.runs import gage, write_config
 
-from gage_eval.deployments import all_deployments
+from gage_eval.deployments import AUTOMATION, all_deployments
 
 pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
 
@@ -42,7 +42,12 @@ def _deploy(folder: Path, prefect: Prefect, *options: str) -> Any:
 def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(prefect: Prefect, tmp_path: Path) -> None:
     store = ("--store", str(prefect.folder / ".gage"))
     again = _deploy(tmp_path, prefect, *store)["deployments"]
-    assert [one["name"].partition("/")[2] for one in again] == [one.name for one in all_deployments()]
+    deployments = [one.name for one in all_deployments(["local"])]
+    assert [one["name"].partition("/")[2] for one in again if one["pool"] != AUTOMATION] == deployments
+    assert [one["name"] for one in again if one["pool"] == AUTOMATION] == [
+        "gage-eval: lost runs",
+        "gage-eval: resume crashed runs",
+    ]
     assert {one["change"] for one in again} == {"unchanged"}
 
     planned = _deploy(tmp_path, prefect, "--store", "s3://other/store", "--dry-run")["deployments"]

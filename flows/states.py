@@ -1,0 +1,39 @@
+"""The final states of flow runs."""
+
+from typing import Any
+
+from prefect.client.schemas import State
+from prefect.states import Cancelled, Completed, Crashed, Failed
+
+from flows.page import score_line
+from gage_eval.errors import GageError
+from gage_eval.runs import RunOutcome
+
+# Names of states of the type CRASHED. The first two are resumed by an automation (`flows.lost_runs`). A run in a
+# process of the user's own, such as `gage run`, is aborted: the user resumes it, and no worker takes it.
+CRASHED = "Crashed"
+LOST = "Lost"
+ABORTED = "Aborted"
+
+
+def completed(outcome: RunOutcome) -> State[Any]:
+    """The state of a run that completed: its message is the score, its data the run's folder."""
+    return Completed(message=score_line(outcome.summary), data=outcome.folder.url)
+
+
+def aborted(message: str) -> State[Any]:
+    """The state of a run whose own process was killed, or ended in the middle of it."""
+    return Crashed(name=ABORTED, message=message)
+
+
+def end_state(error: BaseException) -> State[Any]:
+    """The state after an exception, with the exception's text only."""
+    match error:
+        case KeyboardInterrupt():
+            return Cancelled(message="The run was stopped. What was computed is kept.")
+        case GageError():
+            return Failed(message=str(error))
+        case Exception():
+            return Failed(message=f"{type(error).__name__}: {error}")
+        case _:
+            return aborted(f"{type(error).__name__}: {error}")
