@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 from uuid import UUID, uuid4
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -20,13 +20,14 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Failed, Running
 
 from blocks import PrefectBlocks
+from flows.events import post_event
 from flows.log_lines import log_lines
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
 from gage_eval import server
-from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.canonical import canonical_json
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.marks import Stage
@@ -232,20 +233,15 @@ class ShownRun:
         self._artifact(f"{key}-scores", "table", table, f"Scores of {outcome.run_id}")
         self._artifact(f"{key}-report", "markdown", report_markdown(outcome, page), f"Report of {outcome.run_id}")
         self._say(score_line(outcome.summary), logging.INFO)
-        event = {
-            "id": str(uuid4()),
-            "occurred": _now(),
-            "event": "gage_eval.run.completed",
-            "resource": {
-                "prefect.resource.id": f"gage_eval.run.{outcome.run_id}",
-                "prefect.resource.name": outcome.run_id,
-            },
-            "payload": {"run_id": outcome.run_id, "name": outcome.summary.name, "folder": outcome.folder.url},
+        resource = {
+            "prefect.resource.id": f"gage_eval.run.{outcome.run_id}",
+            "prefect.resource.name": outcome.run_id,
         }
-        self._reporter.send(partial(_post, path="/events", body=[event]))
+        payload = {"run_id": outcome.run_id, "name": outcome.summary.name, "folder": outcome.folder.url}
+        self._reporter.send(partial(post_event, event="gage_eval.run.completed", resource=resource, payload=payload))
 
     def _artifact(self, key: str, kind: str, data: str, description: str) -> None:
-        # The client's own method starts a worker for events that may block at exit.
+        # The client's own method creates an event too, in a worker that may block at exit.
         artifact = {
             "key": key,
             "type": kind,
@@ -253,7 +249,11 @@ class ShownRun:
             "description": description,
             "flow_run_id": str(self._id),
         }
-        self._reporter.send(partial(_post, path="/artifacts/", body=artifact))
+
+        def report(client: SyncPrefectClient) -> None:
+            client.request("POST", "/artifacts/", json=artifact)
+
+        self._reporter.send(report)
 
     def _look(self, client: SyncPrefectClient) -> None:
         """End the run if the flow run was cancelled."""
@@ -299,10 +299,6 @@ def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
 
     run_dag(task, call)
     return found
-
-
-def _post(client: SyncPrefectClient, path: Literal["/artifacts/", "/events"], body: JsonValue) -> None:
-    client.request("POST", path, json=body)
 
 
 def _now() -> str:

@@ -6,18 +6,22 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from functools import partial
 
 from prefect.context import FlowRunContext
-from prefect.events import RelatedResource, emit_event
 
+from flows.events import post_event
 from flows.lost_runs import HEARTBEAT
+from flows.reporter import Report, api_client
 from gage_eval.liveness import HEARTBEAT_S
 
-# How often the run looks for its worker; and the time it has to end in order before its process ends at once.
+# How often the run looks for its worker, and how long a heartbeat may take.
 _LOOK_EVERY_S = 1.0
-_GRACE_S = 10.0
+_REQUEST_S = 3.0
+# Time that the run has to end in order when its worker is gone, before its process ends at once.
+_GRACE_S = 8.0
 
 _log = logging.getLogger("gage_eval")
 
@@ -31,27 +35,27 @@ def watched() -> Iterator[None]:
     Cancel in the UI does not reach a run whose worker was killed. It gets SIGTERM, as from a worker that stops:
     Prefect's engine then reports the state Crashed, from which a run is resumed.
     """
-    parent, over = os.getppid(), threading.Event()
+    over = threading.Event()
     # The settings of Prefect, with its API, belong to the context.
-    watch = threading.Thread(
-        target=copy_context().run, args=(_watch, parent, over), name="gage-eval-watch", daemon=True
-    )
-    watch.start()
+    arguments = (_watch, os.getppid(), _heartbeat(), over)
+    threading.Thread(target=copy_context().run, args=arguments, name="gage-eval-watch", daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def _watch(parent: int, over: threading.Event) -> None:
-    resource, related = _names()
+def _watch(worker: int, heartbeat: Report, over: threading.Event) -> None:
     due = time.monotonic()
-    while os.getppid() == parent:
-        if time.monotonic() >= due:
-            due = time.monotonic() + HEARTBEAT_S
-            emit_event(HEARTBEAT, resource, related=related)
-        if over.wait(_LOOK_EVERY_S):
-            return
+    with api_client(timeout_s=_REQUEST_S, retries=0) as client:
+        while os.getppid() == worker:
+            if time.monotonic() >= due:
+                due = time.monotonic() + HEARTBEAT_S
+                # An API that does not answer must not end the run.
+                with suppress(Exception):
+                    heartbeat(client)
+            if over.wait(_LOOK_EVERY_S):
+                return
     _log.warning("the worker of this run is gone; the run stops. What was computed is kept.")
     os.kill(os.getpid(), signal.SIGTERM)
     if not over.wait(_GRACE_S):
@@ -59,8 +63,8 @@ def _watch(parent: int, over: threading.Event) -> None:
         os._exit(128 + signal.SIGTERM)
 
 
-def _names() -> tuple[dict[str, str], list[RelatedResource]]:
-    """The flow run and its flow, as automations name them."""
+def _heartbeat() -> Report:
+    """Posts a heartbeat of the current flow run. It names the flow, by which automations find it."""
     context = FlowRunContext.get()
     assert context is not None, "only flows on a worker are watched"
     assert context.flow is not None
@@ -72,4 +76,4 @@ def _names() -> tuple[dict[str, str], list[RelatedResource]]:
         "prefect.resource.role": "flow",
         "prefect.resource.name": context.flow.name,
     }
-    return resource, [RelatedResource.model_validate(flow)]
+    return partial(post_event, event=HEARTBEAT, resource=resource, related=[flow])

@@ -194,7 +194,7 @@ def test_a_killed_run_is_crashed_for_prefect_once_a_command_sees_it(
     kind, message = prefect.flow_state(flow_run_id)
     assert kind == "CRASHED"
     assert f"gage resume {name}" in message
-    assert prefect.states(flow_run_id)["infer sums"] == ("CRASHED", "Crashed")
+    assert prefect.states(flow_run_id)["infer sums"] == ("CRASHED", "Aborted")
 
 
 def test_a_failed_run_leaves_its_reason_and_no_pickled_exception(prefect: Prefect, tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Runs recover by themselves: their worker is killed, or the whole node is lost, on real machinery."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cluster import Cluster, wait_for
+from support.endpoint import MockEndpoint, mock_endpoint
+from support.runs import write_config
+
+from gage_eval.liveness import LEAST_LOST_AFTER_S
+from gage_eval.processes import alive, born
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+ROWS = 300
+IN_FLIGHT = 16
+# No process of a run goes on for longer when its worker was killed.
+ORPHAN_S = 15.0
+
+
+@pytest.fixture
+def quick_to_notice(cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster with automations that do not wait for long."""
+    deploy = ("deploy", "--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store))
+    cluster.gage(*deploy, "--lost-after", str(LEAST_LOST_AFTER_S))
+    yield cluster
+    cluster.gage(*deploy)
+
+
+class Victim:
+    """A run in the midst of inference, with an endpoint of its own."""
+
+    def __init__(self, cluster: Cluster, folder: Path, deployment: str, name: str, endpoint: MockEndpoint) -> None:
+        self.cluster = cluster
+        self.endpoint = endpoint
+        config = write_config(
+            folder, endpoint.url, rows=ROWS, name=f"{name}.yaml", backend={"max_concurrency": IN_FLIGHT}
+        )
+        self.id = cluster.trigger(deployment, {"config": str(config), "run": {"name": name}})
+        wait_for(lambda: endpoint.stats()["requests"] > 60, "some rows are asked")
+        record = json.loads((cluster.store / "runs" / name / "run.json").read_text())
+        self.pid = int(record["process"]["pid"])
+
+    def states(self) -> list[tuple[str, str]]:
+        """(type, name) of all its states."""
+        found = self.cluster.api("GET", f"/flow_run_states/?flow_run_id={self.id}")
+        return [(state["type"], state["name"]) for state in sorted(found, key=lambda one: one["timestamp"])]
+
+    def is_resumed(self) -> dict[str, Any]:
+        """The flow run after it has been resumed and is complete; nothing was asked twice."""
+        run = self.cluster.finished(self.id, runs=2)
+        assert run["state_type"] == "COMPLETED", run["state"]["message"]
+        assert run["run_count"] == 2
+        assert self.endpoint.stats()["distinct_answered"] == ROWS
+        assert self.endpoint.stats()["requests"] - ROWS <= IN_FLIGHT
+        return run
+
+
+def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice: Cluster, tmp_path: Path) -> None:
+    cluster = quick_to_notice
+    on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
+    with mock_endpoint(latency_ms=400) as first, mock_endpoint(latency_ms=400) as second:
+        lost = Victim(cluster, tmp_path, on_h100, "of-a-lost-node", first)
+        cluster.workers["h100"].kill_all()
+        cluster.workers["h100"].start()
+
+        orphan = Victim(cluster, tmp_path, "evaluate/evaluate", "of-a-killed-worker", second)
+        born_at = born(orphan.pid)
+        cluster.workers["local"].kill()
+        killed = time.monotonic()
+        wait_for(lambda: not alive(orphan.pid, born_at), "the run's process ends", within_s=ORPHAN_S)
+        assert time.monotonic() - killed <= ORPHAN_S
+        assert second.stats()["answered"] < ROWS
+        wait_for(lambda: ("CRASHED", "Crashed") in orphan.states(), "the run reports its end", within_s=ORPHAN_S)
+        cluster.workers["local"].start()
+
+        assert orphan.is_resumed()["work_pool_name"] == "local"
+        assert lost.is_resumed()["work_pool_name"] == "h100"
+        assert ("CRASHED", "Lost") in lost.states()
