@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -56,11 +57,20 @@ def _watch(worker: int, heartbeat: Report, over: threading.Event) -> None:
                     heartbeat(client)
             if over.wait(_LOOK_EVERY_S):
                 return
+    _let_go_of_pipes()
     _log.warning("the worker of this run is gone; the run stops. What was computed is kept.")
     os.kill(os.getpid(), signal.SIGTERM)
     if not over.wait(_GRACE_S):
         # Engines end with the process.
         os._exit(128 + signal.SIGTERM)
+
+
+def _let_go_of_pipes() -> None:
+    """Point output that went through the worker nowhere: at a broken pipe, the console of Prefect raises SystemExit."""
+    with open(os.devnull, "wb") as nothing:
+        for stream in (1, 2):
+            if stat.S_ISFIFO(os.fstat(stream).st_mode):
+                os.dup2(nothing.fileno(), stream)
 
 
 def _heartbeat() -> Report:

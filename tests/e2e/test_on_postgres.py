@@ -168,22 +168,25 @@ def test_a_cancelled_run_ends_soon_and_a_retry_asks_only_for_the_rest(
     assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
 
 
-def test_a_killed_run_is_crashed_and_its_retry_loses_nothing(
+def test_a_killed_run_is_resumed_once_and_its_retry_loses_nothing(
     cluster: Cluster, tmp_path: Path, slow_endpoint: MockEndpoint
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
     run_id = cluster.submit("evaluate/evaluate", evaluate_form(config, "killed"))
-    wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
-
-    os.kill(record_of(cluster, "killed")["process"]["pid"], signal.SIGKILL)
+    for times in (1, 2):
+        wait_for(lambda times=times: slow_endpoint.stats()["requests"] > times * 60, "some rows are asked")
+        assert cluster.flow_run(run_id)["run_count"] == times, "a killed run is resumed by itself"
+        os.kill(record_of(cluster, "killed")["process"]["pid"], signal.SIGKILL)
     begin = time.monotonic()
     assert cluster.finished(run_id)["state_type"] == "CRASHED"
     assert time.monotonic() - begin < ENDS_WITHIN_S
+    assert cluster.flow_run(run_id)["run_count"] == 2
 
     again = cluster.retry(run_id)
+    assert again["run_count"] == 3, "it was resumed only once"
     assert again["state_type"] == "COMPLETED", again["state"]["message"]
     assert slow_endpoint.stats()["distinct_answered"] == 300
-    assert slow_endpoint.stats()["requests"] - 300 <= IN_FLIGHT
+    assert slow_endpoint.stats()["requests"] - 300 <= 2 * IN_FLIGHT
 
 
 def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
@@ -191,12 +194,14 @@ def test_a_run_of_a_lost_node_is_resumed_by_the_worker_of_another_pool(
 ) -> None:
     config = write_config(tmp_path, slow_endpoint.url, rows=300, backend={"max_concurrency": IN_FLIGHT})
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
-    cluster.submit(on_h100, evaluate_form(config, "lost"))
+    lost = cluster.submit(on_h100, evaluate_form(config, "lost"))
     wait_for(lambda: slow_endpoint.stats()["requests"] > 60, "some rows are asked")
     cluster.workers["h100"].kill_all()
     cluster.workers["h100"].start()
     asked = slow_endpoint.stats()["requests"]
 
+    # Otherwise it would be resumed by itself later (`test_recovery`).
+    cluster.cancel(lost)
     again = {"config": str(config), "run": {"name": "lost", "resume": True}}
     assert slow_endpoint.stats()["requests"] == asked, "nothing of the node is left that asks"
     done = completed(cluster, cluster.submit("evaluate/evaluate", again))

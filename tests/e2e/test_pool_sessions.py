@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,19 +22,23 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 ROWS = 300
 SHARDS = 2
 CONCURRENCY = 4
+# Exit code of a command that was cancelled.
+INTERRUPTED = 130
 
 
 @pytest.fixture(scope="module")
 def deployed(cluster: Cluster) -> str:
-    """The deployment for any config, on the pool `local`; `generate` is on the pool `h100`."""
+    """The deployment for any config, on the pool `local`; `generate-h100` is on the pool `h100`."""
     deploy(cluster, "h100")
     return "evaluate/evaluate"
 
 
-def deploy(cluster: Cluster, gpu_pool: str) -> None:
+def deploy(cluster: Cluster, *gpu_pools: str) -> None:
     """Bring the deployments to the cluster."""
     env = {"PREFECT_API_URL": cluster.api_url, "PREFECT_HOME": str(cluster.folder / "home")}
-    arguments = ["--pool", "local", "--gpu-pool", gpu_pool, "--store", str(cluster.store)]
+    arguments = ["--pool", "local", "--store", str(cluster.store)]
+    for pool in gpu_pools:
+        arguments += ["--gpu-pool", pool]
     gage(cluster.folder, "deploy", *arguments, env=env)
 
 
@@ -95,19 +101,57 @@ def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
     assert [item.path for item in Store.open(str(cluster.store)).objects.list("sessions")] == []
 
 
-def test_a_cancel_of_the_run_ends_the_shards(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
-    with mock_endpoint(latency_ms=500) as endpoint:
+def all_cancelled(cluster: Cluster, run: str, began: float) -> None:
+    """The run and its shards end as cancelled soon, in the UI too."""
+
+    def states() -> bool:
+        found = [cluster.flow_run(run), *shard_runs(cluster)[:SHARDS]]
+        return {one["state_type"] for one in found} == {"CANCELLED"}
+
+    wait_for(states, "the run and its shards are cancelled", within_s=STOP_S)
+    assert time.monotonic() - began <= STOP_S
+
+
+def test_a_cancel_of_the_run_ends_the_shards_and_a_retry_asks_for_the_rest(
+    cluster: Cluster, deployed: str, tmp_path: Path
+) -> None:
+    with mock_endpoint(latency_ms=150) as endpoint:
         run = cluster.submit(deployed, {"config": str(config(tmp_path, endpoint))})
         pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
         began = time.monotonic()
         cluster.cancel(run)
         seconds_until_gone(pids)
-        assert time.monotonic() - began <= STOP_S
-        assert cluster.finished(run)["state_type"] == "CANCELLED"
-        ended = wait_for(
-            lambda: [one for one in shard_runs(cluster)[:SHARDS] if one["state_type"] == "CANCELLED"], "shards end"
+        all_cancelled(cluster, run, began)
+        assert endpoint.stats()["requests"] < 3 * ROWS
+
+        again = cluster.retry(run)
+        assert again["state_type"] == "COMPLETED", again["state"]["message"]
+        names = [name for name in cluster.states(run) if name.startswith(("load", "standardize", "preprocess"))]
+        assert {cluster.states(run)[name] for name in names} == {("COMPLETED", "Cached")}
+        assert endpoint.stats()["distinct_answered"] == 3 * ROWS
+        assert endpoint.stats()["requests"] - 3 * ROWS <= SHARDS * CONCURRENCY
+
+
+def test_a_cancel_of_a_run_in_a_users_own_process_ends_its_shards(
+    cluster: Cluster, deployed: str, tmp_path: Path
+) -> None:
+    arguments = ["--prefect", "--store", str(cluster.store), "--run-id", "of-a-user"]
+    with mock_endpoint(latency_ms=500) as endpoint:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gage_eval", "run", str(config(tmp_path, endpoint)), *arguments],
+            cwd=tmp_path,
+            env=cluster.env,
         )
-    assert ended
+        try:
+            pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
+            began = time.monotonic()
+            run = cluster.flow_run("of-a-user")["id"]
+            cluster.cancel(run)
+            assert process.wait(STOP_S) == INTERRUPTED
+        finally:
+            process.kill()
+        seconds_until_gone(pids)
+        all_cancelled(cluster, run, began)
 
 
 def test_a_killed_shard_loses_what_it_had_in_flight(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
@@ -128,7 +172,9 @@ def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, d
         run = cluster.finished(cluster.submit(deployed, {"config": str(file)}))
         assert "no deployment of the flow 'generate' on work pool 'empty'" in run["state"]["message"]
 
-        deploy(cluster, "empty")
+        deploy(cluster, "h100", "empty")
+        both = [cluster.deployment(f"generate/generate-{pool}") for pool in ("h100", "empty")]
+        assert [one["work_pool_name"] for one in both] == ["h100", "empty"], "one for each pool"
         try:
             run_id = cluster.submit(deployed, {"config": str(file)})
             wait_for(lambda: cluster.flow_run(run_id)["state_type"] == "RUNNING", "the run starts")
@@ -152,4 +198,4 @@ def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, d
                 within_s=30,
             )
         finally:
-            deploy(cluster, "h100")
+            cluster.api("DELETE", f"/deployments/{both[1]['id']}")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cluster import Cluster, wait_for
+from support.cluster import Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.prefect import wait_for
 from support.runs import write_config
 
 from gage_eval.liveness import LEAST_LOST_AFTER_S
@@ -16,7 +17,7 @@ from gage_eval.processes import alive, born
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-ROWS = 300
+ROWS = 600
 IN_FLIGHT = 16
 # No process of a run goes on for longer when its worker was killed.
 ORPHAN_S = 15.0
@@ -40,7 +41,7 @@ class Victim:
         config = write_config(
             folder, endpoint.url, rows=ROWS, name=f"{name}.yaml", backend={"max_concurrency": IN_FLIGHT}
         )
-        self.id = cluster.trigger(deployment, {"config": str(config), "run": {"name": name}})
+        self.id = cluster.submit(deployment, {"config": str(config), "run": {"name": name}})
         wait_for(lambda: endpoint.stats()["requests"] > 60, "some rows are asked")
         record = json.loads((cluster.store / "runs" / name / "run.json").read_text())
         self.pid = int(record["process"]["pid"])
@@ -74,7 +75,7 @@ def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice:
         killed = time.monotonic()
         wait_for(lambda: not alive(orphan.pid, born_at), "the run's process ends", within_s=ORPHAN_S)
         assert time.monotonic() - killed <= ORPHAN_S
-        assert second.stats()["answered"] < ROWS
+        assert second.stats()["answered"] < ROWS, (cluster.log(orphan.id), orphan.states(), time.monotonic() - killed)
         wait_for(lambda: ("CRASHED", "Crashed") in orphan.states(), "the run reports its end", within_s=ORPHAN_S)
         cluster.workers["local"].start()
 
