@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from prefect.client.schemas.objects import StateType
-from prefect.events.actions import ActionTypes, ChangeFlowRunState
+from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
@@ -11,6 +11,9 @@ from flows.states import CRASHED, LOST
 from gage_eval.deployments import RESUMED_FLOWS, WATCHED_FLOWS
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
+# A run is resumed this long after its crash. A worker reports a crash twice, and the second report must not end the
+# resumed run.
+_SETTLED_S = 10
 # A run that changes into one of these is not lost.
 _SIGNS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, "AwaitingRetry", "Scheduled", "Pending")
 
@@ -37,7 +40,7 @@ def _mark(lost_after_s: int) -> AutomationCore:
             match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
             match_related=_flows(WATCHED_FLOWS),
             after={HEARTBEAT},
-            expect={HEARTBEAT, *(f"prefect.flow-run.{name}" for name in _SIGNS)},
+            expect={HEARTBEAT, *map(_event, _SIGNS)},
             for_each={"prefect.resource.id"},
             threshold=1,
             within=timedelta(seconds=lost_after_s),
@@ -48,27 +51,31 @@ def _mark(lost_after_s: int) -> AutomationCore:
 
 def _resume() -> AutomationCore:
     # A crashed run has ended: without force the server would keep its state.
-    actions: list[ActionTypes] = [
-        ChangeFlowRunState(
-            state=StateType.SCHEDULED, name="AwaitingRetry", message="Resumed, because it crashed.", force=True
-        )
-    ]
+    state = ChangeFlowRunState(
+        state=StateType.SCHEDULED, name="AwaitingRetry", message="Resumed, because it crashed.", force=True
+    )
     return AutomationCore(
         name="gage-eval: resume crashed runs",
         description="Resumes a run that has crashed, once. Finished stages and all answers in the store are kept.",
         trigger=EventTrigger(
-            posture=Posture.Reactive,
+            posture=Posture.Proactive,
             match=ResourceSpecification.model_validate(
                 {"prefect.resource.id": "prefect.flow-run.*", "prefect.run-count": "1"}
             ),
             match_related=_flows(RESUMED_FLOWS),
-            expect={f"prefect.flow-run.{name}" for name in (CRASHED, LOST)},
+            after={_event(CRASHED), _event(LOST)},
+            expect={_event("AwaitingRetry"), _event("Scheduled"), _event("Pending"), _event("Running")},
             for_each={"prefect.resource.id"},
             threshold=1,
-            within=timedelta(0),
+            within=timedelta(seconds=_SETTLED_S),
         ),
-        actions=actions,
+        actions=[state],
     )
+
+
+def _event(state: str) -> str:
+    """The event that a flow run has changed into a state of this name."""
+    return f"prefect.flow-run.{state}"
 
 
 def _flows(names: tuple[str, ...]) -> ResourceSpecification:

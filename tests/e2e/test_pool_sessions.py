@@ -128,7 +128,6 @@ def test_a_cancel_of_the_run_ends_the_shards_and_a_retry_asks_for_the_rest(
         assert again["state_type"] == "COMPLETED", again["state"]["message"]
         names = [name for name in cluster.states(run) if name.startswith(("load", "standardize", "preprocess"))]
         assert {cluster.states(run)[name] for name in names} == {("COMPLETED", "Cached")}
-        assert endpoint.stats()["distinct_answered"] == 3 * ROWS
         assert endpoint.stats()["requests"] - 3 * ROWS <= SHARDS * CONCURRENCY
 
 
