@@ -115,7 +115,7 @@ def all_cancelled(cluster: Cluster, run: str, began: float) -> None:
 def test_a_cancel_of_the_run_ends_the_shards_and_a_retry_asks_for_the_rest(
     cluster: Cluster, deployed: str, tmp_path: Path
 ) -> None:
-    with mock_endpoint(latency_ms=150) as endpoint:
+    with mock_endpoint(latency_ms=100) as endpoint:
         run = cluster.submit(deployed, {"config": str(config(tmp_path, endpoint))})
         pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
         began = time.monotonic()
