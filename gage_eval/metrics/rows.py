@@ -22,6 +22,15 @@ from gage_eval.tables import SCORES
 Tables: TypeAlias = Mapping[str, pa.Table]
 """The rows of a part that metrics read: tables by the names of `gage_eval.inputs`."""
 
+_ScoreRow: TypeAlias = tuple[
+    int, str | None, ScoreStatus, int, str | None, Reason | None, str | None, str | None, str | None
+]
+"""Position of the response, filter, status, end of its numbers; extracted, reason, explanation, components, metadata.
+
+Plain tuples: one is made for every response and filter.
+"""
+
+_ROW_WIDTH = 9
 _KEYS = ("row_index", "sample_id", "replicate")
 _PLAIN_SAMPLE = frozenset({"id", "schema_version", "task_type", "choices_role", "label"})
 # Above this the interval around a mean of two values could become infinite.
@@ -180,17 +189,10 @@ class ScoreRows:
         self._value_keys = value_keys
         self._renamed = renamed or {}
         self._scales = scales or {}
-        self._rows: list[int] = []
-        self._filters: list[str | None] = []
-        self._statuses: list[str] = []
-        self._offsets: list[int] = [0]
+        self._rows: list[_ScoreRow] = []
+        # The numbers of all rows, one after another, with their keys.
         self._keys: list[str] = []
         self._items: list[float] = []
-        self._extracted: list[str | None] = []
-        self._reasons: list[Reason | None] = []
-        self._explanations: list[str | None] = []
-        self._components: list[str | None] = []
-        self._metadata: list[str | None] = []
 
     def add_number(self, row: int, name: str | None, value: float, extracted: str | None) -> None:
         """Add a number for the response at ``row``. If it is not finite, or above 1e305, the row is unscored."""
@@ -224,43 +226,28 @@ class ScoreRows:
 
     def records(self) -> list[dict[str, Any]]:
         """The score rows so far, without keys of responses."""
-        return [
-            {
-                "filter": self._filters[row],
-                "status": self._statuses[row],
-                "values": dict(
-                    zip(
-                        self._keys[self._offsets[row] : self._offsets[row + 1]],
-                        self._items[self._offsets[row] : self._offsets[row + 1]],
-                        strict=True,
-                    )
-                ),
-                "extracted": self._extracted[row],
-                "reason": self._reasons[row],
-                "explanation": self._explanations[row],
-                "components": self._components[row],
-                "metadata": self._metadata[row],
-            }
-            for row in range(len(self._rows))
-        ]
+        found, start = [], 0
+        for _, name, status, stop, *rest in self._rows:
+            values = dict(zip(self._keys[start:stop], self._items[start:stop], strict=True))
+            texts = zip(("extracted", "reason", "explanation", "components", "metadata"), rest, strict=True)
+            found.append({"filter": name, "status": status, "values": values, **dict(texts)})
+            start = stop
+        return found
 
     def table(self, responses: pa.Table) -> pa.Table:
         """The score rows, with the keys of their responses."""
-        taken = pa.array(self._rows, pa.int64())
+        rows, names, statuses, ends, *texts = zip(*self._rows, strict=True) if self._rows else [()] * _ROW_WIDTH
+        taken = pa.array(rows, pa.int64())
         columns = [responses.column(name).take(taken) for name in _KEYS]
         columns += [
-            pa.array(self._filters, pa.string()),
-            pa.array(self._statuses, pa.string()),
+            pa.array(names, pa.string()),
+            pa.array(statuses, pa.string()),
             pa.MapArray.from_arrays(
-                pa.array(self._offsets, pa.int32()),
+                pa.array([0, *ends], pa.int32()),
                 pa.array(self._keys, pa.string()),
                 pa.array(self._items, pa.float64()),
             ),
-            pa.array(self._extracted, pa.string()),
-            pa.array(self._reasons, pa.string()),
-            pa.array(self._explanations, pa.string()),
-            pa.array(self._components, pa.string()),
-            pa.array(self._metadata, pa.string()),
+            *(pa.array(column, pa.string()) for column in texts),
             pa.nulls(len(self._rows), pa.string()),
         ]
         return pa.Table.from_arrays(columns, schema=SCORES.arrow)
@@ -286,15 +273,8 @@ class ScoreRows:
         components: str | None = None,
         metadata: str | None = None,
     ) -> None:
-        self._rows.append(row)
-        self._filters.append(name)
-        self._statuses.append(status)
-        self._offsets.append(len(self._keys))
-        self._extracted.append(extracted)
-        self._reasons.append(reason)
-        self._explanations.append(explanation)
-        self._components.append(components)
-        self._metadata.append(metadata)
+        one = (row, name, status, len(self._keys), extracted, reason, explanation, components, metadata)
+        self._rows.append(one)
 
 
 def _usable(value: float) -> bool:
