@@ -88,7 +88,8 @@ class Matrix(StrictModel):
         """The matrix of a YAML file.
 
         Raises:
-            InputError: it cannot be read, or has values that are not allowed; all problems at once.
+            InputError: it cannot be read, has values that are not allowed, or names a suite or a config that does not
+                exist; all problems at once.
         """
         try:
             data = file.read_bytes()
@@ -96,7 +97,23 @@ class Matrix(StrictModel):
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:
             raise InputError(f"{file} has {len(data):,} bytes; a matrix has at most {MAX_BYTES:,}.")
-        return cls.of_text(data.decode(errors="replace"), str(file))
+        found = cls.of_text(data.decode(errors="replace"), str(file))
+        problems = [
+            Problem(f"rows.{number}", sentence)
+            for number, row in enumerate(found.rows)
+            if (sentence := found._missing(row, file.parent)) is not None
+        ]
+        if problems:
+            raise ConfigError(str(file), problems)
+        return found
+
+    def _missing(self, row: MatrixRow, folder: Path) -> str | None:
+        """That the suite or the config of a row does not exist, in one sentence."""
+        try:
+            there = self.options_of(row, self.models[0], folder).file.is_file()
+        except InputError as error:
+            return str(error)
+        return None if there else f"no config file '{folder / (row.config or '')}'."
 
     @classmethod
     def of_text(cls, text: str, source: str) -> Self:
@@ -114,7 +131,7 @@ class Matrix(StrictModel):
             found = cls.model_validate(tree)
             found.check_options()
         except ValidationError as error:
-            problems = [Problem(".".join(map(str, x["loc"])), f"{x['msg'].rstrip('.')}.") for x in error.errors()]
+            problems = [Problem(".".join(map(str, x["loc"])), _sentence(x["msg"])) for x in error.errors()]
             raise ConfigError(source, problems) from error
         return found
 
@@ -178,6 +195,10 @@ class Standing:
     def ranks(self) -> str:
         """``2`` or ``1–3``."""
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
+
+
+def _sentence(message: str) -> str:
+    return f"{message.removeprefix('Value error, ').rstrip('.')}."
 
 
 def run_cells(
