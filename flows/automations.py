@@ -1,6 +1,7 @@
 """Brings automations to a Prefect server. What is there already stays untouched."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.events.schemas.automations import AutomationCore
@@ -22,6 +23,18 @@ def ensure_automations(
         What was done with each, or would be.
     """
     return [_ensure(client, name, automation, dry_run=dry_run) for name, automation in wanted.items()]
+
+
+def rendered(automation: AutomationCore) -> dict[str, Any]:
+    """An automation as ``prefect automation create --from-file`` reads it: what it sets, always in the same order."""
+    # The types are constants, so they do not count as set.
+    values = automation.model_dump(mode="json", exclude_unset=True)
+    trigger = {name: sorted(value) if isinstance(value, list) else value for name, value in values["trigger"].items()}
+    values["trigger"] = {"type": automation.trigger.type, **trigger}
+    values["actions"] = [
+        {"type": action.type, **own} for action, own in zip(automation.actions, values["actions"], strict=True)
+    ]
+    return values
 
 
 def _ensure(client: SyncPrefectClient, name: str, wanted: AutomationCore | None, *, dry_run: bool) -> Deployed:

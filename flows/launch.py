@@ -7,13 +7,14 @@ hangs during the run neither stops the run nor blocks the process.
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.backends.base import Blocks
 from gage_eval.config.secrets import scrub
 from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError, InputError
+from gage_eval.liveness import LOST_AFTER_S
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
@@ -244,6 +245,16 @@ def deploy(
         raise
     except Exception as problem:
         raise _refusal(problem, api_url, "the deployments", "") from problem
+
+
+def automations() -> list[dict[str, Any]]:
+    """The automations of every server, as ``prefect automation create --from-file`` reads them."""
+    _configure()
+    with packages_beside():
+        from flows.automations import rendered
+        from flows.lost_runs import lost_run_automations
+
+    return [rendered(one) for one in lost_run_automations(LOST_AFTER_S).values() if one is not None]
 
 
 def _configure() -> None:

@@ -185,6 +185,14 @@ def deploy(
     )
 
 
+def automations() -> list[dict[str, Any]]:
+    """The automations of every server, as ``prefect automation create --from-file`` reads them."""
+    with packages_beside():
+        from flows.launch import automations as all_automations
+
+    return all_automations()
+
+
 class _BlocksOfApi:
     """The blocks of an API. Prefect is imported when the first one is read."""
 

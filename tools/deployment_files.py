@@ -1,6 +1,6 @@
-"""deployments/prefect.yaml, made from the list of deployments, for teams that use ``prefect deploy``.
+"""The deployments and automations as files, for teams that use ``prefect deploy``.
 
-python -m tools.deployment_files    write the file
+python -m tools.deployment_files    write deployments/prefect.yaml and deployments/automations.yaml
 """
 
 from pathlib import Path
@@ -8,10 +8,12 @@ from typing import Any
 
 import yaml
 
+from gage_eval import launch
 from gage_eval.deployments import POOL, Deployment, all_deployments
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "deployments" / "prefect.yaml"
+AUTOMATIONS = ROOT / "deployments" / "automations.yaml"
 
 _HEAD = """\
 # Made from gage_eval/deployments.py by `python -m tools.deployment_files`; change a deployment there, not here.
@@ -20,6 +22,13 @@ _HEAD = """\
 #
 # `gage deploy` does the same with pools of any name, puts the store into the forms, and changes only what differs.
 # Workers need gage-eval installed, and GAGE_EVAL_STORE set.
+"""
+_HEAD_OF_AUTOMATIONS = """\
+# Made from flows/lost_runs.py by `python -m tools.deployment_files`; change an automation there, not here.
+#
+#   prefect automation create --from-file deployments/automations.yaml
+#
+# `gage deploy` does the same, and a second time changes nothing.
 """
 _GPU_POOL = "h100"
 
@@ -43,7 +52,16 @@ def text() -> str:
         "pull": [],
         "deployments": [_entry(deployment) for deployment in all_deployments([_GPU_POOL])],
     }
-    return _HEAD + "\n" + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return _HEAD + "\n" + _yaml(content)
+
+
+def automations_text() -> str:
+    """The file of automations as it should be."""
+    return _HEAD_OF_AUTOMATIONS + "\n" + _yaml({"automations": launch.automations()})
+
+
+def _yaml(content: object) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _entry(deployment: Deployment) -> dict[str, Any]:
@@ -64,6 +82,7 @@ def _entry(deployment: Deployment) -> dict[str, Any]:
 
 def main() -> None:
     FILE.write_text(text(), encoding="utf-8")
+    AUTOMATIONS.write_text(automations_text(), encoding="utf-8")
 
 
 if __name__ == "__main__":

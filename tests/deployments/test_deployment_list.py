@@ -4,12 +4,15 @@ from pathlib import Path
 
 import yaml
 from prefect import Flow
+from prefect.events.schemas.automations import AutomationCore
 from prefect.utilities.importtools import import_object
 
+from flows.lost_runs import lost_run_automations
 from gage_eval.config.templates import list_suites
 from gage_eval.deployments import TAG, all_deployments
 from gage_eval.entrypoints import FLOWS
-from tools.deployment_files import FILE, text
+from gage_eval.liveness import LOST_AFTER_S
+from tools.deployment_files import AUTOMATIONS, FILE, automations_text, text
 
 POOLS = ("h100", "a100")
 OTHERS = {"evaluate", "generate-h100", "generate-a100", "triage", "cache-gc", "cache-verify"}
@@ -50,3 +53,9 @@ def test_the_file_for_prefect_deploy_is_fresh(repo_root: Path) -> None:
     assert [entry["name"] for entry in yaml.safe_load(text())["deployments"]] == [
         one.name for one in all_deployments(["h100"])
     ]
+
+
+def test_the_file_of_automations_is_fresh_and_prefect_reads_it() -> None:
+    assert AUTOMATIONS.read_text(encoding="utf-8") == automations_text(), "write it by python -m tools.deployment_files"
+    found = [AutomationCore.model_validate(one) for one in yaml.safe_load(automations_text())["automations"]]
+    assert found == list(lost_run_automations(LOST_AFTER_S).values())
