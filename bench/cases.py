@@ -29,6 +29,7 @@ class Busy:
         return "ANSWER: 7"
 """
 _GAGE = ("-m", "gage_eval")
+_WITHOUT_EVENTS = (str(HERE / "without_events.py"),)
 _MOCK = ("--accuracy", "0.75")
 
 
@@ -130,6 +131,27 @@ def rows_10k_wide(folder: Path, repeats: int) -> list[Figure]:
         Figure("bare loop", "s", [taken.wall_s for taken in bare]),
         Figure("whole run, inline", "s", [taken.wall_s for taken in ours]),
         Figure("whole run ÷ bare loop", "×", [a.wall_s / b.wall_s for a, b in zip(ours, bare, strict=True)], 1.7),
+    ]
+
+
+def events(folder: Path, repeats: int) -> list[Figure]:
+    """What writing events costs: runs with the default rate, with every sample, and without an event log, in turns."""
+    rows = 10_000
+    none = ("--set", "observability.sample_rate=0")
+    every = ("--set", "observability.sample_rate=1")
+    without, default, all_samples = [], [], []
+    with mock(*_MOCK) as endpoint:
+        path = config(folder, rows, endpoint.url)
+        for _ in range(repeats):
+            without.append(_gage(folder, path, _fresh(folder), "--inline", *none, program=_WITHOUT_EVENTS))
+            default.append(_ours(folder, path))
+            all_samples.append(_ours(folder, path, "--inline", *every))
+    return [
+        Figure("without an event log, CPU", "s CPU / 1,000 rows", [taken.cpu_s / 10 for taken in without]),
+        Figure("default ÷ without, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(default, without, strict=True)], 1.03),
+        Figure(
+            "every sample ÷ without, CPU", "×", [a.cpu_s / b.cpu_s for a, b in zip(all_samples, without, strict=True)]
+        ),
     ]
 
 
@@ -297,6 +319,7 @@ CASES = (
     Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
     Case("rows_10k", "10,000 rows, 64 in flight, 50 ms (ideal 7.8 s)", rows_10k, 3),
     Case("rows_10k_wide", "10,000 rows, 256 in flight, 50 ms (ideal 2.0 s)", rows_10k_wide, 3),
+    Case("events", "10,000 rows, no latency: with and without an event log", events, 5, "full"),
     Case("engine", "infer alone: 100,000 rows, 64 in flight, 1 ms", engine, 1),
     Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 1),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),
@@ -342,8 +365,15 @@ def _ours(folder: Path, path: str, *options: str, env: dict[str, str] | None = N
     return _gage(folder, path, _fresh(folder), *(options or ("--inline",)), env=env)
 
 
-def _gage(folder: Path, path: str, store: Path, *options: str, env: dict[str, str] | None = None) -> Taken:
-    taken = run([*_GAGE, "run", path, "--store", str(store), *(options or ("--inline",))], folder, env)
+def _gage(
+    folder: Path,
+    path: str,
+    store: Path,
+    *options: str,
+    env: dict[str, str] | None = None,
+    program: tuple[str, ...] = _GAGE,
+) -> Taken:
+    taken = run([*program, "run", path, "--store", str(store), *(options or ("--inline",))], folder, env)
     if b"numeric_match" not in taken.output:
         raise BenchFailed(f"the run printed no score:\n{taken.output[-2000:].decode(errors='replace')}")
     return taken

@@ -111,7 +111,7 @@ def _lines() -> Iterator[str]:
         yield f"### {event.name}"
         yield ""
         yield f"{text(event)} Level: {_level(event)}."
-        documented = {name: " ".join(words.split()) for name, words in _ATTRIBUTE.findall(inspect.getdoc(event) or "")}
+        documented = _documented(event)
         shown = [name for name in (*payload_fields(event), *documented) if name in documented]
         if shown:
             yield ""
@@ -119,6 +119,16 @@ def _lines() -> Iterator[str]:
             yield "|---|---|"
         for name in dict.fromkeys(shown):
             yield f"| `{name}` | {cell(prose(documented[name]))} |"
+
+
+def _documented(event: type[Event]) -> dict[str, str]:
+    """What the docstrings say of an event's attributes, and of the fields that it inherits."""
+    found: dict[str, str] = {}
+    for one in (event, *event.__mro__[1:]):
+        for name, words in _ATTRIBUTE.findall(inspect.cleandoc(one.__doc__ or "")):
+            if one is event or name in payload_fields(event):
+                found.setdefault(name, " ".join(words.split()))
+    return found
 
 
 def _level(event: type[Event]) -> str:

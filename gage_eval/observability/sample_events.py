@@ -169,10 +169,6 @@ class DataAdapterFailed(RowRejected):
     """A ``doc_to_*`` callable of the config failed on a row, which is rejected.
 
     Attributes:
-        row_index: its row among those that were loaded.
-        file: the file that it is from, where there are several.
-        line: its line in the source.
-        reason: one sentence.
         adapter: the callable.
     """
 

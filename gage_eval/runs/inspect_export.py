@@ -15,6 +15,7 @@ from gage_eval import __version__
 from gage_eval.canonical import canonical_text, decode
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
+from gage_eval.runs.asked import Asked, everything_asked
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow
 
@@ -117,36 +118,23 @@ def _score(metric: MetricSummary) -> dict[str, Any]:
 
 def _samples(task: TaskReader) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
     """Every response as a sample of Inspect, with the request's body."""
-    for part in task.parts:
-        rows = list(task.rows_of_part(part, task.row_indexes(part)))
-        sent = task.requests(part, [row.sample_id for row in rows])
-        for row in rows:
-            for number, response in enumerate(row.responses):
-                replicate = response.get("replicate", number)
-                request = sent.get((row.sample_id, replicate), {})
-                telemetry = row.telemetry[number] if number < len(row.telemetry) else {}
-                yield _sample(task, row, replicate, request, response, telemetry), request
+    for asked in everything_asked(task):
+        yield _sample(task, asked), asked.request
 
 
-def _sample(
-    task: TaskReader,
-    row: SampleRow,
-    replicate: int,
-    request: Mapping[str, Any],
-    response: Mapping[str, Any],
-    telemetry: Mapping[str, Any],
-) -> dict[str, Any]:
-    asked = _messages(request.get("messages") or ())
+def _sample(task: TaskReader, asked: Asked) -> dict[str, Any]:
+    row, replicate, request, response, telemetry = asked
+    messages = _messages(request.get("messages") or ())
     answer = _answer(response, _model(task))
     usage = _usage(response.get("prompt_tokens"), response.get("completion_tokens"))
     seconds = telemetry["latency_ms"] / 1000 if telemetry.get("latency_ms") is not None else None
     sample = {
         "id": row.sample_id,
         "epoch": replicate + 1,
-        "input": asked or str(request.get("prompt", "")),
+        "input": messages or str(request.get("prompt", "")),
         "choices": [str(option.get("content", "")) for option in row.sample.get("options") or ()] or None,
         "target": _target(row.sample),
-        "messages": [*asked, answer],
+        "messages": [*messages, answer],
         "output": {
             "model": _model(task),
             "choices": [

@@ -7,15 +7,15 @@ A samples file has one line per sample, replicate and filter, as lm-eval writes 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gage_eval import __version__
 from gage_eval.canonical import canonical_json, canonical_text, sha256_hex
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
+from gage_eval.runs.asked import Asked, everything_asked
 from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow
 
 FOLDER = "lm-eval"
 _NO_FILTER = "none"
@@ -65,15 +65,9 @@ def results(tasks: Sequence[TaskReader], started: float, ended: float) -> dict[s
 def sample_lines(task: TaskReader) -> Iterator[bytes]:
     """The lines of a task's samples file."""
     filters = list(dict.fromkeys(metric.filter for metric in task.summary.metrics))
-    for part in task.parts:
-        rows = list(task.rows_of_part(part, task.row_indexes(part)))
-        sent = task.requests(part, [row.sample_id for row in rows])
-        for row in rows:
-            for number, response in enumerate(row.responses):
-                replicate = response.get("replicate", number)
-                request = sent.get((row.sample_id, replicate), {})
-                for filter_ in filters:
-                    yield canonical_json(_line(task, row, response, request, replicate, filter_)) + b"\n"
+    for asked in everything_asked(task):
+        for filter_ in filters:
+            yield canonical_json(_line(task, asked, filter_)) + b"\n"
 
 
 def sanitized(name: str) -> str:
@@ -81,19 +75,13 @@ def sanitized(name: str) -> str:
     return _UNSAFE.sub("__", name)
 
 
-def _line(
-    task: TaskReader,
-    row: SampleRow,
-    response: Mapping[str, Any],
-    request: Mapping[str, Any],
-    replicate: int,
-    filter_: str | None,
-) -> dict[str, Any]:
+def _line(task: TaskReader, asked: Asked, filter_: str | None) -> dict[str, Any]:
+    row, request = asked.row, asked.request
     entries = {
         (metric_id, key): (value, entry)
         for metric_id, scores in row.scores.items()
         for entry in scores
-        if entry["filter"] == filter_ and entry["replicate"] == replicate
+        if entry["filter"] == filter_ and entry["replicate"] == asked.replicate
         for key, value in entry["values"].items()
     }
     wanted = [one for one in task.summary.metrics if one.filter == filter_]
@@ -103,7 +91,7 @@ def _line(
         if (one.metric_id, one.value_key) in entries
     }
     extracted = next((entry["extracted"] for _, entry in entries.values() if entry["extracted"] is not None), None)
-    answer = response.get("answer")
+    answer = asked.response.get("answer")
     prompt = request.get("prompt")
     prompt = prompt if isinstance(prompt, str) else canonical_text(request.get("messages", []))
     target = row.sample.get("label")
@@ -121,7 +109,7 @@ def _line(
         "prompt_hash": sha256_hex(prompt.encode(errors="replace")),
         "target_hash": sha256_hex(str(target).encode(errors="replace")),
         "sample_id": row.sample_id,
-        "replicate": replicate,
+        "replicate": asked.replicate,
         **values,
     }
 

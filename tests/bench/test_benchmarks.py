@@ -7,11 +7,11 @@ import pytest
 
 import bench.__main__
 from bench.__main__ import record
-from bench.cases import CASES, rows_1319, scored
+from bench.cases import CASES, config, rows_1319, scored
 from bench.data import dataset, records
 from bench.figures import Figure, machine
 from bench.page import page
-from bench.process import HERE, BenchFailed, run
+from bench.process import HERE, BenchFailed, mock, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,6 +86,18 @@ def test_a_case_measures_bare_loop_and_run_against_the_same_endpoint(tmp_path: P
     assert [bare.name, ours.name] == ["bare loop", "whole run, inline"]
     assert bare.median > 1.03
     assert ours.median > 1.03
+
+
+def test_a_run_without_an_event_log_is_the_same_run(tmp_path: Path) -> None:
+    """What the case ``events`` compares with writes no events, and all results."""
+    with mock("--accuracy", "0.75") as endpoint:
+        path = config(tmp_path, 20, endpoint.url)
+        program = [str(HERE / "without_events.py"), "run", path, "--inline", "--store", str(tmp_path / "store")]
+        done = run([*program, "--run-id", "first"], tmp_path)
+    assert b"numeric_match" in done.output
+    files = {file.name for file in (tmp_path / "store" / "runs" / "first").iterdir()}
+    assert {"summary.json", "report.html"} <= files
+    assert "events.jsonl" not in files
 
 
 def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_path: Path) -> None:
