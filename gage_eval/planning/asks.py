@@ -94,9 +94,15 @@ class Asks:
             return [(part.index, part.rows * replicates) for part in prepared.parts]
         return [(part.index, self._mine(part.index).num_rows) for part in prepared.parts]
 
-    def open(self, part: int, prepared: Artifact) -> tuple[pa.Table, PartAsks]:
-        """The prepared rows of a part that are asked about, and the asks about them."""
-        rows = prepared.read(part)
+    def open(self, part: int, prepared: Artifact, only: Sequence[int] | None = None) -> tuple[pa.Table, PartAsks]:
+        """The prepared rows of a part that are asked about, and the asks about them.
+
+        Args:
+            part: index of the part.
+            prepared: the table of prepared rows.
+            only: row indexes; of an ordinary run, other rows need not be there.
+        """
+        rows = prepared.read(part, rows=only if self.table is None else None)
         if self.table is None:
             (binding,) = self.bindings.values()
             return rows, _ImplicitPart(binding, rows["replicates"][0].as_py() if rows.num_rows else 1)

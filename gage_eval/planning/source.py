@@ -44,29 +44,34 @@ class RoleSource:
         """(part index, number of asks) in order."""
         return self._asks.counts(self._prepared)
 
-    def open(self, part: int) -> "RolePart":
-        """The prepared rows of a part that are asked about, with the context that prompts need."""
-        rows, asks = self._asks.open(part, self._prepared)
-        return RolePart(rows, self._contexts(part, rows["row_index"]), asks, self._renderer)
+    def open(self, part: int, only: Sequence[int] | None = None) -> "RolePart":
+        """The prepared rows of a part that are asked about, with the context that prompts need.
 
-    def _contexts(self, part: int, indices: pa.ChunkedArray) -> dict[int, RowContext]:
+        Args:
+            part: index of the part.
+            only: the rows that are looked at; others need not be there.
+        """
+        rows, asks = self._asks.open(part, self._prepared, only)
+        return RolePart(rows, self._contexts(part, rows["row_index"], only), asks, self._renderer)
+
+    def _contexts(self, part: int, indices: pa.ChunkedArray, only: Sequence[int] | None) -> dict[int, RowContext]:
         """Contexts of some rows by row index; empty if the prompts need none."""
         if self._samples is None and self._responses is None and self._support is None:
             return {}
         contexts = {index: RowContext() for index in indices.to_pylist()}
         if self._samples is not None:
-            samples = _about(self._samples.read(part), indices)
+            samples = _about(self._samples.read(part, rows=only), indices)
             for index, sample in zip(samples["row_index"].to_pylist(), rows_of(samples), strict=True):
                 contexts[index].sample = sample
         if self._responses is not None:
             for context in contexts.values():
                 context.responses = {}
-            for answer in _about(self._responses.read(part), indices).to_pylist():
+            for answer in _about(self._responses.read(part, rows=only), indices).to_pylist():
                 context = contexts[answer["row_index"]]
                 assert context.responses is not None
                 context.responses[answer["replicate"]] = answer
         if self._support is not None:
-            for answer in _about(self._support.read(part), indices).to_pylist():
+            for answer in _about(self._support.read(part, rows=only), indices).to_pylist():
                 contexts[answer["row_index"]].support[answer["replicate"]] = answer
         return contexts
 

@@ -86,18 +86,19 @@ class TaskCalls:
         self._refreshed = refreshed
         self._outputs: dict[str, Mapping[str, str]] = dict(outputs)
 
-    def of_sample(self, part: int, sample_id: str) -> list[ModelCall]:
+    def of_sample(self, part: int, sample_id: str, row_index: int) -> list[ModelCall]:
         """Every call for a sample, in the order of the stages, then by replicate.
 
         Args:
             part: the part that holds the sample.
             sample_id: the sample.
+            row_index: its row.
         """
         return [
             call
             for stage in STAGES
             for asks, source in self.asked(stage)
-            for call in self._calls(stage, asks, source, part, sample_id)
+            for call in self._calls(stage, asks, source, part, sample_id, row_index)
         ]
 
     def bodies(self, stage: Stage, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
@@ -154,15 +155,18 @@ class TaskCalls:
         key = action_key(self._store, stage, self._task, inputs)
         return digest([key, self._run_id]) if stage in self._refreshed else key
 
-    def _calls(self, stage: Stage, asks: Asks, source: RoleSource, part: int, sample_id: str) -> Iterator[ModelCall]:
+    def _calls(
+        self, stage: Stage, asks: Asks, source: RoleSource, part: int, sample_id: str, row_index: int
+    ) -> Iterator[ModelCall]:
         responses = self.responses(stage, asks, source)
-        answers = _by_replicate(responses.read(part), sample_id)
         if isinstance(responses, PendingResponses):
+            answers = _by_replicate(responses.read(part), sample_id)
             timings = _by_replicate(responses.telemetry(part), sample_id)
         else:
+            answers = _by_replicate(responses.read(part, rows=[row_index]), sample_id)
             telemetry = self._store.artifact(self._of(stage)[asks.telemetry])
-            timings = _by_replicate(telemetry.read(part), sample_id)
-        for one in rendered(asks.spec, source.open(part).of_sample(sample_id)):
+            timings = _by_replicate(telemetry.read(part, rows=[row_index]), sample_id)
+        for one in rendered(asks.spec, source.open(part, [row_index]).of_sample(sample_id)):
             replicate = one.request.replicate
             response = answers.get(replicate)
             yield ModelCall(

@@ -356,7 +356,7 @@ class TaskReader:
         """
         responses = self._table("responses", index, only) if "responses" in tables else {}
         wanted = pa.array(sorted(responses) if only is None else only, pa.int64())
-        samples = self.samples.read(index)
+        samples = self.samples.read(index, rows=only)
         return PartRows(
             samples.filter(pc.is_in(samples["row_index"], wanted)),
             responses,
@@ -387,7 +387,7 @@ class TaskReader:
         Raises:
             InputError: the run's config names something that does not exist any more.
         """
-        return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id)
+        return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id, row.row_index)
 
     def requests(self, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
         """The bodies of the requests to the model under test as they were sent, by sample id and replicate.
@@ -426,13 +426,13 @@ class TaskReader:
             return by_row(only_rows(self.responses.telemetry(part), only))
         else:
             source = self._artifact("infer", "response_telemetry")
-        return {} if source is None else by_row(only_rows(read_part(source, part), only))
+        return {} if source is None else by_row(only_rows(read_part(source, part, rows=only), only))
 
     def _scores(self, part: int, only: Sequence[int] | None, *, compared: bool) -> dict[int, Scores]:
         out: dict[int, Scores] = {}
         for metric_id, artifact in self.scores.items():
             texts = self._compared(metric_id, part) if compared else {}
-            for row in only_rows(read_part(artifact, part), only).to_pylist():
+            for row in only_rows(read_part(artifact, part, rows=only), only).to_pylist():
                 entry = score_entry(row, texts.get((row["row_index"], row["replicate"])))
                 out.setdefault(row["row_index"], {}).setdefault(metric_id, []).append(entry)
         return out

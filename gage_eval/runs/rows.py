@@ -80,12 +80,18 @@ def score_entry(row: Mapping[str, Any], compared: Mapping[str, Any] | None = Non
     }
 
 
-def read_part(source: Artifact | PendingResponses, part: int, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part; empty if the table has no such part, as in a task without a judge."""
+def read_part(
+    source: Artifact | PendingResponses,
+    part: int,
+    columns: Sequence[str] | None = None,
+    rows: Sequence[int] | None = None,
+) -> pa.Table:
+    """The rows of a part, or at least those with these row indexes; empty if the table has no such part, as in a task
+    without a judge."""
     if isinstance(source, Artifact) and part not in {one.index for one in source.parts}:
         empty = source.schema.empty()
         return empty if columns is None else empty.select(list(columns))
-    return source.read(part, columns)
+    return source.read(part, columns, rows=rows) if isinstance(source, Artifact) else source.read(part, columns)
 
 
 def only_rows(table: pa.Table, only: Sequence[int] | None) -> pa.Table:

@@ -51,28 +51,31 @@ class Store:
         media: images and other bytes by digest.
     """
 
-    def __init__(self, objects: Objects, *, locks: bool = True) -> None:
+    def __init__(self, objects: Objects, *, locks: bool = True, ranged: bool = False) -> None:
         self.url = objects.url
         self.objects = objects
         self.responses = Responses(objects)
         self.media = Media(objects)
         self._actions = Actions(objects)
         self._locks = locks
+        self._ranged = ranged
 
     @classmethod
-    def open(cls, url: str, *, locks: bool = True, read_only: bool = False) -> "Store":
+    def open(cls, url: str, *, locks: bool = True, read_only: bool = False, ranged: bool = False) -> "Store":
         """Open a store; create it when it does not exist.
 
         Args:
             url: a folder, ``file:///folder``, or ``s3://bucket/prefix``.
             locks: whether `lock` locks. Without locks two runs may do the same work twice, with the same result.
             read_only: refuse every write; the store must exist.
+            ranged: read some columns or rows of large parts without the others (`Artifact`): for looking, not for
+                computing.
 
         Raises:
             InputError: not a store URL, a URL with credentials, or no store to read from.
             StoreError: the store cannot be reached, or its server does not honour conditional writes.
         """
-        return cls(open_objects(url, read_only=read_only), locks=locks)
+        return cls(open_objects(url, read_only=read_only), locks=locks, ranged=ranged)
 
     def find_action(self, stage: str, key: str, *, renew: bool = False, hashes: bool = False) -> Action | None:
         """The finished action of a key with its artifacts; None when there is none, or an artifact is gone.
@@ -123,7 +126,7 @@ class Store:
             StoreError: it is gone.
             ArtifactDamaged: its manifest is not what was committed.
         """
-        return open_artifact(self.objects, id)
+        return open_artifact(self.objects, id, ranged=self._ranged)
 
     def lock(self, key: str) -> AbstractContextManager[None]:
         """Hold the lock of a key. Locks avoid double work; no result depends on them."""

@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +28,8 @@ from gage_eval.store.manifest import (
     part_name,
 )
 from gage_eval.store.objects import STAGING, Objects, explain_os_errors, is_digest, refuse_write
-from gage_eval.store.parquet import UNREADABLE, read_parquet, write_parquet
+from gage_eval.store.parquet import UNREADABLE, Source, read_parquet, write_parquet
+from gage_eval.store.ranges import RangedFile
 from gage_eval.store.spool import spool
 from gage_eval.tables import TableSchema
 
@@ -36,14 +37,25 @@ _UPLOADS = 8
 # Arrow keeps the freed memory of earlier tables, up to 30 MiB. To release it after each part would cost 5 % of the time
 # of a stage, because the system must provide the memory again.
 _RELEASE_AFTER = 16 * 1024 * 1024
+# Smaller parts are read whole: one request that compares the hash, instead of several that cannot.
+_WHOLE_BYTES = 256 * 1024
 # Local files that this process read and found correct: path, sha256, inode, size, time of change.
 _checked: set[tuple[Path, str, int, int, int]] = set()
 
 
 class Artifact:
-    """A committed table, read one part at a time. Every part is checked when it is read."""
+    """A committed table, read one part at a time. Every part is checked when it is read.
 
-    def __init__(self, objects: Objects, manifest: Manifest) -> None:
+    Args:
+        objects: of the store.
+        manifest: of the artifact.
+        ranged: read large parts of a store that is not a folder by ranges where only some columns or rows are wanted.
+            Then the part's hash cannot be compared: what is checked is its size, the checksums of the pages that are
+            read, its number of rows and its columns.
+    """
+
+    def __init__(self, objects: Objects, manifest: Manifest, *, ranged: bool = False) -> None:
+        self._ranged = ranged
         self.id = manifest.id
         self.manifest = manifest
         self._objects = objects
@@ -82,8 +94,15 @@ class Artifact:
             return TableSchema(name, version, pa.schema([]))
         return TableSchema(name, version, self._load(self.manifest.parts[0], None).schema)
 
-    def read(self, part_index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read the rows of a part, or only the named columns.
+    def read(
+        self, part_index: int, columns: Sequence[str] | None = None, *, rows: Collection[int] | None = None
+    ) -> pa.Table:
+        """Read the rows of a part.
+
+        Args:
+            part_index: index of the part.
+            columns: the wanted columns; all by default.
+            rows: the wanted row indexes, of a table with a column ``row_index``. Rows beside them may come too.
 
         Raises:
             ArtifactDamaged: the part is missing, or not what was committed.
@@ -91,7 +110,7 @@ class Artifact:
         """
         for part in self.manifest.parts:
             if part.index == part_index:
-                return self._load(part, columns)
+                return self._load(part, columns, rows)
         raise StoreError(f"artifact {self.id} has no part {part_index}: it has {len(self.manifest.parts)} parts.")
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -118,13 +137,13 @@ class Artifact:
         except FileNotFoundError:
             raise damaged(self.id, part_name(part.index), "is missing") from None
 
-    def _load(self, part: PartInfo, columns: Sequence[str] | None) -> pa.Table:
+    def _load(self, part: PartInfo, columns: Sequence[str] | None, rows: Collection[int] | None = None) -> pa.Table:
         name = part_name(part.index)
         path = f"{folder(self.id)}/{name}"
         known = known_schema(self.manifest.table, self.manifest.schema_version)
         try:
-            source = self._source(part, path)
-            table = read_parquet(source) if columns is None else read_parquet(source, columns)
+            source = self._source(part, path, whole=columns is None and rows is None)
+            table, count = read_parquet(source, columns, rows)
         except FileNotFoundError:
             raise damaged(self.id, name, "is missing") from None
         except UNREADABLE as error:
@@ -135,8 +154,8 @@ class Artifact:
                     "run the evaluation again."
                 ) from error
             raise damaged(self.id, name, f"cannot be read ({error})") from error
-        if table.num_rows != part.rows:
-            raise damaged(self.id, name, f"has {table.num_rows} rows instead of {part.rows}")
+        if count != part.rows:
+            raise damaged(self.id, name, f"has {count} rows instead of {part.rows}")
         if known is not None:
             expected = known.arrow if columns is None else pa.schema([known.arrow.field(name) for name in columns])
             difference = differing(table.schema, expected)
@@ -144,10 +163,12 @@ class Artifact:
                 raise damaged(self.id, name, f"is not a {known.name} table: {difference}")
         return table
 
-    def _source(self, part: PartInfo, path: str) -> Path | bytes:
-        """What to read: bytes that were just checked, or a local file unchanged since its check."""
+    def _source(self, part: PartInfo, path: str, *, whole: bool) -> Source:
+        """What to read: bytes that were just checked, a local file unchanged since its check, or ranges of a part."""
         root = self._objects.local_root
         if root is None:
+            if self._ranged and not whole and part.bytes > _WHOLE_BYTES:
+                return RangedFile(self._objects, path, part.bytes)
             return self._verified(part, self._objects.get(path))
         file = root / path
         stat = file.stat()
@@ -294,7 +315,7 @@ class ArtifactWriter:
         # Another version of the Parquet library wrote it: compare the rows.
         name = part_name(item.info.index)
         try:
-            found = content_hash(read_parquet(data))
+            found = content_hash(read_parquet(data)[0])
         except UNREADABLE as error:
             raise damaged(identity, name, f"cannot be read ({error})") from error
         if found != item.info.content_hash:
@@ -344,8 +365,8 @@ def find_whole(objects: Objects, id: str, *, hashes: bool = False) -> Artifact |
     return artifact
 
 
-def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
-    """The artifact with that id.
+def open_artifact(objects: Objects, id: str, *, ranged: bool = False) -> Artifact:  # noqa: A002
+    """The artifact with that id; ``ranged`` as in `Artifact`.
 
     Raises:
         StoreError: the store does not have it.
@@ -354,7 +375,7 @@ def open_artifact(objects: Objects, id: str) -> Artifact:  # noqa: A002
     found = find_artifact(objects, id)
     if found is None:
         raise StoreError(f"artifact {id} is gone from store {objects.url}: the next run computes it again.")
-    return found
+    return Artifact(objects, found.manifest, ranged=True) if ranged else found
 
 
 def _file_sha256(file: Path) -> str:

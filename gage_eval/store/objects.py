@@ -48,6 +48,9 @@ class Objects(Protocol):
     def get(self, path: str) -> bytes:
         """The bytes of an object. Raises `FileNotFoundError` when it is not there."""
 
+    def get_range(self, path: str, start: int, stop: int) -> bytes:
+        """The bytes of an object from ``start`` up to ``stop``, or fewer where it ends. Raises as `get`."""
+
     def exists(self, path: str) -> bool:
         """Whether the object is there."""
 
@@ -136,6 +139,11 @@ class LocalObjects:
     def get(self, path: str) -> bytes:
         with self._explained(path):
             return self._file(path).read_bytes()
+
+    def get_range(self, path: str, start: int, stop: int) -> bytes:
+        with self._explained(path), self._file(path).open("rb") as file:
+            file.seek(start)
+            return file.read(stop - start)
 
     def exists(self, path: str) -> bool:
         with self._explained(path):

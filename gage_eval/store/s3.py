@@ -123,6 +123,11 @@ class S3Objects:
         data: bytes = self._call(path, lambda: self._fs.cat_file(self._address(path), max_concurrency=1))
         return data
 
+    def get_range(self, path: str, start: int, stop: int) -> bytes:
+        address = self._address(path)
+        data: bytes = self._call(path, lambda: self._fs.cat_file(address, start=start, end=stop, max_concurrency=1))
+        return data
+
     def exists(self, path: str) -> bool:
         return self._head(path) is not None
 

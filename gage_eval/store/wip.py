@@ -174,7 +174,7 @@ def parse_chunk(data: bytes, path: str) -> dict[str, pa.Table]:
             blob = data[offset : offset + entry["bytes"]]
             if sha256_hex(blob) != entry["sha256"]:
                 raise ValueError(f"table '{entry['name']}' has another sha256")
-            tables[str(entry["name"])] = read_parquet(blob)
+            tables[str(entry["name"])], _ = read_parquet(blob)
             offset += len(blob)
     except (*UNREADABLE, TypeError) as error:
         raise ArtifactDamaged(f"{path} is not the chunk that was written ({error}); {remedy}") from error

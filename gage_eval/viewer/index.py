@@ -299,7 +299,7 @@ def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:
     """The keys of a part's answers with the values of the slice fields."""
     columns = sorted({"row_index"} | by.sample_columns)
     tables = {
-        name: read_part(task.responses, part)
+        name: read_part(task.responses, part, None if name in by.inputs else ("row_index", "replicate"))
         if name == "responses"
         else task.artifact(INPUTS[name].stage, name).read(part, columns=columns if name == "samples" else None)
         for name in {"samples", "responses"} | by.inputs

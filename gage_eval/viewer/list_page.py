@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 from gage_eval.errors import InputError
 from gage_eval.runs.explain import expected_of, question_of
 from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.sample.table import rows_of
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
@@ -225,11 +226,12 @@ def fill_texts(task: TaskReader, rows: list[dict[str, Any]]) -> None:
         by_part.setdefault(row["part"], []).append(row)
     for part, mine in list(by_part.items())[:_MOST_PARTS]:
         wanted = {row["row"]: row for row in mine}
-        found = {one.row_index: one for one in task.rows_of_part(part, sorted(wanted))}
+        found = task.part(part, sorted(wanted), tables=("responses",))
+        samples = dict(zip(found.samples["row_index"].to_pylist(), rows_of(found.samples), strict=True))
         for row in mine:
-            sample = found[row["row"]]
-            answers = [one.get("answer") for one in sample.responses if one["replicate"] == row["replicate"]]
-            row["asked"], row["expected"] = question_of(sample.sample), expected_of(sample.sample)
+            sample, responses = samples[row["row"]], found.responses.get(row["row"], [])
+            answers = [one.get("answer") for one in responses if one["replicate"] == row["replicate"]]
+            row["asked"], row["expected"] = question_of(sample), expected_of(sample)
             row["answer"] = (answers[0] or "")[-_EXCERPT:] if answers else None
 
 

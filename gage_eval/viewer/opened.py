@@ -18,6 +18,7 @@ from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.index import INDEX_VERSION, build_index
@@ -74,7 +75,7 @@ class Opened:
         announce: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.locations = locations
-        self.store = Store.open(locations.store, read_only=True)
+        self.store = Store.open(locations.store, read_only=True, ranged=True)
         self._folder, self._texts, self._announce = folder, texts, announce
         self._lock = threading.Lock()
         self._readers: OrderedDict[str, tuple[str, RunReader]] = OrderedDict()
@@ -98,7 +99,7 @@ class Opened:
         Raises:
             InputError: there is no such run.
         """
-        reader = RunReader.open(self.locations, run_id)
+        reader = RunReader(StoredRun.open(self.locations, run_id), self.store)
         state = f"{reader.stored.status} {reader.stored.record.updated}"
         with self._lock:
             known = self._readers.get(run_id)

@@ -1,4 +1,4 @@
-"""A browser and a viewer over four stored runs: of a real model, with images, with hostile texts, and a large one."""
+"""A browser and a viewer over stored runs: a real one, a large one, and with images, hostile texts, and everything."""
 
 import json
 import os
@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 import orjson
 import pytest
 import yaml
+from browser.rich_run import RICH, rich_row
 
 from bench.large_run import make_run
 from tests.support.pictures import write_image
@@ -55,12 +56,13 @@ class Viewer:
 
 @pytest.fixture(scope="session")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``letters`` and ``letters-before``."""
+    """A folder with the runs ``demo``, ``pictures``, ``hostile``, ``rich``, ``letters`` and ``letters-before``."""
     pytest.importorskip("xllamacpp")
     folder = tmp_path_factory.mktemp("browser")
     gage(folder, "suite", "demo", "--max-samples", "3", "--run-id", "demo", "--store", "store", "--inline")
     _pictures(folder)
     _hostile(folder)
+    _write(folder, "rich", [rich_row(folder)], **RICH)
     _letters(folder)
     return folder
 

@@ -17,6 +17,7 @@ PAGES = {
     "demo": "/runs/demo",
     "list": "/runs/letters/samples?task=letters&against=letters-before",
     "sample": "/runs/pictures/sample?id=colour",
+    "everything": "/runs/rich/sample?id=tone",
     "compare": "/runs/letters/compare?with=letters-before",
     "side by side": "/runs/letters/side-by-side?with=letters-before&task=letters&id=letter-1",
     "labels": "/labels",
@@ -48,7 +49,7 @@ def test_axe_finds_nothing_serious_in_the_report(
     opened: Open, viewer: Viewer, size: tuple[int, int], scheme: str
 ) -> None:
     page = opened(viewer, "/", size, color_scheme=scheme)
-    for run in ("demo", "letters"):
+    for run in ("demo", "letters", "rich"):
         page.goto(f"file://{viewer.folder}/store/runs/{run}/report.html")
         assert page.locator("h1").count() == 1
         assert serious(page) == []

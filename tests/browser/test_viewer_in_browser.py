@@ -74,16 +74,29 @@ def test_search_filter_sort_and_back(opened: Open, viewer: Viewer) -> None:
 
 def test_keys_move_through_the_list_and_back_returns_to_the_answer_before(opened: Open, viewer: Viewer) -> None:
     page = opened(viewer, "/runs/letters/samples?task=letters&q=status:wrong")
-    page.locator(".place", has_text="1 of 45").wait_for()
+    wrong = rows(page)
+    assert shown(page, 1) == wrong[0]
     page.keyboard.press("j")
-    page.locator(".place", has_text="2 of 45").wait_for()
+    assert shown(page, 2) == wrong[1]
+    assert page.locator("tr.on [data-row]").inner_text() == wrong[1]
     shared = page.url
     page.keyboard.press("j")
-    page.locator(".place", has_text="3 of 45").wait_for()
+    assert shown(page, 3) == wrong[2]
+    page.keyboard.press("k")
+    assert shown(page, 2) == wrong[1]
     page.go_back()
-    page.locator(".place", has_text="2 of 45").wait_for()
+    assert shown(page, 3) == wrong[2]
+    page.go_back()
+    assert shown(page, 2) == wrong[1]
+    assert page.url == shared
     again = opened(viewer, shared.removeprefix(viewer.url))
-    again.locator(".place", has_text="2 of 45").wait_for()
+    assert shown(again, 2) == wrong[1], "the link leads to the answer that was open"
+
+
+def shown(page: "Page", place: int) -> str:
+    """The id of the answer that is open, once it is the one at that place of the list."""
+    page.locator(".place", has_text=f"{place} of 45").wait_for()
+    return page.locator("article .place .mono").inner_text()
 
 
 def test_a_link_without_the_token_asks_once_and_then_shows_its_page(browser: "Browser", viewer: Viewer) -> None:

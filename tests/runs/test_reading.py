@@ -96,9 +96,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[tuple[str, int, 
     seen: list[tuple[str, int, Any]] = []
     whole = Artifact.read
 
-    def read(self: Artifact, part_index: int, columns: Any = None) -> pa.Table:
+    def read(self: Artifact, part_index: int, columns: Any = None, **rows: Any) -> pa.Table:
         seen.append((self.manifest.table, part_index, columns))
-        return whole(self, part_index, columns)
+        return whole(self, part_index, columns, **rows)
 
     monkeypatch.setattr(Artifact, "read", read)
 

@@ -1,17 +1,24 @@
 """Promises of the viewer for runs on S3 and for runs that are not finished."""
 
+import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 from viewer_client import ROWS, answers, ids, page, samples, viewer, write_questions
 
 import gage_eval
-from gage_eval.errors import BudgetSpent
+from gage_eval.errors import ArtifactDamaged, BudgetSpent
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import RunRecord
+from gage_eval.store import Store
+from gage_eval.store.s3 import S3Objects
+from gage_eval.tables import RAW
 from tests.support.workspace import write_config
 
 
@@ -67,3 +74,61 @@ def _as_if_scoring(record: RunRecord) -> RunRecord:
     """The record of a run whose process scores."""
     stages = {name: stage for name, stage in record.stages.items() if not name.endswith(("auto_eval", "report"))}
     return record.model_copy(update={"status": "running", "stages": stages})
+
+
+def test_a_page_of_a_run_on_s3_fetches_a_small_share_of_it(
+    folder: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"id": f"s{i}", "question": random.Random(i).randbytes(12_000).hex(), "answer": "2"} for i in range(600)]
+    (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(record) + b"\n" for record in records))
+    config = write_config(folder, "remote.yaml", backends=answers("2"), metrics=["exact_match"])
+    gage_eval.run(config, run_id="remote", store=s3_url, inline=True)
+    stored = sum(item.size for item in Store.open(s3_url, read_only=True).objects.list())
+    fetched = _fetched(monkeypatch)
+    with viewer(folder, store=s3_url) as client:
+        assert "remote" in page(client, "/")
+        assert records[300]["question"][:100] in page(client, "/runs/remote/sample?id=s300")
+        assert 0 < sum(fetched) < 0.2 * stored
+        del fetched[:]
+        listed = samples(client, "remote")
+        assert records[0]["question"][:100] in listed
+        assert 0 < sum(fetched) < 0.2 * stored
+
+
+def test_a_part_on_s3_that_was_changed_is_refused_although_it_is_not_read_whole(folder: Path, s3_url: str) -> None:
+    table = pa.Table.from_pylist(
+        [{"row_index": i, "record": random.Random(i).randbytes(3_000).hex(), "line": i} for i in range(300)],
+        RAW.arrow,
+    )
+    store = Store.open(s3_url)
+    with store.writer(RAW) as writer:
+        writer.write(0, table)
+        artifact = writer.commit()
+    ranged = Store.open(s3_url, read_only=True, ranged=True).artifact(artifact.id)
+    assert ranged.read(0, ["row_index"])["row_index"].to_pylist() == list(range(300))
+    path = f"artifacts/{artifact.id}/part-00000.parquet"
+    data = bytearray(store.objects.get(path))
+    data[len(data) // 2] ^= 0xFF
+    store.objects.replace(path, bytes(data))
+    with pytest.raises(ArtifactDamaged, match="cannot be read"):
+        ranged.read(0, ["record"])
+    store.objects.replace(path, bytes(data[:-100]))
+    with pytest.raises(ArtifactDamaged, match="cannot be read"):
+        ranged.read(0, ["row_index"])
+
+
+def _fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of what comes from S3 from now on."""
+    sizes: list[int] = []
+
+    def counted(read: Callable[..., bytes]) -> Callable[..., bytes]:
+        def counting(*args: Any, **kwargs: Any) -> bytes:
+            data = read(*args, **kwargs)
+            sizes.append(len(data))
+            return data
+
+        return counting
+
+    for name in ("get", "get_range"):
+        monkeypatch.setattr(S3Objects, name, counted(getattr(S3Objects, name)))
+    return sizes

@@ -1,0 +1,72 @@
+"""Promises of an answer's page in a browser: sound plays, thinking is folded, tokens, tools and verdicts are shown."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browser.conftest import NARROW, WIDE, Viewer
+from browser.rich_run import SECONDS, THINKING, VERDICT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+Open = Callable[..., "Page"]
+
+_DURATION = """sound => new Promise((done, failed) => {
+  sound.onloadedmetadata = () => done(sound.duration);
+  sound.onerror = () => failed(new Error("the sound cannot be loaded"));
+  sound.load();
+})"""
+
+
+@pytest.fixture(params=[WIDE, NARROW], ids=["wide", "narrow"])
+def page(request: pytest.FixtureRequest, opened: Open, viewer: Viewer) -> "Page":
+    return opened(viewer, "/runs/rich/sample?id=tone", request.param)
+
+
+def test_the_sound_of_a_message_has_a_player_that_loads_it(page: "Page") -> None:
+    player = page.get_by_label("audio of the message")
+    assert player.is_visible()
+    assert player.evaluate(_DURATION) == pytest.approx(SECONDS, abs=0.05)
+
+
+def test_thinking_is_folded_until_it_is_opened(page: "Page") -> None:
+    thought = page.get_by_text(THINKING, exact=True)
+    assert not thought.is_visible()
+    page.get_by_text(f"thinking, {len(THINKING)} characters").click()
+    assert thought.is_visible()
+
+
+def test_tokens_are_coloured_by_their_probability_and_name_the_alternatives(page: "Page") -> None:
+    page.get_by_text("3 tokens by probability").click()
+    tokens = page.locator(".heat span")
+    assert tokens.all_inner_texts() == ["It ", "is ", "5"]
+    sure, likely, surprising = (tokens.nth(place) for place in range(3))
+    colours = {one.evaluate("token => getComputedStyle(token).backgroundColor") for one in (sure, likely, surprising)}
+    assert len(colours) == 3, "each share has a colour of its own"
+    title = surprising.get_attribute("title") or ""
+    assert title.startswith("0.05")
+    assert "six 0.4" in title
+
+
+def test_tool_calls_and_the_reference_trajectory_are_shown_step_by_step(page: "Page") -> None:
+    answer = page.get_by_label("The model's answer")
+    assert "calls listen" in answer.inner_text()
+    assert '"seconds": 5' in answer.locator(".call pre").inner_text()
+    page.get_by_text("reference trajectory 1, 2 steps").click()
+    steps = page.locator("details[open] .msg")
+    assert steps.count() == 2
+    assert "calls measure" in steps.nth(0).inner_text()
+    assert "half a second" in steps.nth(1).inner_text()
+    page.get_by_text("tools", exact=True).click()
+    assert page.locator("details[open] > pre", has_text='"name": "listen"').is_visible()
+
+
+def test_the_judges_words_are_shown_with_what_the_judge_was_asked(page: "Page") -> None:
+    judge = page.get_by_label("The judge's words")
+    assert judge.get_by_text(VERDICT, exact=True).is_visible()
+    assert "score 8" in judge.locator("header").first.inner_text()
+    asked = judge.get_by_text("Rate this answer: It is 5", exact=True)
+    assert not asked.is_visible()
+    judge.get_by_text("what the judge was asked").click()
+    assert asked.is_visible()
