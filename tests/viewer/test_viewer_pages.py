@@ -156,6 +156,23 @@ def test_an_unparsed_answer_says_that_nothing_was_read(client: TestClient) -> No
     assert "The answer is not A" in text
 
 
+def test_three_clicks_lead_from_a_published_score_to_an_answer_that_was_misread(
+    tmp_path: Path, repo_root: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of docs/viewer.md."""
+    monkeypatch.setenv("LOCAL_DATASETS_ROOT", str(shared / "data"))
+    config = repo_root / "configs" / "pipelines" / "replays" / "mmmu_llava15_13b.yaml"
+    gage_eval.run(str(config), run_id="mmmu_llava15_13b", store=str(tmp_path / "store"), inline=True)
+    with viewer(tmp_path) as client:
+        home = page(client, "/")
+        assert "0.367" in home
+        task = page(client, link(home, ">mmmu_llava15_13b<")).split(">raw_responses<")[1]
+        answer = page(client, link(page(client, link(task, "<b>2</b> unparsed")), "validation_Design_4"))
+    words = " ".join(re.sub(r"<[^>]*>", "", answer).split())
+    assert "Unparsed: nothing could be read out of the answer, C was taken instead; expected A." in words
+    assert "A) Josef Albers" in words
+
+
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     write_questions(tmp_path, hostile=True)
     run(tmp_path, "hostile", backends=answers(HOSTILE), metadata={"name": "hostile"})
