@@ -102,7 +102,7 @@ class Artifact:
         Args:
             part_index: index of the part.
             columns: the wanted columns; all by default.
-            rows: the wanted row indexes, of a table with a column ``row_index``. Rows beside them may come too.
+            rows: the wanted row indexes, of a table with a column ``row_index``. Their neighbours may come too.
 
         Raises:
             ArtifactDamaged: the part is missing, or not what was committed.
