@@ -12,6 +12,7 @@ from gage_eval.regression.differing import run_differences
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
+from tests.support.endpoint import mock_endpoint
 from tests.support.workspace import write_config
 
 TOPICS = ("even", "odd")
@@ -184,3 +185,21 @@ def test_diff_names_config_model_and_versions(tmp_path: Path) -> None:
     assert {("sums", "sampling", "replicates")} <= found
     assert any(kind == "model" for _, kind, _ in found)
     assert not any(kind == "data" for _, kind, _ in found)
+
+
+def test_diff_names_the_environment_and_what_the_engine_calls_itself(tmp_path: Path) -> None:
+    write_questions(tmp_path, 4)
+    with mock_endpoint() as endpoint:
+        config = {"base_url": endpoint.url, "model": "mock"}
+        a = run(tmp_path, "a", set(), backends=[{"backend_id": "model", "type": "openai_http", "config": config}])
+    b = run(tmp_path, "b", set(range(4)))
+    record = tmp_path / "store" / "runs" / "b" / "run.json"
+    numpy = b.stored.record.packages["numpy"]
+    record.write_text(record.read_text(encoding="utf-8").replace(f'"{numpy}"', '"0.1"'), encoding="utf-8")
+    found = {
+        (one.kind, one.path): (one.a, one.b)
+        for _, one in run_differences(a, RunReader.open(a.stored.folder.locations, "b"))
+    }
+    assert found["environment", "packages.numpy"] == (numpy, "0.1")
+    # Recorded answers have no engine that names itself.
+    assert found["engine", "model_fingerprint"] == ("mock", None)
