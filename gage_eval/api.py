@@ -65,6 +65,12 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.run_id} {self.status}>"
 
+    def _repr_html_(self) -> str:
+        """The run as notebooks show it: its score table."""
+        from gage_eval.report.notebook import run_html
+
+        return run_html(self.run_id, self.status, self.summary if self.status == "completed" else None)
+
     @property
     def run_id(self) -> str:
         """The run's name."""

@@ -11,6 +11,8 @@ import pytest
 
 import gage_eval
 from gage_eval.errors import ConfigError, InputError, RunFailed
+from gage_eval.report.console import score_text
+from gage_eval.report.notebook import run_html
 from gage_eval.runs import run_inline
 from gage_eval.runs.export import EXPORTED
 from gage_eval.runs.resume import resumed
@@ -129,6 +131,19 @@ def test_an_earlier_run_is_opened_by_its_name() -> None:
     assert opened.samples().num_rows == ROWS
     with pytest.raises(InputError, match="no run 'frist'"):
         gage_eval.open_run("frist", store="store")
+
+
+def test_a_notebook_shows_the_score_table_and_names_stay_text(here: Path) -> None:
+    run = gage_eval.run("mine.yaml", store="store")
+    shown = run._repr_html_()
+    (score,) = run.summary.tasks[0].metrics
+    assert f"<td>{score_text(score)}</td>" in shown
+    assert all(f"<th>{name}</th>" in shown for name in ("task", "metric", "score", "n", "unparsed"))
+    hostile = run.summary.tasks[0].model_copy(update={"task_id": "<img src=x onerror=alert(1)>"})
+    text = run_html("<script>", "completed", run.summary.model_copy(update={"tasks": [hostile]}))
+    assert "<img" not in text
+    assert "<script" not in text
+    assert run_html("first", "running", None) == "<p><b>first</b> running</p>"
 
 
 def test_a_failed_run_says_what_is_missing() -> None:

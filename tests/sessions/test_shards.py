@@ -248,6 +248,8 @@ def test_each_shard_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "run",
         "sums.yaml",
         "--inline",
+        *("--run-id", "r"),
         env={"CUDA_VISIBLE_DEVICES": "4,5,6,7", "FAKE_LOG": str(tmp_path / "starts")},
     )
     assert sorted((tmp_path / "gpus").read_text().splitlines()) == ["4,5", "6,7"]
+    assert summary(tmp_path, "r")["run"]["usage"]["gpu_seconds"] > 0
