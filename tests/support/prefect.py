@@ -92,7 +92,11 @@ class Prefect:
 
     def retry(self, flow_run_id: str) -> dict[str, Any]:
         """Retry a flow run, as the button in the UI does. Returns it after it has ended again."""
-        before = self.flow_run(flow_run_id)["run_count"]
+        run = self.flow_run(flow_run_id)
+        before = run["run_count"]
+        # Prefect's worker ends with an error if it has a limit and gets a flow run again whose process still ends.
+        process = str(run.get("infrastructure_pid") or "").rpartition(":")[2]
+        wait_for(lambda: not process or not Path("/proc", process).exists(), f"process {process} ends")
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         self.api("POST", f"/flow_runs/{flow_run_id}/set_state", {"state": state, "force": True})
         return self.finished(flow_run_id, runs=before + 1)
