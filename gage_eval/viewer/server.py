@@ -4,10 +4,12 @@ import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.errors import InputError
-from gage_eval.runs.options import Locations
+
+if TYPE_CHECKING:
+    from gage_eval.runs.options import Locations
 
 PORT = 4280
 HOST = "127.0.0.1"
@@ -30,7 +32,7 @@ class ViewerServer:
 
     def __init__(
         self,
-        locations: Locations,
+        locations: "Locations",
         cache: Path,
         *,
         token: str | None = None,

@@ -9,6 +9,7 @@ import secrets
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gage_eval import background
@@ -17,8 +18,10 @@ from gage_eval.client.health import answers
 from gage_eval.errors import InputError
 from gage_eval.ports import free_port, is_free
 from gage_eval.processes import born
-from gage_eval.runs.options import Locations
 from gage_eval.viewer.server import HOST, PORT
+
+if TYPE_CHECKING:
+    from gage_eval.runs.options import Locations
 
 _START_LIMIT_S = 60.0
 _TOKEN = "GAGE_EVAL_VIEWER_TOKEN"  # noqa: S105 - the name of a variable
@@ -57,6 +60,7 @@ def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
         InputError: the port is taken.
         GageError: the store cannot be opened, or the viewer does not start; the message has the end of its log.
     """
+    from gage_eval.runs.options import Locations
     from gage_eval.settings import load_settings
     from gage_eval.store import Store
 
@@ -106,7 +110,7 @@ def link(home: Path, serving: Serving) -> str:
     return f"{serving.url}/?token={_kept_token(home)}" if serving.own_token else serving.url
 
 
-def page_of(serving: Serving, locations: Locations, run_id: str) -> str | None:
+def page_of(serving: Serving, locations: "Locations", run_id: str) -> str | None:
     """The address of a run's page, without the token; None if the viewer shows other runs."""
     return f"{serving.url}/runs/{quote(run_id)}" if _absolute(locations.runs) == serving.runs else None
 
