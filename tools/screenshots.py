@@ -1,9 +1,8 @@
-"""The pictures of docs/images: the viewer over two runs that are made for them, in Debian's chromium.
+"""The pictures of docs/images: the viewer over two runs that are made for them, in Chromium.
 
 python -m tools.screenshots
 """
 
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -11,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.large_run import make_run
-from gage_eval.errors import InputError
 from gage_eval.runs.options import Locations
 from gage_eval.viewer.server import ViewerServer
+from tools.chromium import chromium
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 ROWS = 1_319
@@ -26,16 +25,10 @@ PAGES = {
 
 def main() -> None:
     """Write the pictures."""
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium")
-    if program is None:
-        raise InputError("there is no chromium: apt-get install chromium")
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         store = Path(folder) / "store"
         make_run(str(store), ROWS, "calm-heron", seed=0)
         make_run(str(store), ROWS, "quiet-otter", seed=1)
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         with _serving(store, Path(folder) / "cache") as server:
             for suffix, (width, height) in SIZES.items():
                 page = browser.new_page(viewport={"width": width, "height": height})
@@ -47,7 +40,6 @@ def main() -> None:
                         page.locator("article.answer").wait_for()
                     page.screenshot(path=IMAGES / f"{name}{suffix}.png")
                 page.close()
-        browser.close()
 
 
 @contextmanager

@@ -17,62 +17,75 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, Request, build_opener
 
 from gage_eval import server
-from tools.browser import Page, browser
+from gage_eval.ports import free_port
+from tools.chromium import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 SUITE = "demo"
 SAMPLES = "12"
 NAME = "quiet-otter"
 
-_RUN_S = 300.0
+_PAGE_MS = 60_000.0
+_RUN_MS = 300_000.0
+# The page lays itself out again for the height of a picture.
+_LAYOUT_MS = 1_500.0
 _WIDTH = 1280
 # Colours of a picture: the UI has few, and the files stay small.
 _COLOURS = 48
 
 
 def main() -> None:
-    with started_server() as running, browser() as page:
+    with started_server() as running, chromium() as browser:
+        page = browser.new_page(viewport={"width": _WIDTH, "height": 900})
+        page.set_default_timeout(_PAGE_MS)
         take_pictures(page, running)
 
 
-def take_pictures(page: Page, running: server.Running) -> None:
+def take_pictures(page: "Page", running: server.Running) -> None:
     """Run the suite from its form and save a picture of each page."""
-    page.open(f"{running.ui_url}/deployments")
-    page.wait_for("agieval_likelihood")
-    page.search(SUITE)
-    time.sleep(2.0)  # the list is filtered while one types
-    page.click(SUITE, nth=-1)
-    page.click("Run")
-    page.click("Custom run", exact=False)
-    fill_form(page)
+    open_form(page, running.ui_url, SUITE)
+    fill_field(page, "At most this many rows", SAMPLES)
+    fill_field(page, "Name of the run", NAME)
+    page.get_by_text("Run Name", exact=True).scroll_into_view_if_needed()
     _save(page, "prefect-form", height=1300)
-    page.click("Submit")
-    flow_run = _flow_run(running)
-    page.open(f"{running.ui_url}/runs/flow-run/{flow_run}")
-    page.wait_for("infer ", within_s=_RUN_S)
-    page.click("Artifacts")
-    page.wait_for("-infer", within_s=_RUN_S)
+    page.get_by_role("button", name="Submit").click()
+    page.goto(f"{running.ui_url}/runs/flow-run/{_flow_run(running)}")
+    page.get_by_text(re.compile("^infer ")).first.wait_for(timeout=_RUN_MS)
+    page.get_by_text("Artifacts", exact=True).click()
+    page.get_by_text("-infer").first.wait_for(timeout=_RUN_MS)
     _save(page, "prefect-progress", height=1050)
-    page.wait_for("Completed", within_s=_RUN_S, exact=True)
-    page.click("Logs")
-    page.wait_for("Finished in state")
+    page.get_by_text("Completed", exact=True).first.wait_for(timeout=_RUN_MS)
+    page.get_by_text("Logs", exact=True).click()
+    page.get_by_text("Finished in state").first.wait_for()
     _save(page, "prefect-run", height=900)
-    page.click("Artifacts")
-    page.click(f"{SUITE}-report")
-    page.wait_for("Samples and answers")
-    assert re.search(r"\d\.\d{3}", page.text()), "the report shows a score"
+    page.get_by_text("Artifacts", exact=True).click()
+    page.get_by_text(f"{SUITE}-report", exact=True).click()
+    page.get_by_text("Samples and answers").first.wait_for()
+    assert re.search(r"\d\.\d{3}", page.locator("body").inner_text()), "the report shows a score"
     _save(page, "prefect-report", height=900)
 
 
-def fill_form(page: Page) -> None:
-    """Fill the form of the demo suite."""
-    page.wait_for("Which samples are asked.")
-    page.fill("At most this many rows", SAMPLES)
-    page.fill("Name of the run", NAME)
-    page.show("Run Name")
+def open_form(page: "Page", ui_url: str, deployment: str) -> None:
+    """Open the form of a deployment, by the clicks of a newcomer."""
+    page.goto(f"{ui_url}/deployments")
+    page.get_by_placeholder("Search deployments").fill(deployment)
+    page.get_by_role("link", name=deployment, exact=True).click()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_text("Custom run").click()
+    page.get_by_text("Which samples are asked.").wait_for()
+
+
+def fill_field(page: "Page", text: str, value: str) -> None:
+    """Fill the first field of a form that stands after a text. The form does not connect its labels to its fields."""
+    field = page.get_by_text(text).first.locator("xpath=following::*[self::input or self::textarea][1]")
+    field.fill(value)
 
 
 @contextmanager
@@ -80,7 +93,7 @@ def started_server() -> Iterator[server.Running]:
     """A server with deployments and a worker, in a temporary folder."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         command = [sys.executable, "-m", "gage_eval", "server"]
-        subprocess.run([*command, "start", "--port", str(_free_port())], cwd=name, check=True)  # noqa: S603 - our own
+        subprocess.run([*command, "start", "--port", str(free_port())], cwd=name, check=True)  # noqa: S603 - our own
         try:
             running = server.find(Path(name) / server.HOME)
             assert running is not None
@@ -103,21 +116,15 @@ def _flow_run(running: server.Running) -> str:
     raise TimeoutError("the form was not submitted.")
 
 
-def _save(page: Page, name: str, *, height: int) -> None:
+def _save(page: "Page", name: str, *, height: int) -> None:
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(page.picture(_WIDTH, height))).convert("RGB").resize((960, height * 3 // 4))
+    page.set_viewport_size({"width": _WIDTH, "height": height})
+    page.wait_for_timeout(_LAYOUT_MS)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").resize((960, height * 3 // 4))
     file = FOLDER / f"{name}.png"
     picture.quantize(_COLOURS).save(file, optimize=True)
     sys.stdout.write(f"{os.path.relpath(file)}: {file.stat().st_size // 1024} KiB\n")
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from browser.rich_run import RICH, rich_row
 from bench.large_run import make_run
 from tests.support.pictures import write_image
 from tests.support.runs import gage
+from tools.chromium import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -94,15 +95,8 @@ def large_viewer(workplace: Path, large_store: Path) -> Iterator[Viewer]:
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """Chromium of the system, without a window."""
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        pytest.fail("these tests need chromium (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from support.runs import write_config
 
 from gage_eval.deployments import all_deployments
 from gage_eval.store import Store
-from tools.browser import browser, program
+from tools.chromium import chromium, program
+from tools.ui_pictures import fill_field, open_form
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -117,24 +118,21 @@ def test_a_newcomer_runs_a_suite_with_the_browser(cluster: Cluster, gsm8k: Path,
     if program() is None:
         pytest.skip("needs Chromium (Debian: chromium)")
     ui = cluster.api_url.removesuffix("/api")
-    with browser(1400, 1400) as page:
-        page.open(f"{ui}/deployments")
-        page.wait_for("Ready", within_s=120)
-        page.search("gsm8k")
-        page.click("gsm8k")
-        page.click("Run")
-        page.click("Custom run")
-        page.fill("Run Name", "by-hand")
-        page.fill("Name (Optional)", "mock")
-        page.fill("Endpoint (Optional)", endpoint.url)
-        page.fill("Folder (Optional)", str(gsm8k))
-        page.fill("Samples (Optional)", str(ROWS))
-        page.click("Submit")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 1400})
+        page.set_default_timeout(120_000)
+        open_form(page, ui, "gsm8k")
+        fill_field(page, "Run Name", "by-hand")
+        fill_field(page, "Name (Optional)", "mock")
+        fill_field(page, "Endpoint (Optional)", endpoint.url)
+        fill_field(page, "Folder (Optional)", str(gsm8k))
+        fill_field(page, "Samples (Optional)", str(ROWS))
+        page.get_by_role("button", name="Submit").click()
         run = wait_for(lambda: newest_of(cluster, "gsm8k", "by-hand"), "the run appears")
         done = completed(cluster, run["id"])
-        page.open(f"{ui}/runs/flow-run/{done['id']}")
+        page.goto(f"{ui}/runs/flow-run/{done['id']}")
         score = done["state"]["message"].partition(" · ")[0]
-        page.wait_for(score, within_s=120)
+        page.get_by_text(score).first.wait_for()
 
     assert endpoint.stats()["requests"] == ROWS
     assert score.startswith("gsm8k,")
