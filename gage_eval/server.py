@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gage_eval import allowed_code, background
+from gage_eval import allowed_code, background, keeper
 from gage_eval.background import Process
 from gage_eval.client.health import answers
 from gage_eval.errors import GageError, InputError
@@ -26,6 +26,8 @@ HOME = Path(".gage") / "prefect"
 PORT = 4200
 START_LIMIT_S = 240.0
 WORKER_START_LIMIT_S = 120.0
+# A worker that ends sooner after its start is not started again.
+_WORKER_LIFE_S = 10.0
 # Runs that the worker carries out at once; further ones wait.
 RUNS_AT_ONCE = 4
 # The worker looks for new runs so often, in seconds, and says when it does so for the first time.
@@ -107,7 +109,7 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     log = home / "worker.log"
     log.unlink(missing_ok=True)
     options = ("--pool", pool, "--type", "process", "--name", "gage", "--limit", str(RUNS_AT_ONCE))
-    process = _prefect("worker", "start", *options, log=log, home=home, port=running.port)
+    process = _prefect("worker", "start", *options, log=log, home=home, port=running.port, kept=True)
     background.record(home / "worker.json", Process(pid=process.pid, born=born(process.pid)))
     try:
         background.wait_until(
@@ -172,9 +174,10 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
     return None if serving is None else service.page_of(serving, locations, run_id)
 
 
-def _prefect(*arguments: str, log: Path, home: Path, port: int) -> "subprocess.Popen[bytes]":
-    """Start a Prefect command in the background."""
-    return background.launch([sys.executable, "-m", "prefect", *arguments], log, _environment(home, port))
+def _prefect(*arguments: str, log: Path, home: Path, port: int, kept: bool = False) -> "subprocess.Popen[bytes]":
+    """Start a Prefect command in the background. A kept one starts again when it ends with an error."""
+    keeping = [sys.executable, "-P", keeper.__file__, str(_WORKER_LIFE_S)] if kept else []
+    return background.launch([*keeping, sys.executable, "-m", "prefect", *arguments], log, _environment(home, port))
 
 
 def _environment(home: Path, port: int) -> dict[str, str]:

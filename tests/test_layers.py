@@ -27,6 +27,7 @@ ORDER = (
         "processes",
         "ports",
         "background",
+        "keeper",
         "interrupts",
         "files",
         "packaged",
