@@ -7,7 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
@@ -31,6 +31,9 @@ T = TypeVar("T")
 _LONGEST = 300
 _FILE_MODULE = "gage_eval_plugin_"
 _lock = RLock()
+# Folders of configs, at the end of Python's path: those of the config that was read last, then the others.
+_own_folders: list[str] = []
+_other_folders: list[str] = []
 # Plug-in files by path: the hash of the text that was run, and its module.
 _files: dict[Path, tuple[str, ModuleType]] = {}
 _leave_alone: ContextVar[bool] = ContextVar("leave_alone", default=False)
@@ -167,6 +170,17 @@ def version_of(obj: Any, name: str) -> int:
     return version
 
 
+def look_in(folders: Iterable[Path]) -> None:
+    """Have code import modules from the folders of a config, after all others of Python's path."""
+    with _lock:
+        known = [folder for folder in (*_own_folders, *_other_folders) if folder in sys.path]
+        path = [folder for folder in sys.path if folder not in known]
+        own = [folder for folder in dict.fromkeys(map(str, folders)) if folder not in path]
+        _other_folders[:] = [folder for folder in known if folder not in own]
+        _own_folders[:] = own
+        sys.path[:] = [*path, *_own_folders, *_other_folders]
+
+
 def load_object(path: str) -> tuple[Any, str]:
     """The object at ``pkg.mod:attr``, ``pkg.mod.attr`` or ``dir/file.py:attr``, and its code's identity.
 
@@ -185,9 +199,14 @@ def load_object(path: str) -> tuple[Any, str]:
         raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
     if module_name.endswith(".py"):
         if Path(module_name).is_file():
-            check_file(without_folders(path), code_files(Path(module_name)))
+            files = code_files(Path(module_name))
+            check_file(without_folders(path), files)
+            folder = Path(module_name).resolve().parent
+            _forget_namesakes(folder, {one.relative_to(folder).parts[0].removesuffix(".py") for one in files})
     else:
         check_module(path, module_name)
+        for own in map(Path, _own_folders):
+            _forget_namesakes(own, {module_name.partition(".")[0]})
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
     with _lock, plugin_errors(f"cannot load '{without_folders(path)}': {shown}"):
@@ -198,6 +217,25 @@ def load_object(path: str) -> tuple[Any, str]:
         except AttributeError:
             names = [name for name in vars(module) if not name.startswith("_")]
             raise PluginError(f"'{shown}' has no '{attribute}'.{closest(attribute, names)}") from None
+
+
+def _forget_namesakes(folder: Path, names: Iterable[str]) -> None:
+    """Forget modules of other configs' folders where a folder has its own: Python keeps one module of a name.
+
+    What the other configs imported stays theirs, because their code holds it.
+
+    Args:
+        folder: of the code that is to be loaded.
+        names: top-level names of the modules that it is made of.
+    """
+    for name in names:
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        own = (folder / f"{name}.py", folder / name / "__init__.py")
+        if loaded is None or Path(loaded).resolve() in own or not any(file.is_file() for file in own):
+            continue
+        if any(Path(loaded).is_relative_to(other) for other in _other_folders):
+            for known in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
+                del sys.modules[known]
 
 
 def once(name: str, load: Callable[[], T]) -> T:

@@ -1,6 +1,5 @@
 """Plug-in files of a config, whose paths are relative to the config's folder."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from gage_eval.config.models import (
     TaskConfig,
 )
 from gage_eval.config.problems import Loc
-from gage_eval.foreign import beside, is_path
+from gage_eval.foreign import beside, is_path, look_in
 
 
 @dataclass(frozen=True)
@@ -41,16 +40,14 @@ def located(config: PipelineConfig, base_dir: Path) -> PipelineConfig:
     """The config with absolute paths of its plug-in files, which are relative to ``base_dir``.
 
     If the config names user code, its folder and those of the named files are appended to Python's path, so that
-    modules next to them can be imported, after all others.
+    modules next to them can be imported, after all others (`look_in`).
     """
     here, named = code_of(config, base_dir)
     folders = [Path(one.name.rpartition(":")[0]).parent for one in named if ".py:" in one.name]
     scripts = any(one.kind == "backends" and one.name == "custom_script" for one in named)
     if scripts or any(is_path(one.name) for one in named):
         folders.insert(0, base_dir.resolve())
-    for folder in map(str, folders):
-        if folder not in sys.path:
-            sys.path.append(folder)
+    look_in(folders)
     return here
 
 

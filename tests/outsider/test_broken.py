@@ -1,6 +1,7 @@
 """Plug-ins written from the pages alone and broken on purpose: one sentence with file and method, never a traceback."""
 
 import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -446,7 +447,9 @@ def test_a_users_folder_is_appended_to_the_path_and_hides_nothing(tmp_path: Path
     file = tmp_path / "ending.py"
     file.write_text("import decimal\nfrom own_letters import LETTERS\n" + file.read_text())
     assert gage("run", "ending.yaml").code == 0
-    assert sys.path[-1] == str(tmp_path)
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    assert installed & set(sys.path) <= set(sys.path[: sys.path.index(str(tmp_path))])
+    assert installed & set(sys.path)
 
 
 def test_an_edited_helper_of_a_plug_in_is_computed_anew(tmp_path: Path, gage: Command) -> None:
