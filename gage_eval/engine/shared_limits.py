@@ -44,7 +44,6 @@ class SharedLimits:
     ) -> None:
         self._objects = objects
         self._slots = slots
-        self._is_busy = is_busy
         self._apply = apply
         self._renew_s = renew_s
         self._folder = f"{LIMITS}/{digest(endpoint)[:32]}"

@@ -5,7 +5,7 @@ resumes, and their answers have the date as freshness, so that no night is answe
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gating import Gated, gate_with_anchor
-from gage_eval.regression.matrix import Cell, Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.names import is_name, slug
@@ -196,11 +196,6 @@ def run_night(
     options = [asked.options_of_night(night, row, model, folder) for row, model in places]
     run_in_turn(options, run, blocks=blocks, ended=ended)
     return Night(asked, night, tuple(cells[number] for number in range(len(places))))
-
-
-def as_cells(night: Night) -> Sequence[Cell]:
-    """The cells as those of a matrix, to rank models."""
-    return [Cell(one.row.name, one.model.name, one.run, one.problem) for one in night.cells]
 
 
 def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunReader | GageError) -> NightCell:
