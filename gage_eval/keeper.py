@@ -18,7 +18,7 @@ def main() -> int:
     """
     at_least_s, command = float(sys.argv[1]), sys.argv[2:]
     told: list[int] = []
-    # Whoever stops this process stops its group: the command gets the signal too, and ends in order.
+    # `gage server stop` signals the whole group: the command gets the signal too, and ends in order.
     signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
     while True:
         began = time.monotonic()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gage_eval import allowed_code, background, keeper
 from gage_eval.background import Process
 from gage_eval.client.health import answers
-from gage_eval.errors import GageError, InputError
+from gage_eval.errors import InputError
 from gage_eval.ports import free_port, is_free
 from gage_eval.processes import born
 from gage_eval.viewer import service
@@ -87,7 +87,8 @@ def start(home: Path = HOME, port: int | None = None) -> tuple[Running, bool]:
     background.record(home / "server.json", running)
     try:
         background.wait_until(lambda: answers(f"{running.api_url}/health"), _SERVER, process, log, START_LIMIT_S)
-    except GageError:
+    except BaseException:
+        # Ctrl-C too: it does not reach a process in the background.
         stop(home)
         raise
     return running, True
@@ -115,7 +116,7 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
         background.wait_until(
             lambda: _READY in log.read_text(errors="replace"), _WORKER, process, log, WORKER_START_LIMIT_S
         )
-    except GageError:
+    except BaseException:
         _stop_worker(home)
         raise
     return True
