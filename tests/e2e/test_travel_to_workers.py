@@ -44,7 +44,7 @@ def test_a_submitted_run_needs_nothing_of_the_submitters_machine(cluster: Cluste
         assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
         assert endpoint.stats()["requests"] == ROWS
 
-    assert set(cluster.task_states(run["id"]).values()) == {COMPUTED}
+    assert set(cluster.states(run["id"]).values()) == {COMPUTED}
 
 
 def test_a_worker_retries_a_run_of_another_machine_from_its_cached_stages(cluster: Cluster, project: Path) -> None:
@@ -61,6 +61,6 @@ def test_a_worker_retries_a_run_of_another_machine_from_its_cached_stages(cluste
         ended = cluster.retry(run["id"])
 
     assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
-    states = cluster.task_states(run["id"])
+    states = cluster.states(run["id"])
     before_infer = [states[f"{stage} sums"] for stage in ("load", "standardize", "preprocess")]
     assert before_infer == [CACHED] * 3, "the keys do not depend on the machine"
