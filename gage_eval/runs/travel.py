@@ -8,6 +8,7 @@ data do not travel.
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -36,6 +37,13 @@ _MOST_FILES = 10_000
 _KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks")
 # A shorter value of a variable may occur in a file by chance.
 _LEAST_SECRET = 8
+# Data files whose text holds the names of media as they are; the pieces of such a text that may be names.
+_RECORDS = (".jsonl", ".json", ".csv", ".tsv")
+_PIECE = re.compile(r"""[^"'\\\n\r\t,<>|]+""")
+_LONGEST_NAME = 250
+_MEDIA = frozenset(
+    f".{ending}" for ending in "png jpg jpeg gif webp bmp tif tiff wav mp3 flac ogg opus m4a aac mp4 webm mov".split()
+)
 _NOT_SENT = {
     "model": "is a model, and models do not travel; give an absolute path that the worker has, or a name on the hub",
     "program": "is a program of this machine; give the absolute path of one that the worker has",
@@ -161,6 +169,7 @@ class _Chosen:
         elif place.is_file():
             for file in code_files(place) if place.suffix == ".py" else [place]:
                 self._add(named, file)
+                self._add_media(named, file)
         elif place.is_dir():
             self._add_folder(named, place)
         elif glob.has_magic(named.name) and not is_absolute:
@@ -172,8 +181,18 @@ class _Chosen:
         except InputError as error:
             self._stays(named, f"cannot travel: {str(error).rstrip('.')}")
             return
-        for file in matches:
-            self._add(named, Path(file))
+        for file in map(Path, matches):
+            self._add(named, file)
+            self._add_media(named, file)
+
+    def _add_media(self, named: NamedFile, data: Path) -> None:
+        """Add the media next to a data file that its records name. Media of `content_root` travel with their folder."""
+        if data.suffix not in _RECORDS or data.stat().st_size > _most():
+            return
+        pieces = (piece.group() for piece in _PIECE.finditer(_content(data).decode(errors="replace")))
+        for name in sorted({piece for piece in pieces if len(piece) <= _LONGEST_NAME and _is_media(piece)}):
+            if not os.path.isabs(name) and (data.parent / name).is_file():
+                self._add(named, data.parent / name)
 
     def _add_folder(self, named: NamedFile, folder: Path) -> None:
         files = list(islice(_visible_files(folder), _MOST_FILES + 1))
@@ -213,7 +232,7 @@ class _Chosen:
             texts: content by path.
             references: the references to secrets in the config.
         """
-        most = load_settings().travel_mib * 2**20
+        most = _most()
         sizes = {name: file.stat().st_size for name, file in self.places.items()}
         sizes |= {name: len(text) for name, text in texts.items()}
         size = sum(sizes.values())
@@ -230,6 +249,15 @@ class _Chosen:
             if (secret := _secret_in(data, references, is_code=is_code)) is not None:
                 self.stays.append(f"'{name}' holds {secret}, and secrets never travel; write env:NAME in the config.")
         return files
+
+
+def _is_media(name: str) -> bool:
+    return "." in name[-6:] and name[name.rindex(".") :].lower() in _MEDIA
+
+
+def _most() -> int:
+    """How many bytes travel at most."""
+    return load_settings().travel_mib * 2**20
 
 
 def _content(file: Path) -> bytes:

@@ -114,6 +114,25 @@ def test_a_run_has_the_same_keys_where_only_the_store_is(project: Path) -> None:
     assert str(project) not in record, "no folder of the submitter's machine"
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("asked.jsonl", '{"question": "What is in a.png?", "image": "pictures/one two.png"}\n{"image": "b.JPG"}\n'),
+        ("asked.csv", "question,image\nwhat?,pictures/one two.png\nwhat?,b.JPG\n"),
+    ],
+)
+def test_media_that_records_name_next_to_their_file_travel(project: Path, name: str, text: str) -> None:
+    (project / "data").mkdir(exist_ok=True)
+    (project / "data" / name).write_text(text)
+    (project / "data" / "pictures").mkdir()
+    for picture in ("pictures/one two.png", "b.JPG", "pictures/other.png"):
+        (project / "data" / picture).write_bytes(b"picture")
+    (project / "outside.png").write_bytes(b"picture")
+    change(project, datasets=[{"dataset_id": "sums", "params": {"path": f"data/{name}"}}])
+    sent = {file for file in packed(project).files if file.startswith("data/")}
+    assert sent == {f"data/{name}", "data/pictures/one two.png", "data/b.JPG"}
+
+
 def test_a_config_given_as_text_travels_too(project: Path) -> None:
     text = (project / "run.yaml").read_text()
     found = pack(RunOptions(config=str(project), text=text), None)
