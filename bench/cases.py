@@ -319,7 +319,7 @@ CASES = (
     Case("rows_1319", "1,319 rows, 64 in flight, 50 ms (ideal 1.03 s)", rows_1319, 3, "quick"),
     Case("rows_10k", "10,000 rows, 64 in flight, 50 ms (ideal 7.8 s)", rows_10k, 3),
     Case("rows_10k_wide", "10,000 rows, 256 in flight, 50 ms (ideal 2.0 s)", rows_10k_wide, 3),
-    Case("events", "10,000 rows, no latency: with and without an event log", events, 5, "full"),
+    Case("events", "10,000 rows, no latency: with and without an event log", events, 5),
     Case("engine", "infer alone: 100,000 rows, 64 in flight, 1 ms", engine, 1),
     Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 1),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),

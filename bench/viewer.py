@@ -24,6 +24,7 @@ class Client:
     """A browser without a cache: one connection, with the token's cookie."""
 
     def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
         self._connection = HTTPConnection("127.0.0.1", port, timeout=60)
         self._cookie = ""
         headers, _ = self._get(f"/?token={TOKEN}")
@@ -78,6 +79,7 @@ def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
             # The config of the run is read once, for the requests as they were sent.
             client.page("/runs/large/sample", id="sample-0000001")
             pages, sorts, searches = _pages(client), _sorts(client), _searches(client)
+            paints = _first_paints(client.url)
             memory = _peak_mib(pid)
     return [
         Figure("server up", "s", starts, 2.0),
@@ -85,6 +87,7 @@ def measure(store: Path, folder: Path, repeats: int) -> list[Figure]:
         Figure("a page, 95th percentile", "s", [_p95(pages)], 0.2),
         Figure("sort by a column, 95th percentile", "s", [_p95(sorts)], 0.5),
         Figure("text search, 95th percentile", "s", [_p95(searches)], 1.5),
+        Figure("first paint in Chromium, slowest of the pages", "s", [max(paints)], 1.0),
         Figure("peak memory with the index", "MiB", [memory_after_index]),
         Figure("peak memory", "MiB", [memory], 477.0),
     ]
@@ -127,6 +130,23 @@ def _searches(client: Client) -> list[float]:
         "pens on Monday",
     )
     return [client.page(_LIST, q=f'"{word}"')[0] for word in words]
+
+
+def _first_paints(url: str) -> list[float]:
+    """Seconds from the click to the first paint of the run, a list and an answer, each in a browser without a cache."""
+    from tools.chromium import chromium
+
+    paints = []
+    with chromium() as browser:
+        for path in ("/runs/large", _LIST, f"{_LIST}?q=status:wrong", "/runs/large/sample?id=sample-0500000"):
+            page = browser.new_page()
+            page.goto(f"{url}/?token={TOKEN}")
+            page.goto(f"{url}{path}")
+            page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+            milliseconds = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            paints.append(milliseconds / 1000)
+            page.close()
+    return paints
 
 
 @contextmanager
