@@ -1,7 +1,7 @@
 """Sends reports to a Prefect API in the background, so that a run never waits for the server.
 
-Reports are delivered in order. If the API is gone or hangs, a report is retried until the API takes it, and after the
-end of the run for a few more seconds.
+Reports are delivered in order. If the API is gone or hangs, a report is retried until the API takes it. After the end
+of the run the reporter waits as long as the API takes reports, and a few seconds for one that does not.
 """
 
 import logging
@@ -23,8 +23,9 @@ _REQUEST_S = 5.0
 _RETRY_S = 1.0
 # After this time without an answer, the user is informed.
 _SILENT_S = 10.0
-# Time for the last reports after the end of the run.
+# After the end of the run: the longest wait for the next report that the API takes, and for all of them.
 _END_S = 8.0
+_LONGEST_END_S = 60.0
 _WATCH_EVERY_S = 1.5
 # Log lines: most in one request, and most that are kept while the API does not answer.
 _LINES_AT_ONCE = 200
@@ -60,6 +61,7 @@ class Reporter:
         self._watch_due = time.monotonic() + _WATCH_EVERY_S
         self._silent_since: float | None = None
         self._reported = False
+        self._taken_at = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="gage-eval-prefect", daemon=True)
         self._thread.start()
 
@@ -78,11 +80,15 @@ class Reporter:
                 self._changed.notify()
 
     def close(self) -> bool:
-        """Wait a few seconds for the remaining reports, then stop. Returns whether all were delivered."""
+        """Wait for the remaining reports while the API takes them, then stop. Returns whether all were delivered."""
         self._closing.set()
         with self._changed:
             self._changed.notify()
-        self._thread.join(_END_S)
+        now = self._taken_at = time.monotonic()
+        last = now + _LONGEST_END_S
+        while self._thread.is_alive() and (left := min(self._taken_at + _END_S, last) - now) > 0:
+            self._thread.join(left)
+            now = time.monotonic()
         return not self._reports
 
     def _work(self) -> None:
@@ -127,6 +133,7 @@ class Reporter:
                 self._unanswered()
                 return False
         self._silent_since = None
+        self._taken_at = time.monotonic()
         return True
 
     def _unanswered(self) -> None:

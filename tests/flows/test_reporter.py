@@ -1,0 +1,77 @@
+"""The end of a run waits for its last reports: while the API takes them, and only then."""
+
+import threading
+import time
+
+import httpx
+import pytest
+from prefect.client.orchestration import SyncPrefectClient
+
+from flows import reporter
+from flows.reporter import Reporter
+
+NO_API = "http://127.0.0.1:9/api"
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorter waits."""
+    monkeypatch.setattr(reporter, "_END_S", 0.5)
+    monkeypatch.setattr(reporter, "_LONGEST_END_S", 5.0)
+    monkeypatch.setattr(reporter, "_RETRY_S", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_slow_api_gets_all_reports() -> None:
+    taken: list[int] = []
+
+    def slow(number: int) -> reporter.Report:
+        def report(client: SyncPrefectClient) -> None:
+            time.sleep(0.2)  # What a busy server takes for an answer.
+            taken.append(number)
+
+        return report
+
+    sender = Reporter(NO_API)
+    for number in range(6):
+        sender.send(slow(number))
+
+    assert sender.close(), "all six take longer than the wait for one"
+    assert taken == list(range(6))
+
+
+@pytest.mark.usefixtures("soon")
+def test_an_api_that_is_gone_does_not_hold_the_run() -> None:
+    def report(client: SyncPrefectClient) -> None:
+        raise httpx.ConnectError("refused")
+
+    sender = Reporter(NO_API)
+    sender.send(report)
+
+    began = time.monotonic()
+    assert not sender.close()
+    assert time.monotonic() - began < 5.0, "not the longest wait"
+
+
+@pytest.mark.usefixtures("soon")
+def test_an_api_that_hangs_does_not_hold_the_run() -> None:
+    answers = threading.Event()
+
+    def report(client: SyncPrefectClient) -> None:
+        answers.wait(60)
+
+    sender = Reporter(NO_API)
+    sender.send(report)
+
+    assert not sender.close()
+    answers.set()
+
+
+def test_the_longest_wait_ends_a_stream_of_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "_END_S", 0.3)
+    monkeypatch.setattr(reporter, "_LONGEST_END_S", 0.6)
+    sender = Reporter(NO_API)
+    for _ in range(200):
+        sender.send(lambda client: time.sleep(0.05))
+
+    assert not sender.close()
