@@ -75,6 +75,9 @@ class Feeder:
         if self._is_committed(chunk):
             claims.release(chunk.name)
             return False
+        if claims.was_held(chunk.name):
+            # Its holder was killed, or stopped, after this process had read the logs.
+            self._known.read_logs()
         return True
 
     def _is_committed(self, chunk: Chunk) -> bool:

@@ -19,6 +19,10 @@ class Claims(Protocol):
         """Claim a chunk. False: another process has it."""
         ...
 
+    def was_held(self, name: str) -> bool:
+        """Whether another process had held a claim before this one took it, and may have logged answers for it."""
+        ...
+
     def release(self, name: str) -> None:
         """Give a claim back; does nothing when it is not held."""
         ...
@@ -42,6 +46,7 @@ class _Flocks:
         self._folder = objects.local_root / folder
         self._url = objects.url
         self._held: dict[str, int] = {}
+        self._found: set[str] = set()
 
     def take(self, name: str) -> bool:
         import fcntl
@@ -51,6 +56,8 @@ class _Flocks:
         path = self._folder / f"{safe_name(name)}.lock"
         with explain_os_errors(self._url, f"claims/{path.name}"):
             self._folder.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                self._found.add(name)
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,6 +71,9 @@ class _Flocks:
                 raise
         self._held[name] = file
         return True
+
+    def was_held(self, name: str) -> bool:
+        return name in self._found
 
     def release(self, name: str) -> None:
         file = self._held.pop(name, None)
@@ -94,6 +104,9 @@ class _Leases:
         self._held.add(name)
         return True
 
+    def was_held(self, name: str) -> bool:
+        return name in self._known and self._known[name].was_held
+
     def release(self, name: str) -> None:
         if name in self._held:
             self._held.discard(name)
@@ -110,6 +123,10 @@ class NoClaims:
     def take(self, name: str) -> bool:
         """Always."""
         return True
+
+    def was_held(self, name: str) -> bool:
+        """Without claims, this is not known."""
+        return False
 
     def release(self, name: str) -> None:
         """Nothing is held."""
