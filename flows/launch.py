@@ -19,10 +19,11 @@ from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
 from gage_eval.regression.nightly import Nightly
+from gage_eval.regression.nightly_files import nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name
-from gage_eval.runs.options import Locations
+from gage_eval.runs.options import BLOCK_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.stored import StoredRun
 from gage_eval.runs.travel import Packed, Submitted, lacks, pack
@@ -193,6 +194,7 @@ def deploy(
     nightly: Path | None,
     lost_after_s: int,
     dry_run: bool,
+    tell: Callable[[str], None],
 ) -> "list[Deployed]":
     """Bring all deployments to the server of an API. What is there already stays untouched.
 
@@ -203,12 +205,15 @@ def deploy(
             forms start are in the first one.
         store: the store of the runs, unless a form names another one.
         working_dir: the folder of runs in the pool `local`, for the server of a folder.
-        nightly: a file of nightly runs to deploy too.
+        nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
         lost_after_s: a run that has sent no heartbeat for so long is lost.
         dry_run: change nothing.
+        tell: receives a sentence for each thing that the workers of nightly runs must have themselves.
 
     Raises:
-        InputError: the API does not answer or refuses, or has no such work pool.
+        InputError: the API does not answer or refuses, has no such work pool, or something that a nightly run needs
+            cannot travel.
+        StoreError: the files of nightly runs cannot be stored.
     """
     _configure()
     with packages_beside():
@@ -220,10 +225,16 @@ def deploy(
     from gage_eval.deployments import all_deployments, nightly_deployment
 
     deployments = all_deployments(gpu_pools or [pool])
-    asked = None
+    night = None
     if nightly is not None:
+        url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
         asked = Nightly.read(nightly)
-        deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), nightly.parent.absolute()))
+        night = nightly_files(asked, nightly.parent.absolute(), Locations.at(url), blocks_at(api_url))
+        deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), night.configs))
+        for note in night.lacks(pool if pool != POOL else None):
+            tell(note)
+        if not dry_run:
+            night.put()
     try:
         with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
             done = deploy_all(
@@ -238,8 +249,10 @@ def deploy(
                 dry_run=dry_run,
             )
             automations = lost_run_automations(lost_after_s)
-            if asked is not None:
-                automations |= regression_automations(client, asked, dry_run=dry_run)
+            if night is not None:
+                if not dry_run:
+                    night.keep(scrub(api_url))
+                automations |= regression_automations(client, night.asked, dry_run=dry_run)
             return [*done, *ensure_automations(client, automations, dry_run=dry_run)]
     except GageError:
         raise
@@ -307,7 +320,7 @@ def _files_for_a_retry(options: RunOptions, api_url: str, observers: Sequence[Ob
 
 def _stored(packed: Packed | None, places: Locations) -> str | None:
     """The bundle of a run's files in the store; None for a run without files, or one that cannot travel."""
-    return None if packed is None or packed.stays else packed.put(Store.open(places.store))
+    return None if packed is None else packed.put(Store.open(places.store))
 
 
 def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:

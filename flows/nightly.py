@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -43,7 +42,7 @@ _log = logging.getLogger("gage_eval")
 
 @flow(name="nightly", persist_result=False)
 @on_worker
-def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> State[Any]:
+def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) -> State[Any]:
     """Run all suites with all models of a file of nightly runs, and measure each against its baseline.
 
     The answers are those of the night that the flow run was scheduled for: it asks every model again. A flow run that
@@ -51,7 +50,7 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
 
     Args:
         text: The file of nightly runs, as YAML.
-        folder: The folder that paths of configs start from.
+        configs: Where each config of the file is: in the store, as it was when the file was deployed; or a path.
         storage: Where results and baselines are stored.
     """
     asked = Nightly.of_text(text, "the file of nightly runs")
@@ -59,7 +58,8 @@ def nightly(text: str, folder: str = "", storage: StorageForm = STORAGE) -> Stat
     night = run_night(
         asked,
         _date(asked),
-        Path(folder),
+        configs,
+        places,
         asker(places),
         lambda cell: _tell(asked, cell, places),
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
@@ -77,9 +77,9 @@ def asker(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
 
     def ask(options: RunOptions, host: EngineHost) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
-        here = {"store": places.store, "output_dir": places.runs, "resume": there}
         try:
-            outcome = launch(options.model_copy(update=here), PREFECT_API_URL.value() or "", host=host)
+            asked = options.model_copy(update={"resume": there})
+            outcome = launch(asked, PREFECT_API_URL.value() or "", host=host)
         except GageError:
             raise
         except Exception as error:

@@ -49,7 +49,9 @@ def triage(
     entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
     with EngineHost() as host:
         ask = asker(places)
-        found = look_into(reader, entry, gate, lambda options: ask(options, host), repeats=repeats, most=samples)
+        found = look_into(
+            reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
+        )
     create_markdown_artifact(triage_page(found), key=f"{slug(entry.suite)}-triage", description=f"Triage of {run}")
     fates = {fate: sum(task.fates[fate] for task in found.tasks) for fate in FATES}
     said = ", ".join(f"{counted(count, 'sample')} {fate}" for fate, count in fates.items() if count)

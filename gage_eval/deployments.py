@@ -7,7 +7,6 @@ its flow one entry of `gage_eval.entrypoints`.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.templates import SuiteInfo, list_suites
@@ -112,13 +111,13 @@ TRIAGE = Deployment(
 )
 
 
-def nightly_deployment(asked: Nightly, text: str, folder: Path) -> Deployment:
+def nightly_deployment(asked: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
     """The deployment of a file of nightly runs. One night at a time; a second one waits.
 
     Args:
         asked: the file.
         text: the same as text.
-        folder: the folder that paths of configs start from.
+        configs: where the worker finds each config of the file.
     """
     cells = [f"- {row.name} with {model.name}" for row in asked.rows for model in asked.models]
     return Deployment(
@@ -126,7 +125,7 @@ def nightly_deployment(asked: Nightly, text: str, folder: Path) -> Deployment:
         name=slug(asked.name),
         description="\n".join(("Every night, measured against baselines:", "", *cells)),
         tags=("regression", "nightly"),
-        parameters={"text": text, "folder": str(folder)},
+        parameters={"text": text, "configs": dict(configs)},
         concurrency=1,
         cron=asked.schedule.cron,
         timezone=asked.schedule.timezone,

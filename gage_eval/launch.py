@@ -150,6 +150,7 @@ def deploy(
     nightly: Path | None = None,
     lost_after_s: int = LOST_AFTER_S,
     dry_run: bool = False,
+    tell: Callable[[str], None] = lambda note: None,
 ) -> "list[Deployed]":
     """Bring the deployments of all flows to an API. What is there already stays untouched.
 
@@ -159,12 +160,15 @@ def deploy(
         gpu_pools: the work pools of engines that need a GPU. Forms propose the first one.
         store: the store of the runs, unless a form names another one. Without it GAGE_EVAL_STORE; for the local server
             of this folder, the folder's store.
-        nightly: a file of nightly runs, which gets a deployment with its schedule, and automations.
+        nightly: a file of nightly runs, which gets a deployment with its schedule, and automations. The files that its
+            configs need go into the store.
         lost_after_s: a run that has sent no heartbeat for so long is lost.
         dry_run: change nothing.
+        tell: receives a sentence for each thing that the workers of nightly runs must have themselves.
 
     Raises:
-        InputError: no API is configured, it does not answer, it has no such pool, or no store is named.
+        InputError: no API is configured, it does not answer, it has no such pool, no store is named, or something that
+            a nightly run needs cannot travel.
     """
     from gage_eval.deployments import POOL
 
@@ -182,6 +186,7 @@ def deploy(
         nightly=nightly,
         lost_after_s=lost_after_s,
         dry_run=dry_run,
+        tell=tell,
     )
 
 

@@ -42,6 +42,7 @@ def deploy(
 
     from gage_eval import launch
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.report.console import clean
 
     deployed = launch.deploy(
         pool=pool,
@@ -50,6 +51,7 @@ def deploy(
         nightly=nightly,
         lost_after_s=lost_after,
         dry_run=dry_run,
+        tell=lambda note: typer.echo(f"note: {clean(note)}", err=True),
     )
     if json:
         print_json({"dry_run": dry_run, "deployments": [asdict(one) for one in deployed]})

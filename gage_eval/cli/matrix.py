@@ -41,10 +41,9 @@ def matrix(
     locations = Locations.at(store, output_dir)
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
-        given = options.model_copy(update={"store": locations.store, "output_dir": locations.runs})
-        return RunReader.open(locations, launch_run(given, quiet=json or quiet, host=host).run_id)
+        return RunReader.open(locations, launch_run(options, quiet=json or quiet, host=host).run_id)
 
-    cells = run_cells(asked, file.parent, run, blocks=known_blocks())
+    cells = run_cells(asked, file.parent, locations, run, blocks=known_blocks())
     found = standings(cells)
     header, rows = table(found, cells)
     if csv is not None:

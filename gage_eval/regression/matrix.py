@@ -16,7 +16,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.errors import ConfigError, GageError, InputError, Problem
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.runs.in_turn import run_in_turn
-from gage_eval.runs.options import SUITE_PREFIX, RunOptions
+from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
 from gage_eval.runs.reading import RunReader
 from gage_eval.stats.multiple import holm
 
@@ -110,7 +110,7 @@ class Matrix(StrictModel):
     def _missing(self, row: MatrixRow, folder: Path) -> str | None:
         """That the suite or the config of a row does not exist, in one sentence."""
         try:
-            there = self.options_of(row, self.models[0], folder).file.is_file()
+            there = self.options_of(row, self.models[0], self.configs_in(folder)).file.is_file()
         except InputError as error:
             return str(error)
         return None if there else f"no config file '{folder / (row.config or '')}'."
@@ -143,20 +143,33 @@ class Matrix(StrictModel):
         """
         for row in self.rows:
             for model in self.models:
-                self.options_of(row, model, Path())
+                self.options_of(row, model, self.configs_in(Path()))
 
-    def options_of(self, row: MatrixRow, model: MatrixModel, folder: Path) -> RunOptions:
+    def configs_in(self, folder: Path) -> dict[str, str]:
+        """The files of its configs, by the names that it has for them.
+
+        Args:
+            folder: of the matrix file.
+        """
+        return {row.config: str(folder / row.config) for row in self.rows if row.config is not None}
+
+    def options_of(self, row: MatrixRow, model: MatrixModel, configs: Mapping[str, str]) -> RunOptions:
         """The options of a cell.
 
         Args:
-            row: the suite or config; a config's path starts from ``folder``.
+            row: the suite or config.
             model: the model.
-            folder: of the matrix file.
+            configs: where each config is: a file, or a bundle in the store.
 
         Raises:
-            InputError: an option does not fit.
+            InputError: an option does not fit, or nothing says where the config is.
         """
-        source = f"{SUITE_PREFIX}{row.suite}" if row.suite is not None else str(folder / (row.config or ""))
+        if row.config is None:
+            source = f"{SUITE_PREFIX}{row.suite}"
+        elif row.config in configs:
+            source = configs[row.config]
+        else:
+            raise InputError(f"the config '{row.config}' was not deployed with this file: deploy the file again.")
         return RunOptions.of({**self.options, **row.options, **model.options, "config": source})
 
 
@@ -202,18 +215,26 @@ def _sentence(message: str) -> str:
 
 
 def run_cells(
-    matrix: Matrix, folder: Path, run: Callable[[RunOptions, EngineHost], RunReader], *, blocks: Blocks | None = None
+    matrix: Matrix,
+    folder: Path,
+    locations: Locations,
+    run: Callable[[RunOptions, EngineHost], RunReader],
+    *,
+    blocks: Blocks | None = None,
 ) -> list[Cell]:
     """Run every cell. If one fails, the others still run. An engine starts once for all cells that need it.
 
     Args:
         matrix: what to run.
         folder: of the matrix file.
+        locations: of all runs.
         run: carries out a run.
         blocks: the blocks of the Prefect API, if there is one.
     """
     places = [(row, model) for model in matrix.models for row in matrix.rows]
-    results = run_in_turn([matrix.options_of(row, model, folder) for row, model in places], run, blocks=blocks)
+    configs = matrix.configs_in(folder)
+    asked = [locations.placed(matrix.options_of(row, model, configs)) for row, model in places]
+    results = run_in_turn(asked, run, blocks=blocks)
     return [
         Cell(row.name, model.name, error=str(result))
         if isinstance(result, GageError)

@@ -5,7 +5,7 @@ resumes, and their answers have the date as freshness, so that no night is answe
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -23,7 +23,7 @@ from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictMo
 from gage_eval.report.summary import signed_text
 from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.names import is_name, slug
-from gage_eval.runs.options import RunOptions
+from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.reading import RunReader
 
 # The verdict on a cell; failed: it has no scores; unmeasured: there is no baseline, or one that does not compare.
@@ -103,14 +103,16 @@ class Nightly(Matrix):
         name, ends = (re.escape(text) for text in (slug(self.name), f"{_row_slug(row)}-{slug(model.name)}"))
         return re.fullmatch(rf"{name}-\d{{4}}-\d\d-\d\d-{ends}", run_id) is not None
 
-    def options_of_night(self, night: date, row: MatrixRow, model: MatrixModel, folder: Path) -> RunOptions:
+    def options_of_night(
+        self, night: date, row: MatrixRow, model: MatrixModel, configs: Mapping[str, str]
+    ) -> RunOptions:
         """The options of a cell on a night.
 
         Raises:
-            InputError: an option does not fit.
+            InputError: an option does not fit, or nothing says where the config is.
         """
         given = {"run_id": self.run_id(night, row, model), "freshness": night.isoformat()}
-        return self.options_of(row, model, folder).model_copy(update=given)
+        return self.options_of(row, model, configs).model_copy(update=given)
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,8 @@ class Night:
 def run_night(
     asked: Nightly,
     night: date,
-    folder: Path,
+    configs: Mapping[str, str],
+    locations: Locations,
     run: Callable[[RunOptions, EngineHost], RunReader],
     told: Callable[[NightCell], None] = lambda cell: None,
     *,
@@ -181,7 +184,8 @@ def run_night(
     Args:
         asked: the file of nightly runs.
         night: the date it was scheduled for.
-        folder: where the paths of configs start from.
+        configs: where each config is: a file, or a bundle in the store.
+        locations: of all runs.
         run: carries out a run.
         told: receives every cell when it is measured.
         blocks: the blocks of the Prefect API, if there is one.
@@ -193,7 +197,7 @@ def run_night(
         cells[number] = _measured(asked, *places[number], result)
         told(cells[number])
 
-    options = [asked.options_of_night(night, row, model, folder) for row, model in places]
+    options = [locations.placed(asked.options_of_night(night, row, model, configs)) for row, model in places]
     run_in_turn(options, run, blocks=blocks, ended=ended)
     return Night(asked, night, tuple(cells[number] for number in range(len(places))))
 

@@ -193,6 +193,10 @@ class Locations:
             check_url(root)
         return cls(url, runs)
 
+    def placed(self, options: RunOptions) -> RunOptions:
+        """The options of a run in these locations."""
+        return options.model_copy(update={"store": self.store, "output_dir": self.runs})
+
     def again(self, run_id: str) -> str:
         """The command that resumes a run in these locations."""
         return self.command("resume", run_id)

@@ -12,7 +12,7 @@ from gage_eval.observability.observer import Observer
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan
 from gage_eval.runs.fetching import data_cache, fetch_data
-from gage_eval.runs.options import Locations, RunOptions, load
+from gage_eval.runs.options import Locations, RunOptions, bundle_of, load
 from gage_eval.runs.resume import options_here
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
@@ -119,4 +119,6 @@ def options_before(stored: StoredRun) -> RunOptions:
     locations = stored.folder.locations
     here = {"store": locations.store, "output_dir": locations.runs}
     options = RunOptions.of({**options_here(stored.record), **here})
+    if bundle_of(options.config) is not None:
+        return options
     return options.model_copy(update={"config": str(options.base_dir), "text": stored.record.config.text})

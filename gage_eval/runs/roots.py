@@ -1,12 +1,13 @@
-"""What gc must keep in a store: everything that runs and baselines refer to, in all recorded runs roots.
+"""What gc must keep in a store: what baselines, deployments, and runs in all recorded runs roots refer to.
 
 A store records every runs root whose runs use it, in ``runs_roots/``. Its own ``runs`` folder needs no record.
+``deployments/`` has a record of each deployment of nightly runs.
 """
 
 import logging
 import shlex
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -23,6 +24,7 @@ from gage_eval.store.objects import digests_in
 _log = logging.getLogger(__name__)
 
 _FOLDER = "runs_roots"
+_DEPLOYMENTS = "deployments"
 # A run with the status running and no sign of life for a day was killed.
 _ALIVE_S = 86_400.0
 
@@ -36,7 +38,7 @@ class Roots:
         folders: the runs roots that were read.
         runs: number of runs.
         unfinished: runs that may be resumed. Their answers so far are kept.
-        bundles: names of the bundles that such runs refer to.
+        bundles: names of the bundles that such runs and deployments refer to.
         under_way: runs that are running now.
         since: start of the oldest running run, in seconds since the epoch; everything younger is kept. None without
             one.
@@ -73,6 +75,12 @@ def forget_root(store: Store, root: str) -> None:
     store.objects.delete(_record_path(_absolute(root)))
 
 
+def record_deployment(store: Store, name: str, api_url: str, bundles: Iterable[str]) -> None:
+    """Record in the store which bundles a deployment at a Prefect API needs, in place of what it needed before."""
+    record = {"deployment": name, "api": api_url, "bundles": sorted(bundles)}
+    store.objects.replace(f"{_DEPLOYMENTS}/{digest([api_url, name])}.json", canonical_json(record))
+
+
 def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -> Roots:
     """The artifacts that are needed by the store's baselines and by the runs of all its runs roots.
 
@@ -107,6 +115,7 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
             under_way.append(stored.run_id)
             began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))
+    bundles.update(_of_deployments(store))
     return Roots(
         frozenset(artifacts),
         tuple(folders),
@@ -166,6 +175,15 @@ def _bundles_of(record: RunRecord) -> Iterator[str]:
     """The bundles that a run is resumed or retried from."""
     name = bundle_of(str(record.options.get("config", "")))
     yield from filter(None, (name, record.prefect and record.prefect.bundle))
+
+
+def _of_deployments(store: Store) -> Iterator[str]:
+    """The bundles that deployments need."""
+    for item in store.objects.list(_DEPLOYMENTS):
+        try:
+            yield from decode(store.objects.get(item.path))["bundles"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{item.path} does not say what a deployment needs ({error}). Deploy again.") from error
 
 
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:

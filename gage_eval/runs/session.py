@@ -29,7 +29,7 @@ from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import RunFolder
-from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
@@ -205,7 +205,16 @@ class RunSession:
         again = {name: getattr(record, name) for name in anew}
         if flow_run is not None:
             again["prefect"] = flow_run
-        folder.update(lambda before: before.with_stopped_stages().model_copy(update={"resumed": now, **again}))
+
+        def resumed(before: RunRecord) -> RunRecord:
+            kept = before.options
+            if bundle_of(str(kept.get("config"))) is not None:
+                # A night that was deployed again reads its config from another bundle.
+                kept = {**kept, "config": record.options["config"]}
+            update = {"resumed": now, "options": kept, **again}
+            return before.with_stopped_stages().model_copy(update=update)
+
+        folder.update(resumed)
         return folder
 
     def _refresh(self) -> frozenset[tuple[str, str]]:

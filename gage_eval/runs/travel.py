@@ -9,12 +9,13 @@ data do not travel.
 import glob
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from gage_eval.backends.base import Blocks
+from gage_eval.canonical import sha256_hex
 from gage_eval.config.consent import Examined, NamedFile
 from gage_eval.config.files import read_config
 from gage_eval.config.secrets import has_token
@@ -66,9 +67,21 @@ class Packed:
     stays: tuple[str, ...]
     needs: tuple[str, ...]
 
-    def put(self, store: Store) -> str:
-        """Store the files. Returns the name of their bundle."""
-        return Bundle(self.config, put_files(store.media, self.files)).put(store.objects)
+    @property
+    def bundle(self) -> str | None:
+        """The name of the files' bundle; None if the run cannot be carried out from it."""
+        return None if self.stays else self._bundle.name
+
+    @property
+    def _bundle(self) -> Bundle:
+        return Bundle(self.config, {name: sha256_hex(data) for name, data in self.files.items()})
+
+    def put(self, store: Store) -> str | None:
+        """Store the files, if the run can be carried out from them. Returns `bundle`."""
+        if not self.stays:
+            put_files(store.media, self.files)
+            self._bundle.put(store.objects)
+        return self.bundle
 
 
 @dataclass(frozen=True)
@@ -87,10 +100,15 @@ class Submitted:
 
 
 def pack(options: RunOptions, blocks: Blocks | None, *, strict: bool = False) -> Packed | None:
-    """Read the files that a run needs on another machine. Nothing that the config names is imported or started.
+    """Read the files that a run needs on another machine, as `pack_together`."""
+    return pack_together([options], blocks, strict=strict)
+
+
+def pack_together(asked: Sequence[RunOptions], blocks: Blocks | None, *, strict: bool = False) -> Packed | None:
+    """Read the files that some runs need on another machine. Nothing that the config names is imported or started.
 
     Args:
-        options: what is asked.
+        asked: the options of each run. All have the same config.
         blocks: the blocks of the Prefect API.
         strict: refuse a config with mistakes, as far as they can be found without its plug-ins.
 
@@ -101,24 +119,26 @@ def pack(options: RunOptions, blocks: Blocks | None, *, strict: bool = False) ->
         ConfigError: the mistakes of the config.
         InputError: it cannot be read.
     """
-    if options.config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)):
+    first = asked[0]
+    if first.config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)):
         return None
-    found = examined(options, blocks=blocks)
-    if strict and found.problems:
-        raise ConfigError(found.source, found.problems)
-    chosen = _Chosen(options.base_dir.resolve())
-    unsent = {file.name for file in found.files if file.kind in _NOT_SENT}
-    for file in found.files:
-        if file.kind in _NOT_SENT or file.name not in unsent:
-            chosen.add(file)
-    if options.text is None:
-        config, text = options.file.name, read_config(options.file)
+    chosen = _Chosen(first.base_dir.resolve())
+    secrets: list[str] = []
+    for options in asked:
+        found = examined(options, blocks=blocks)
+        if strict and found.problems:
+            raise ConfigError(found.source, found.problems)
+        chosen.add_all(found.files)
+        chosen.needs += _needs(options, found)
+        secrets += found.secrets
+    if first.text is None:
+        config, text = first.file.name, read_config(first.file)
     else:
-        config, text = _TEXT_FILE, options.text
+        config, text = _TEXT_FILE, first.text
         while config in chosen.places:
             config = f"_{config}"
-    files = chosen.read({config: text.encode()}, found.secrets)
-    return Packed(config, files, tuple(chosen.stays), (*chosen.needs, *_needs(options, found)))
+    files = chosen.read({config: text.encode()}, secrets)
+    return Packed(config, files, tuple(dict.fromkeys(chosen.stays)), tuple(dict.fromkeys(chosen.needs)))
 
 
 def lacks(packed: Packed | None, store: str, pool: str | None) -> Iterator[str]:
@@ -154,7 +174,15 @@ class _Chosen:
     stays: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
 
-    def add(self, named: NamedFile) -> None:
+    def add_all(self, named: Iterable[NamedFile]) -> None:
+        """Add what the names of a config stand for."""
+        named = list(named)
+        unsent = {file.name for file in named if file.kind in _NOT_SENT}
+        for file in named:
+            if file.kind in _NOT_SENT or file.name not in unsent:
+                self._add_named(file)
+
+    def _add_named(self, named: NamedFile) -> None:
         """Add what a name stands for. What is missing is left to the run, which says so."""
         place = local_path(named.name, self.folder)
         is_absolute = Path(named.name).expanduser().is_absolute()
@@ -225,7 +253,7 @@ class _Chosen:
         where = f"{named.path}: " if named.path else ""
         self.stays.append(f"{where}'{named.name}' {reason}.")
 
-    def read(self, texts: Mapping[str, bytes], references: tuple[str, ...]) -> dict[str, bytes]:
+    def read(self, texts: Mapping[str, bytes], references: Collection[str]) -> dict[str, bytes]:
         """The content of the files, and of some texts; nothing if they are too large.
 
         Args:
@@ -267,7 +295,7 @@ def _content(file: Path) -> bytes:
         raise InputError(f"'{file}' cannot be read: {error.strerror}.") from error
 
 
-def _secret_in(data: bytes, references: tuple[str, ...], *, is_code: bool) -> str | None:
+def _secret_in(data: bytes, references: Collection[str], *, is_code: bool) -> str | None:
     """What secret a file holds; None without one."""
     for reference in references:
         kind, _, name = reference.partition(":")

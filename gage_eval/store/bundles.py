@@ -29,13 +29,21 @@ class Bundle:
     config: str
     files: Mapping[str, str]
 
+    @property
+    def name(self) -> str:
+        """Its name in the store: the sha256 of its text."""
+        return sha256_hex(self._text)
+
+    @property
+    def _text(self) -> bytes:
+        return canonical_json({"format": _FORMAT, **asdict(self)})
+
     def put(self, objects: Objects) -> str:
-        """Store the bundle; its files are there already (`put_files`). Returns its name, the sha256 of its text."""
-        text = canonical_json({"format": _FORMAT, **asdict(self)})
-        name = sha256_hex(text)
-        while not objects.create(bundle_path(name), text) and not objects.renew(bundle_path(name)):
+        """Store the bundle; its files are there already (`put_files`). Returns its name."""
+        path = bundle_path(self.name)
+        while not objects.create(path, self._text) and not objects.renew(path):
             continue  # collected in between
-        return name
+        return self.name
 
     @classmethod
     def find(cls, objects: Objects, name: str) -> "Bundle":

@@ -92,7 +92,7 @@ def deploy(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str], None]]:
         deployed.append(name)
 
     yield deploy
-    for name in deployed:
+    for name in dict.fromkeys(deployed):
         found = cluster.deployment(f"nightly/{name}")
         cluster.api("DELETE", f"/deployments/{found['id']}")
 
@@ -137,6 +137,7 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
     assert received == []
 
     answer(tmp_path, "shaky", 280)
+    deploy("planted")
     night = cluster.finished(cluster.submit("nightly/planted", {}))
     assert (night["state_type"], night["state_name"]) == ("FAILED", "Regressed")
     assert night["state"]["message"] == "mine.yaml with shaky: regressed (sums exact_match −0.100)"
@@ -171,6 +172,9 @@ def test_a_cell_that_crashes_leaves_the_others(cluster: Cluster, tmp_path: Path,
     (tmp_path / "steady.jsonl").unlink()
     deploy("crashing")
     pause(cluster, "nightly/crashing")
+    for name in ("mine.yaml", "rows.jsonl", "shaky.jsonl"):
+        # The worker reads what was deployed.
+        (tmp_path / name).unlink()
 
     night = cluster.finished(cluster.submit("nightly/crashing", {}))
 

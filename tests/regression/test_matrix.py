@@ -6,6 +6,7 @@ import orjson
 import pytest
 import yaml
 
+from gage_eval.engine.host import EngineHost
 from gage_eval.errors import InputError
 from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
 from gage_eval.runs import RunOptions, run_inline
@@ -38,14 +39,17 @@ def matrix(tmp_path: Path) -> Path:
     return file
 
 
-def reader(options: RunOptions, folder: Path) -> RunReader:
-    given = options.model_copy(update={"store": str(folder / "store")})
-    return RunReader.open(Locations.at(str(folder / "store")), run_inline(given).run_id)
+def places(matrix: Path) -> Locations:
+    return Locations.at(str(matrix.parent / "store"))
+
+
+def run(options: RunOptions, host: EngineHost) -> RunReader:
+    return RunReader.open(Locations.at(options.store, options.output_dir), run_inline(options, host=host).run_id)
 
 
 def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
     asked = Matrix.read(matrix)
-    cells = run_cells(asked, matrix.parent, lambda options, host: reader(options, matrix.parent))
+    cells = run_cells(asked, matrix.parent, places(matrix), run)
     assert [cell.error for cell in cells] == [None, None, None]
     found = standings(cells)
     assert [(one.model, one.ranks) for one in found] == [("best", "1"), ("second", "2–3"), ("third", "2–3")]
@@ -60,7 +64,7 @@ def test_ranks_are_ranges_that_chance_does_not_exclude(matrix: Path) -> None:
 
 def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     (matrix.parent / "second.jsonl").unlink()
-    cells = run_cells(Matrix.read(matrix), matrix.parent, lambda options, host: reader(options, matrix.parent))
+    cells = run_cells(Matrix.read(matrix), matrix.parent, places(matrix), run)
     assert [cell.error is None for cell in cells] == [True, False, True]
     assert "second.jsonl" in (cells[1].error or "")
     found = standings(cells)

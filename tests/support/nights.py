@@ -1,5 +1,6 @@
 """Nights of two models with recorded answers, without a server."""
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import Night, Nightly, run_night
 from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.folder import has_run
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 from gage_eval.store import Store
@@ -42,16 +44,16 @@ def two_models(folder: Path) -> Nightly:
     return Nightly.of_text(text, "nightly.yaml")
 
 
-def night_of(asked: Nightly, folder: Path, night: date) -> Night:
-    """Run a night."""
-    store = str(folder / "store")
+def night_of(asked: Nightly, folder: Path, night: date, configs: Mapping[str, str] | None = None) -> Night:
+    """Run a night, with the configs of the folder by default. The store is in the folder."""
+    locations = Locations.at(str(folder / "store"))
 
     def run(options: RunOptions, host: EngineHost) -> RunReader:
-        return RunReader.open(
-            Locations.at(store), run_inline(options.model_copy(update={"store": store}), host=host).run_id
-        )
+        assert options.run_id is not None
+        asked = options.model_copy(update={"resume": has_run(locations, options.run_id)})
+        return RunReader.open(locations, run_inline(asked, host=host).run_id)
 
-    return run_night(asked, night, folder, run)
+    return run_night(asked, night, configs or asked.configs_in(folder), locations, run)
 
 
 def set_baselines(night: Night, folder: Path) -> None:

@@ -1,0 +1,99 @@
+"""The configs that a file of nightly runs names travel to the workers through the store when the file is deployed.
+
+A night therefore runs them as they were then. A config that cannot travel is read where it is, which only workers on
+this machine can do.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gage_eval.backends.base import Blocks
+from gage_eval.errors import InputError
+from gage_eval.regression.nightly import Nightly
+from gage_eval.runs.names import slug
+from gage_eval.runs.options import BUNDLE_PREFIX, Locations
+from gage_eval.runs.roots import record_deployment
+from gage_eval.runs.travel import Packed, lacks, pack_together
+from gage_eval.store import Store
+
+
+@dataclass(frozen=True)
+class NightlyFiles:
+    """The files of the configs of nightly runs, read and ready to be stored.
+
+    Attributes:
+        asked: the file of nightly runs.
+        folder: that paths of configs start from.
+        store: URL of the store.
+        packed: the files by config, as the file of nightly runs names it. All models of a config share them.
+    """
+
+    asked: Nightly
+    folder: Path
+    store: str
+    packed: Mapping[str, Packed]
+
+    @property
+    def configs(self) -> dict[str, str]:
+        """Where the worker finds each config: in the store, or at its path."""
+        stored = {name: f"{BUNDLE_PREFIX}{bundle}" for name, bundle in self._bundles.items()}
+        return {**self.asked.configs_in(self.folder), **stored}
+
+    @property
+    def _bundles(self) -> dict[str, str]:
+        return {name: files.bundle for name, files in self.packed.items() if files.bundle is not None}
+
+    def lacks(self, pool: str | None) -> Iterator[str]:
+        """What a worker lacks, one sentence each, as `travel.lacks`; and that the configs are stored as they are now.
+
+        Raises:
+            InputError: a config cannot travel, and the store is for other machines.
+        """
+        if self.packed:
+            yield from lacks(None, self.store, pool)
+        for name, files in self.packed.items():
+            try:
+                yield from (f"{name}: {sentence}" for sentence in lacks(files, self.store, None))
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from error
+        if self._bundles:
+            names = ", ".join(self._bundles)
+            yield f"nights run {names} as of now. After a change of a config, its plug-ins or its data, deploy again."
+
+    def put(self) -> None:
+        """Store the files. `gage cache gc` removes them after a while, unless `keep` says that they are needed."""
+        if self.packed:
+            opened = Store.open(self.store)
+            for files in self.packed.values():
+                files.put(opened)
+
+    def keep(self, api_url: str) -> None:
+        """Have `gage cache gc` keep the files for the deployment at an API, in place of what it needed before."""
+        if self.packed:
+            record_deployment(Store.open(self.store), slug(self.asked.name), api_url, self._bundles.values())
+
+
+def nightly_files(asked: Nightly, folder: Path, locations: Locations, blocks: Blocks | None) -> NightlyFiles:
+    """Read the files that the configs of nightly runs need on another machine.
+
+    Args:
+        asked: the file of nightly runs.
+        folder: that paths of configs start from.
+        locations: of all runs.
+        blocks: the blocks of the Prefect API.
+
+    Raises:
+        ConfigError: the mistakes of a config.
+        InputError: it cannot be read.
+    """
+    configs = asked.configs_in(folder)
+    packed = {}
+    for row in asked.rows:
+        if row.config is None:
+            continue
+        runs = [locations.placed(asked.options_of(row, model, configs)) for model in asked.models]
+        files = pack_together(runs, blocks, strict=True)
+        assert files is not None, "a config that is named by a path has files"
+        packed[row.config] = files
+    return NightlyFiles(asked, folder, locations.store, packed)
