@@ -64,12 +64,14 @@ def launch(
     with packages_beside():
         from flows.shown import ShownRun
         from flows.states import completed, end_state
+    from prefect import runtime
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings({PREFECT_API_URL: api_url}):
         options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
         flow_run = _start(options, api_url, named_store, observers)
-        shown = ShownRun(flow_run, observers, owner_at=api_url)
+        in_flow_run = runtime.flow_run.id is not None
+        shown = ShownRun(flow_run, observers, owner_at=api_url, in_flow_run=in_flow_run)
         try:
             outcome = shown.carry_out(options, flow_run, host)
             shown.end(completed(outcome))

@@ -1,4 +1,7 @@
-"""The automations for runs whose process is gone: they are marked as crashed, and resumed once."""
+"""The automations for runs whose process is gone: they are marked as crashed, and resumed once.
+
+A run that a night or a triage carries out is a flow run too. It is resumed by its night, so it ends as aborted.
+"""
 
 from datetime import timedelta
 
@@ -7,15 +10,18 @@ from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 
-from flows.states import CRASHED, LOST
+from flows.states import ABORTED, CRASHED, LOST
 from gage_eval.deployments import RESUMED_FLOWS, WATCHED_FLOWS
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
+# Of a run that another flow run carries out.
+INNER_HEARTBEAT = "gage_eval.inner-run.heartbeat"
 # A run is resumed this long after its crash. A worker reports a crash twice, and the second report must not end the
 # resumed run.
 _SETTLED_S = 10
 # A run that changes into one of these is not lost.
-_SIGNS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, "AwaitingRetry", "Scheduled", "Pending")
+_ENDS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, ABORTED)
+_SIGNS = (*_ENDS, "AwaitingRetry", "Scheduled", "Pending")
 
 
 def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:
@@ -24,7 +30,7 @@ def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:
     Args:
         lost_after_s: a run that has sent no heartbeat for so long is lost.
     """
-    return {automation.name: automation for automation in (_mark(lost_after_s), _resume())}
+    return {automation.name: automation for automation in (_mark(lost_after_s), _abort(lost_after_s), _resume())}
 
 
 def _mark(lost_after_s: int) -> AutomationCore:
@@ -35,17 +41,36 @@ def _mark(lost_after_s: int) -> AutomationCore:
     return AutomationCore(
         name="gage-eval: lost runs",
         description="Marks a run as crashed when its process has sent no heartbeat for a while: its node is gone.",
-        trigger=EventTrigger(
-            posture=Posture.Proactive,
-            match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=_flows(WATCHED_FLOWS),
-            after={HEARTBEAT},
-            expect={HEARTBEAT, *map(_event, _SIGNS)},
-            for_each={"prefect.resource.id"},
-            threshold=1,
-            within=timedelta(seconds=lost_after_s),
-        ),
+        trigger=_silence(HEARTBEAT, lost_after_s, match_related=_flows(WATCHED_FLOWS)),
         actions=[state],
+    )
+
+
+def _abort(lost_after_s: int) -> AutomationCore:
+    state = ChangeFlowRunState(
+        state=StateType.CRASHED,
+        name=ABORTED,
+        message="The night that carried out this run is gone. A resumed night resumes it as another flow run.",
+    )
+    return AutomationCore(
+        name="gage-eval: runs of lost nights",
+        description="Marks a run of a night as aborted when its heartbeats have stopped. Its night resumes it.",
+        trigger=_silence(INNER_HEARTBEAT, lost_after_s),
+        actions=[state],
+    )
+
+
+def _silence(heartbeat: str, lost_after_s: int, **where: ResourceSpecification) -> EventTrigger:
+    """Fires for a flow run that has not ended and whose heartbeats have stopped."""
+    return EventTrigger(
+        posture=Posture.Proactive,
+        match=ResourceSpecification.model_validate({"prefect.resource.id": "prefect.flow-run.*"}),
+        after={heartbeat},
+        expect={heartbeat, *map(_event, _SIGNS)},
+        for_each={"prefect.resource.id"},
+        threshold=1,
+        within=timedelta(seconds=lost_after_s),
+        **where,
     )
 
 

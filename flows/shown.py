@@ -4,6 +4,8 @@
 """
 
 import logging
+import math
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,6 +24,7 @@ from prefect.states import Cancelled, Completed, Failed, Running
 from blocks import PrefectBlocks
 from flows.events import post_event
 from flows.log_lines import log_lines
+from flows.lost_runs import INNER_HEARTBEAT
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
@@ -30,6 +33,7 @@ from gage_eval import server
 from gage_eval.canonical import canonical_json
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
+from gage_eval.liveness import HEARTBEAT_S
 from gage_eval.marks import Stage
 from gage_eval.observability.events import (
     Event,
@@ -67,9 +71,18 @@ class ShownRun:
         observers: the other observers of the run. Warnings about the API are sent to them too.
         owner_at: API of the flow run if this process manages its state: it sets Running, and ends the run if it is
             cancelled. None if a worker does.
+        in_flow_run: the run is a part of another flow run, on a worker. It sends heartbeats, so that it does not stay
+            Running when the worker's node is lost.
     """
 
-    def __init__(self, flow_run: FlowRunRecord, observers: Iterable[Observer] = (), *, owner_at: str | None) -> None:
+    def __init__(
+        self,
+        flow_run: FlowRunRecord,
+        observers: Iterable[Observer] = (),
+        *,
+        owner_at: str | None,
+        in_flow_run: bool = False,
+    ) -> None:
         self._id = UUID(flow_run.flow_run_id)
         self._observer: Observer = Observers(observers)
         self._session: RunSession | None = None
@@ -78,6 +91,7 @@ class ShownRun:
         self._cancelled = False
         self._ended = False
         self._silent = False
+        self._heartbeat_due = time.monotonic() if in_flow_run else math.inf
         self._is_owner = owner_at is not None
         self._api_url = owner_at
         self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
@@ -256,7 +270,10 @@ class ShownRun:
         self._reporter.send(report)
 
     def _look(self, client: SyncPrefectClient) -> None:
-        """End the run if the flow run was cancelled."""
+        """Send a heartbeat if it is due, and end the run if the flow run was cancelled."""
+        if time.monotonic() >= self._heartbeat_due:
+            self._heartbeat_due = time.monotonic() + HEARTBEAT_S
+            post_event(client, INNER_HEARTBEAT, {"prefect.resource.id": f"prefect.flow-run.{self._id}"})
         if self._cancelled:
             return
         try:

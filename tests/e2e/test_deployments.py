@@ -46,6 +46,7 @@ def test_a_started_server_has_every_suite_and_deploying_again_changes_nothing(pr
     assert [one["name"].partition("/")[2] for one in again if one["pool"] != AUTOMATION] == deployments
     assert [one["name"] for one in again if one["pool"] == AUTOMATION] == [
         "gage-eval: lost runs",
+        "gage-eval: runs of lost nights",
         "gage-eval: resume crashed runs",
     ]
     assert {one["change"] for one in again} == {"unchanged"}

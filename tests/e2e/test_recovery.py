@@ -21,12 +21,13 @@ ROWS = 600
 IN_FLIGHT = 16
 # No process of a run goes on for longer when its worker was killed.
 ORPHAN_S = 15.0
+DEPLOY = ("--pool", "local", "--gpu-pool", "h100", "--store")
 
 
 @pytest.fixture
 def quick_to_notice(cluster: Cluster) -> Iterator[Cluster]:
     """The cluster with automations that do not wait for long."""
-    deploy = ("deploy", "--pool", "local", "--gpu-pool", "h100", "--store", str(cluster.store))
+    deploy = ("deploy", *DEPLOY, str(cluster.store))
     cluster.gage(*deploy, "--lost-after", str(LEAST_LOST_AFTER_S))
     yield cluster
     cluster.gage(*deploy)
@@ -61,10 +62,37 @@ class Victim:
         return run
 
 
+def ends_of_cells(cluster: Cluster) -> list[str]:
+    """Final states of the flow runs of the night's one run, the oldest first; empty while one has not ended."""
+    where = {"flow_runs": {"name": {"like_": "lost-night-"}}, "sort": "START_TIME_ASC"}
+    found = [(run["state_type"], run["state_name"]) for run in cluster.api("POST", "/flow_runs/filter", where)]
+    return [] if ("RUNNING", "Running") in found else [name for _, name in found]
+
+
+def start_night(cluster: Cluster, folder: Path, endpoint: MockEndpoint) -> str:
+    """Start a night of one run on the pool h100, and wait until some of its rows are asked. Returns its flow run."""
+    config = write_config(
+        folder, endpoint.url, rows=ROWS, name="night-sums.yaml", backend={"max_concurrency": IN_FLIGHT}
+    )
+    file = folder / "lost-night.yaml"
+    file.write_text(
+        f"name: lost-night\nschedule: {{cron: 0 2 1 1 *}}\nrows: [{{config: {config.name}}}]\nmodels: [{{name: it}}]\n"
+    )
+    cluster.gage("deploy", *DEPLOY, str(cluster.store), "--nightly", str(file), "--lost-after", str(LEAST_LOST_AFTER_S))
+    night = cluster.submit(cluster.deploy_on("h100", "nightly/lost-night"), {})
+    wait_for(lambda: endpoint.stats()["requests"] > 60, "some rows of the night are asked")
+    return night
+
+
 def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice: Cluster, tmp_path: Path) -> None:
     cluster = quick_to_notice
     on_h100 = cluster.deploy_on("h100", "evaluate/evaluate")
-    with mock_endpoint(latency_ms=400) as first, mock_endpoint(latency_ms=400) as second:
+    with (
+        mock_endpoint(latency_ms=400) as first,
+        mock_endpoint(latency_ms=400) as second,
+        mock_endpoint(latency_ms=400) as third,
+    ):
+        night = start_night(cluster, tmp_path, third)
         lost = Victim(cluster, tmp_path, on_h100, "of-a-lost-node", first)
         cluster.workers["h100"].kill_all()
         cluster.workers["h100"].start()
@@ -82,3 +110,9 @@ def test_runs_of_a_killed_worker_and_of_a_lost_node_are_resumed(quick_to_notice:
         assert orphan.is_resumed()["work_pool_name"] == "local"
         assert lost.is_resumed()["work_pool_name"] == "h100"
         assert ("CRASHED", "Lost") in lost.states()
+
+        assert cluster.finished(night, runs=2)["state"]["message"] == "1 unmeasured"
+        assert third.stats()["distinct_answered"] == ROWS
+        assert third.stats()["requests"] - ROWS <= IN_FLIGHT
+        ends = wait_for(lambda: ends_of_cells(cluster), "no run of the night stays Running", within_s=60)
+        assert ends == ["Aborted", "Completed"]
