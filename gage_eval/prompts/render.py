@@ -2,7 +2,8 @@
 
 A template sees ``sample`` (without ``raw_assets``), ``payload``, ``history``, ``extras``,
 ``prompt_params`` and, for judges, ``model_answer``. A missing variable is an error that names
-it, never an empty string.
+it, never an empty string. The content of a message with media is a list of parts. Printed, it is their text, with a
+marker such as ``[image]`` for each medium.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from gage_eval.errors import InputError
-from gage_eval.sample.rules import ROLES
+from gage_eval.sample.rules import ROLES, content_text
 
 MAX_OUTPUT = 4 * 1024 * 1024
 """The largest number of characters of a rendered text."""
@@ -24,6 +25,13 @@ _QUOTED = re.compile(r"'([^']*)' is undefined|has no (?:attribute|element) '?([^
 
 class PromptError(InputError):
     """A prompt cannot be rendered for a sample. The message names prompt, sample and variable."""
+
+
+class _Parts(list[Any]):
+    """The parts of a message's content, whose text form is for people and models."""
+
+    def __str__(self) -> str:
+        return content_text(self)
 
 
 class PromptRenderer:
@@ -78,10 +86,12 @@ class PromptRenderer:
             PromptError: a variable is missing, a value has the wrong type, or the text is too long.
         """
         visible = {key: value for key, value in sample.items() if key != "raw_assets"}
+        if visible.get("messages"):
+            visible["messages"] = _printable(visible["messages"])
         variables: dict[str, Any] = {
             "sample": visible,
             "payload": {**payload, "sample": visible} if payload else {},
-            "history": history or [],
+            "history": _printable(history or []),
             "extras": extras or {},
             "prompt_params": self._params,
         }
@@ -98,6 +108,16 @@ class PromptRenderer:
             skipped = 1 if messages and own and own[0]["role"] == "system" else 0
             messages.extend(dict(message) for message in own[skipped:])
         return messages
+
+
+def _printable(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The messages, with contents that a template can print."""
+    if not any(isinstance(message.get("content"), list) for message in messages):
+        return messages
+    return [
+        {**message, "content": _Parts(message["content"])} if isinstance(message.get("content"), list) else message
+        for message in messages
+    ]
 
 
 def compile_template(source: str, location: str) -> Template:

@@ -10,6 +10,7 @@ from gage_eval.field_paths import MISSING, resolve
 from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow
+from gage_eval.sample.rules import content_text
 
 _SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
 
@@ -129,12 +130,12 @@ def explain(row: SampleRow, response: dict[str, Any], measure: Measure | None) -
 
 
 def question_of(sample: dict[str, Any]) -> str:
-    """Text of a sample's last user message, media as their type in brackets; empty without one."""
+    """Text of a sample's last user message, with a marker for each medium; empty without one."""
     asked = [message for message in sample.get("messages") or () if message["role"] == "user"]
     content = asked[-1].get("content") if asked else None
     if content is None or isinstance(content, str):
         return content or ""
-    return "\n".join(segment["text"] if segment["type"] == "text" else f"[{segment['type']}]" for segment in content)
+    return content_text(content)
 
 
 def expected_of(sample: dict[str, Any]) -> str | None:

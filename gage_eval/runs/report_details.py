@@ -20,6 +20,7 @@ from gage_eval.runs.outcomes import Measure, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.rows import SampleRow, read_part
+from gage_eval.sample.rules import content_text
 
 CARDS = 10
 """Samples of each kind."""
@@ -294,17 +295,10 @@ def _messages(messages: Iterable[Mapping[str, Any]]) -> tuple[Message, ...]:
 def _content(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):
-        parts = [_segment(part) for part in content]
-        return "\n".join(parts)
+        # Data URLs are megabytes, so a medium is shown as a marker.
+        return content_text(part if isinstance(part, Mapping) else {"text": str(part)} for part in content)
     text = "" if content is None else str(content)
     return text or (canonical_text(message["tool_calls"]) if message.get("tool_calls") else "")
-
-
-def _segment(part: Any) -> str:
-    """A part of a message; media as their type, since data URLs are megabytes."""
-    if not isinstance(part, Mapping):
-        return str(part)
-    return str(part["text"]) if isinstance(part.get("text"), str) else f"[{part.get('type', 'media')}]"
 
 
 # --- charts and reasons

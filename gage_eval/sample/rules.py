@@ -5,7 +5,7 @@
 the two agree.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
@@ -52,6 +52,16 @@ def normalise_sample(record: Mapping[str, Any], *, default_id: str | None = None
     except RecursionError:
         raise RecordRejected("the record is nested too deeply.") from None
     return sample
+
+
+def content_text(parts: Iterable[Mapping[str, Any]]) -> str:
+    """A message's content as one text: the texts of its parts, and a marker such as ``[image]`` for each medium."""
+    return "\n".join(part["text"] if isinstance(part.get("text"), str) else _marker(part) for part in parts)
+
+
+def _marker(part: Mapping[str, Any]) -> str:
+    kind = str(part.get("type", "media"))
+    return f"[{kind.removeprefix('input_').removesuffix('_url')}]"
 
 
 def reference_text(reference: Mapping[str, Any]) -> str | None:

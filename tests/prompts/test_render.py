@@ -45,6 +45,27 @@ def test_a_template_sees_what_the_contract_names() -> None:
     assert text == "Dolphin|Hi|1|1|dut_model|en|C"
 
 
+def test_the_content_of_a_message_with_media_prints_its_text_and_a_marker_for_each_medium() -> None:
+    content = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "audio_url", "audio_url": {"url": "tone.wav"}},
+    ]
+    messages = [{"role": "user", "content": content}]
+    shown = "What is this?\n[image]\n[audio]"
+    assert render("{{ history[-1].content }}", history=messages) == shown
+    assert render("{{ history[-1].content | trim ~ '!' }}", history=messages) == f"{shown}!"
+    (message,) = PromptRenderer("{{ sample.messages[0].content }}").render(sample={"id": "s1", "messages": messages})
+    assert message["content"] == shown
+
+
+def test_a_template_can_still_look_at_each_part_of_a_content() -> None:
+    content = [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "a.png"}}]
+    one = "{{ part.text if part.type == 'text' else part.image_url.url }}|"
+    template = "{% for part in history[0].content %}" + one + "{% endfor %}"
+    assert render(template, history=[{"role": "user", "content": content}]) == "Hi|a.png|"
+
+
 def test_a_data_key_comes_before_a_method_of_that_name() -> None:
     assert render(
         "{{ sample.metadata.items }}{% for k, v in sample.metadata.option_map.items() %} {{ k }}{% endfor %}"
