@@ -11,7 +11,7 @@ import pytest
 from browser.conftest import HOSTILE, LARGE_ROWS, NARROW, TOKEN, WIDE, Viewer, label_files, wait_for_index
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 Open = Callable[..., "Page"]
 
@@ -97,6 +97,32 @@ def shown(page: "Page", place: int) -> str:
     """The id of the answer that is open, once it is the one at that place of the list."""
     page.locator(".place", has_text=f"{place} of 45").wait_for()
     return page.locator("article .place .mono").inner_text()
+
+
+def test_the_pane_says_that_an_answer_is_loading(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/labels")
+    held: list[Route] = []
+    page.route("**/sample?*part=1*", lambda route: held.append(route))
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters")
+    page.get_by_text("Loading the answer …").wait_for()
+    assert page.locator("#pane").get_attribute("aria-busy") == "true"
+    held[0].continue_()
+    page.locator("#pane article .why").wait_for()
+    assert page.locator("#pane").get_attribute("aria-busy") is None
+
+
+def test_the_pane_says_that_the_viewer_does_not_answer(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/labels")
+    page.route("**/sample?*part=1*", lambda route: route.abort())
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters")
+    page.get_by_text("The viewer does not answer. Check that gage view is running").wait_for()
+
+
+def test_the_pane_of_an_empty_list_asks_for_nothing(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters&q=not-there")
+    assert page.locator("#pane").inner_text() == "No answer is listed."
+    page.goto(f"{viewer.url}/runs/letters/samples?task=letters&open=elsewhere")
+    page.locator("#pane", has_text="Choose an answer").wait_for()
 
 
 def test_a_link_without_the_token_asks_once_and_then_shows_its_page(browser: "Browser", viewer: Viewer) -> None:

@@ -17,14 +17,37 @@ async function openBeside(link, { remember = true } = {}) {
   const address = new URL(link.href, location.href);
   address.searchParams.set("part", "1");
   mark(link);
-  const { page } = await fetched(address);
-  const answer = page.querySelector("article.answer, main");
-  if (!answer || rowLinks()[chosen] !== link) return;
-  pane().replaceChildren(document.adoptNode(answer));
+  pane().setAttribute("aria-busy", "true");
+  if (!pane().querySelector("article")) say("Loading the answer …");
+  const answer = await answerOf(address);
+  if (rowLinks()[chosen] !== link) return;
+  pane().removeAttribute("aria-busy");
+  if (!answer) {
+    say("The viewer does not answer. Check that gage view is running, then reload this page.");
+    return;
+  }
+  pane().replaceChildren(answer);
   pane().scrollTop = 0;
   const here = new URL(location.href);
   here.searchParams.set("open", `${rowId(link)}`);
   if (remember && here.href !== location.href) history.pushState({ open: rowId(link) }, "", here);
+}
+
+async function answerOf(address) {
+  try {
+    const { page } = await fetched(address);
+    return document.adoptNode(page.querySelector("article.answer, main"));
+  } catch (error) {
+    return null;
+  }
+}
+
+function say(text) {
+  const line = document.createElement("p");
+  line.className = "soft empty";
+  line.setAttribute("role", "status");
+  line.textContent = text;
+  pane().replaceChildren(line);
 }
 
 function rowId(link) {
@@ -46,6 +69,7 @@ function restore() {
   if (!pane() || !wide()) return;
   const link = links.find((one) => rowId(one) === wanted) || (wanted ? null : links[0]);
   if (link) openBeside(link, { remember: false });
+  else if (links.length) say("Choose an answer to see what was asked, what came back and why it got its score.");
 }
 
 function follow(link) {
