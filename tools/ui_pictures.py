@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 SUITE = "demo"
-SAMPLES = "12"
+TASKS = 3
+SAMPLES = "24"
 NAME = "quiet-otter"
 
 _PAGE_MS = 60_000.0
 _RUN_MS = 300_000.0
+# A progress artifact of a task whose answers are not complete.
+_UNDER_WAY = re.compile(r"\d+ of \d+ .* left$")
 # The page lays itself out again for the height of a picture.
 _LAYOUT_MS = 1_500.0
 _WIDTH = 1280
@@ -57,9 +60,7 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     _save(page, "prefect-form", height=1300)
     page.get_by_role("button", name="Submit").click()
     page.goto(f"{running.ui_url}/runs/flow-run/{_flow_run(running)}")
-    page.get_by_text(re.compile("^infer ")).first.wait_for(timeout=_RUN_MS)
-    page.get_by_text("Artifacts", exact=True).click()
-    page.get_by_text("-infer").first.wait_for(timeout=_RUN_MS)
+    open_progress(page)
     _save(page, "prefect-progress", height=1050)
     page.get_by_text("Completed", exact=True).first.wait_for(timeout=_RUN_MS)
     page.get_by_text("Logs", exact=True).click()
@@ -80,6 +81,21 @@ def open_form(page: "Page", ui_url: str, deployment: str) -> None:
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_text("Custom run").click()
     page.get_by_text("Which samples are asked.").wait_for()
+
+
+def open_progress(page: "Page") -> None:
+    """Open the artifacts of a run while all of its tasks are being answered.
+
+    The tab shows new artifacts only after a while, so the page is loaded again until it has them.
+    """
+    deadline = time.monotonic() + _RUN_MS / 1000
+    while time.monotonic() < deadline:
+        page.get_by_text("Artifacts", exact=True).click()
+        page.wait_for_timeout(_LAYOUT_MS)
+        if page.get_by_text(_UNDER_WAY).count() == TASKS:
+            return
+        page.reload()
+    raise TimeoutError("the run was never in the middle of its answers.")
 
 
 def fill_field(page: "Page", text: str, value: str) -> None:
