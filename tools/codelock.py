@@ -54,6 +54,7 @@ MOVING = frozenset(
         *(
             "engine.host",
             "engine.loop",
+            "engine.quota",
             "engine.refusals",
             "engine.runtime",
             "engine.shared_limits",

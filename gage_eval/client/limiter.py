@@ -78,7 +78,8 @@ class Limiter:
     def share(self, slots: int) -> None:
         """Leave the other slots to other processes, until the next call. The cap stays; no slot at all is possible."""
         self._share = slots
-        self._follow()
+        self.limit = min(self._adaptive.limit, slots)
+        self._grant()
 
     def _follow(self) -> None:
         before, self.limit = self.limit, min(self._adaptive.limit, self._share)

@@ -134,7 +134,9 @@ class Runtime:
         values = config.model_dump(mode="json")
         limiter = backend.limiter
         endpoint = [values["base_url"], values["model"]]
-        limits = SharedLimits(self._objects, endpoint, limiter.cap, lambda: limiter.is_busy, apply)
+        limits = SharedLimits(
+            self._objects, endpoint, limiter.cap, lambda: limiter.is_busy, lambda: limiter.active, apply
+        )
         limits.start()
         self._shared.append(limits)
 

@@ -1,22 +1,26 @@
 """Limits of an endpoint that all runs of a store share.
 
-Each run that uses the endpoint keeps a sign of life in the store (`gage_eval.store.heartbeats`). It counts those of the
-others that have something to send, and takes its part of the limits: its share of the slots by its rank, and an equal
-share of the rates. When a run comes or goes, the others follow within a few seconds.
+Each run that uses the endpoint holds its part of the limits in the store (`gage_eval.engine.quota`): while it has
+something to send, its share of the slots by its rank among those that send, and an equal share of the rates. A run that
+comes takes only what the others have given back, so it may wait a few seconds for its first slot.
 """
 
 import logging
 import threading
-import uuid
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
 
 from gage_eval.canonical import JsonValue, digest
+from gage_eval.engine.quota import Amounts, Holder, Quota
 from gage_eval.errors import StoreError
 from gage_eval.store.gc import LIMITS
-from gage_eval.store.heartbeats import RENEW_S, Heartbeat, Watch
+from gage_eval.store.heartbeats import RENEW_S
 from gage_eval.store.objects import Objects
+
+# How often a run notices that it has something to send.
+_TICK_S = 0.1
+# A part of the rates below this is what rounding has left.
+_LEAST_PART = 1e-6
 
 _log = logging.getLogger(__name__)
 
@@ -25,10 +29,11 @@ class SharedLimits:
     """This process's part of the limits of one endpoint, from `start` until `stop`.
 
     Args:
-        objects: where the signs of life are kept.
+        objects: where the runs meet.
         endpoint: what names the endpoint, the same in all runs.
         slots: requests in flight that all runs may have together.
         is_busy: whether this run has something to send.
+        in_flight: requests that this run has in flight.
         apply: called with (slots, share of the rates) when this run's part changes, from any thread.
     """
 
@@ -38,19 +43,28 @@ class SharedLimits:
         endpoint: JsonValue,
         slots: int,
         is_busy: Callable[[], bool],
+        in_flight: Callable[[], int],
         apply: Callable[[int, float], None],
         *,
         renew_s: float = RENEW_S,
     ) -> None:
-        self._objects = objects
         self._slots = slots
+        self._is_busy = is_busy
         self._apply = apply
         self._renew_s = renew_s
-        self._folder = f"{LIMITS}/{digest(endpoint)[:32]}"
-        self._path = f"{self._folder}/{uuid.uuid4().hex}.json"
-        self._beat = Heartbeat(objects, self._path, lambda: {"busy": is_busy()}, renew_s=renew_s)
-        self._watches: dict[str, Watch] = {}
-        self._part: tuple[int, float] = (slots, 1.0)
+        self._quota = Quota(
+            objects,
+            f"{LIMITS}/{digest(endpoint)[:32]}",
+            (slots, 1.0),
+            in_use=lambda: (in_flight(), 0.0),
+            state=lambda: {"busy": is_busy()},
+            use=self._use,
+            frees_gone=True,
+            gone_s=2 * renew_s,
+        )
+        self._share: Amounts = self._quota.held
+        self._was_busy = False
+        self._looked = time.monotonic()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look_regularly, name="gage-eval-limits", daemon=True)
 
@@ -60,7 +74,7 @@ class SharedLimits:
         Raises:
             StoreError: the store cannot be read or written.
         """
-        self._beat.start()
+        self._use(self._quota.held)
         self._look()
         self._thread.start()
 
@@ -69,35 +83,45 @@ class SharedLimits:
         self._end.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._beat.stop()
-        with suppress(StoreError):
-            self._objects.delete(self._path)
+        self._quota.leave()
 
     def _look_regularly(self) -> None:
-        while not self._end.wait(self._renew_s):
+        while not self._end.wait(min(_TICK_S, self._renew_s)):
+            if time.monotonic() - self._looked < self._look_every_s:
+                continue
             try:
                 self._look()
             except StoreError as error:
                 # The last known part stays.
                 _log.debug("the runs that share an endpoint could not be counted: %s", error)
 
-    def _look(self) -> None:
-        """Count the runs that send, and take this run's part."""
-        paths = [item.path for item in self._objects.list(self._folder)]
-        self._watches = {path: self._watches.get(path) or self._watch(path) for path in paths if path != self._path}
-        sending = [self._path]
-        for path, watch in self._watches.items():
-            sign: dict[str, Any] | None = watch.look()
-            if watch.is_gone:
-                self._objects.delete(path)
-            elif sign is not None and sign.get("busy"):
-                sending.append(path)
-        rank = sorted(sending).index(self._path)
-        slots = self._slots // len(sending) + (rank < self._slots % len(sending))
-        part = (slots, 1.0 / len(sending))
-        if part != self._part:
-            self._part = part
-            self._apply(*part)
+    @property
+    def _look_every_s(self) -> float:
+        if not self._is_busy():
+            return self._renew_s
+        if not self._was_busy:
+            return 0.0
+        waits = self._quota.held != self._share or self._quota.uses_more
+        return self._renew_s / 5 if waits else self._renew_s
 
-    def _watch(self, path: str) -> Watch:
-        return Watch(self._objects, path, gone_s=2 * self._renew_s)
+    def _look(self) -> None:
+        """Take this run's share, as far as the others leave it."""
+        self._looked = time.monotonic()
+        self._quota.hold(self._fair_share)
+
+    def _fair_share(self, others: Sequence[Holder]) -> Amounts:
+        self._was_busy = self._is_busy()
+        if self._was_busy:
+            sending = sorted([self._quota.path, *(other.path for other in others if other.state["busy"])])
+            rank = sending.index(self._quota.path)
+            self._share = (self._slots // len(sending) + (rank < self._slots % len(sending)), 1.0 / len(sending))
+        else:
+            self._share = (0, 0.0)
+        return self._share
+
+    def _use(self, held: Amounts) -> None:
+        slots, part = held
+        if slots >= 1 and part > _LEAST_PART:
+            self._apply(int(slots), part)
+        else:
+            self._apply(0, 1.0)

@@ -1,5 +1,6 @@
 """Runs of one store share the limits of an endpoint: each gets its part, and the part of a run that is gone."""
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from gage_eval.store import Store
 from gage_eval.store.objects import Objects
 
 RENEW_S = 0.1
+# Nobody changes its part while the parts are added up.
+PARTS = threading.Lock()
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -26,14 +29,28 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
 class Run:
     """A run that uses the endpoint."""
 
-    def __init__(self, objects: Objects, slots: int, *, busy: bool = True, endpoint: str = "http://e/v1") -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        slots: int,
+        *,
+        busy: bool = True,
+        in_flight: int = 0,
+        endpoint: str = "http://e/v1",
+        when_applied: Callable[[], None] = lambda: None,
+    ) -> None:
         self.part = (slots, 1.0)
         self.busy = busy
+        self.in_flight = in_flight
 
         def apply(share: int, rates: float) -> None:
-            self.part = (share, rates)
+            with PARTS:
+                self.part = (share, rates)
+                when_applied()
 
-        self.limits = SharedLimits(objects, [endpoint, "m"], slots, lambda: self.busy, apply, renew_s=RENEW_S)
+        self.limits = SharedLimits(
+            objects, [endpoint, "m"], slots, lambda: self.busy, lambda: self.in_flight, apply, renew_s=RENEW_S
+        )
         self.limits.start()
 
 
@@ -53,6 +70,40 @@ def test_runs_share_the_slots_and_the_rates_and_get_those_of_a_run_that_left(obj
     for run in runs:
         run.limits.stop()
     assert list(objects.list("limits")) == []
+
+
+def test_the_sum_of_the_parts_never_exceeds_the_limit_while_runs_come_and_go(objects: Objects) -> None:
+    runs: list[Run] = []
+    sums: list[tuple[int, float]] = []
+
+    def add_up() -> None:
+        # A run that holds no slot uses none of the rates.
+        sums.append((sum(run.part[0] for run in runs), sum(run.part[1] for run in runs if run.part[0])))
+
+    runs.append(Run(objects, 8, when_applied=add_up))
+    second = Run(objects, 8, when_applied=add_up)
+    assert second.part[0] == 0, "the first run still holds all slots"
+    runs.append(second)
+    until(lambda: [run.part for run in runs] == [(4, 0.5)] * 2)
+    runs[0].busy = False
+    until(lambda: second.part == (8, 1.0))
+    runs[0].busy = True
+    until(lambda: [run.part for run in runs] == [(4, 0.5)] * 2)
+    for run in runs:
+        run.limits.stop()
+    assert max(slots for slots, _ in sums) == 8
+    assert max(part for _, part in sums) == 1.0
+
+
+def test_a_new_run_waits_for_the_requests_that_are_in_flight(objects: Objects) -> None:
+    old = Run(objects, 8, in_flight=8)
+    new = Run(objects, 8)
+    until(lambda: old.part == (4, 0.5))
+    for in_flight, left in ((7, 1), (5, 3), (4, 4), (2, 4)):
+        old.in_flight = in_flight
+        until(lambda left=left: new.part[0] == left)  # type: ignore[misc]
+    for run in (old, new):
+        run.limits.stop()
 
 
 def test_a_run_that_sends_nothing_takes_nothing(objects: Objects) -> None:
@@ -77,7 +128,6 @@ def test_the_part_of_a_killed_run_returns_to_the_others(tmp_path: Path) -> None:
     until(lambda: other.part == (4, 0.5))
     # As after SIGKILL: its sign of life stays as it is.
     killed.limits._end.set()
-    killed.limits._beat.stop()
     until(lambda: other.part == (8, 1.0))
     other.limits.stop()
     assert list(objects.list("limits")) == []
