@@ -9,6 +9,8 @@ from gage_eval.client.types import Request
 from gage_eval.errors import InputError
 
 _MEDIA = "media://"
+# What the body of a request that refers to media holds; others need no look at their messages.
+MEDIA_REFERENCE = _MEDIA.encode()
 
 
 def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:

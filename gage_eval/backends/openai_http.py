@@ -18,7 +18,7 @@ from gage_eval.backends.base import (
     likelihood_body,
     skipped,
 )
-from gage_eval.backends.media import holds_parts, with_media
+from gage_eval.backends.media import MEDIA_REFERENCE, with_media
 from gage_eval.backends.thinking import take_thinking
 from gage_eval.canonical import JsonValue, encode
 from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
@@ -95,6 +95,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             **{name: value for name, value in own.items() if value is not None},
             **self._mapped(config.default_params),
         }
+        # Read for every request; a field of a model costs three times as much as an attribute.
+        self._model, self._streams = config.model, config.stream
+        self._cuts_at_stops = config.stop_after_thinking
         self._endpoint: HTTPEndpoint | None = None
         self._rates: Rates | None = None
 
@@ -108,11 +111,11 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if not _RESERVED_SET.isdisjoint(body):
             name = next(name for name in _RESERVED if name in body)
             raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
-        body["model"] = self.config.model
+        body["model"] = self._model
         if request.kind == "chat":
             body["messages"] = request.messages
         elif request.kind == "likelihood":
-            return {"model": self.config.model, **likelihood_body(request, self.defaults)}
+            return {"model": self._model, **likelihood_body(request, self.defaults)}
         else:
             body["prompt"] = request.prompt
         if request.tools:
@@ -166,17 +169,17 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if is_empty(request):
             return skipped()
         if request.kind == "likelihood":
-            return await echo_likelihood.answer(self._endpoint, self.config.model, request)
+            return await echo_likelihood.answer(self._endpoint, self._model, request)
         path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
-        if request.kind == "chat" and holds_parts(request.messages or []):
+        if request.kind == "chat" and MEDIA_REFERENCE in body:
             body = await asyncio.to_thread(self._with_media, request)
-        elif self.config.stop_after_thinking:
+        elif self._cuts_at_stops:
             body = encode(self._sent(self.body(request)))
-        if self.config.stream:
+        if self._streams:
             body = _STREAMED + body[1:]
-        response = await self._endpoint.call(path, body, read, stream=self.config.stream)
+        response = await self._endpoint.call(path, body, read, stream=self._streams)
         if response.answer:
-            stops = self.body(request).get("stop") if self.config.stop_after_thinking else None
+            stops = self.body(request).get("stop") if self._cuts_at_stops else None
             take_thinking(response, self.config, stops)
         return response
 
@@ -194,7 +197,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
 
     def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A body as it is sent: stop strings that are ours to apply stay here."""
-        return {name: value for name, value in body.items() if name != "stop" or not self.config.stop_after_thinking}
+        return {name: value for name, value in body.items() if name != "stop" or not self._cuts_at_stops}
 
     def _with_media(self, request: Request) -> bytes:
         body = self._sent(self.body(request))

@@ -201,7 +201,7 @@ class HTTPEndpoint:
         """Send one request. Returns the answer or the failure."""
         assert self._client is not None, "the endpoint is not open"
         events = _Events() if stream else None
-        sent = time.perf_counter()
+        sent = time.monotonic()
         try:
             answer = await self._client.post(path, body, events.sink_of if events is not None else None)
             text = answer.body if events is None else events.body_of(answer)
@@ -213,7 +213,7 @@ class HTTPEndpoint:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
         except Broken as error:
             return Failure(Action.RETRY, "connection", self._hide(str(error)))
-        self._answered_at = time.monotonic()
+        self._answered_at = answered_at = time.monotonic()
         self._warned = False
         if self._secret is not None:
             text = text.replace(self._secret, b"***")
@@ -224,7 +224,7 @@ class HTTPEndpoint:
             response = read(text)
         except Malformed as error:
             return Failure(Action.RETRY, "malformed", self._hide(str(error)))
-        response.latency_ms = (time.perf_counter() - sent) * 1000.0
+        response.latency_ms = (answered_at - sent) * 1000.0
         if events is not None and events.first_token_at is not None:
             response.ttft_ms = (events.first_token_at - sent) * 1000.0
         return response
@@ -287,7 +287,7 @@ class _Events:
 
     @property
     def first_token_at(self) -> float | None:
-        """`time.perf_counter` when the first token of a stream came."""
+        """`time.monotonic` when the first token of a stream came."""
         return None if self._stream is None else self._stream.first_token_at
 
 

@@ -4,7 +4,8 @@ It follows no redirect, asks for no compression and keeps no cookie.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from gage_eval.client.connect import Connector, Unreachable, proxy_headers
 from gage_eval.client.connection import Answer, Broken, Connection, Sink, Unusable
@@ -68,7 +69,9 @@ class HTTPClient:
         self._gone: asyncio.Future[None] | None = None
         self.now: Callable[[], float] = asyncio.get_running_loop().time
 
-    async def post(self, path: str, body: bytes, sink_of: Callable[[Answer], Sink | None] | None = None) -> Answer:
+    def post(
+        self, path: str, body: bytes, sink_of: Callable[[Answer], Sink | None] | None = None
+    ) -> Coroutine[Any, Any, Answer]:
         """Send a body to a path below the base URL.
 
         Args:
@@ -87,11 +90,11 @@ class HTTPClient:
         if head is None:
             text = f"POST {self._route.target(path)} HTTP/1.1\r\n{self._headers}Content-Length: "
             head = self._heads[path] = text.encode("latin-1")
-        return await self._send(b"%b%d\r\n\r\n" % (head, len(body)), body, sink_of)
+        return self._send(b"%b%d\r\n\r\n" % (head, len(body)), body, sink_of)
 
-    async def get(self, path: str) -> Answer:
+    def get(self, path: str) -> Coroutine[Any, Any, Answer]:
         """The answer to a GET of a path below the base URL; raises what `post` raises."""
-        return await self._send(
+        return self._send(
             f"GET {self._route.target(path)} HTTP/1.1\r\n{self._headers}\r\n".encode("latin-1"), b"", None
         )
 
@@ -108,9 +111,13 @@ class HTTPClient:
             await asyncio.wait((self._gone,), timeout=_CLOSING_S)
 
     async def _send(self, head: bytes, body: bytes, sink_of: Callable[[Answer], Sink | None] | None) -> Answer:
-        deadline = self.now() + self._timeout_s
-        connection = self._rested() or await self._connect()
-        connection.deadline, connection.heard_at = deadline, self.now()
+        now = self.now()
+        connection = self._rested(now)
+        if connection is None:
+            connection = await self._connect()
+        connection.deadline = now + self._timeout_s
+        if self.watches_idleness:
+            connection.heard_at = self.now()
         self._busy[connection] = None
         if self._timer is None:
             self._watch()
@@ -123,11 +130,11 @@ class HTTPClient:
             self._resting.append(connection)
         return answer
 
-    def _rested(self) -> Connection | None:
+    def _rested(self, now: float) -> Connection | None:
         """A connection that rests and can be used, the last one first: it is the least likely to be closed."""
         while self._resting:
             connection = self._resting.pop()
-            if self.now() - connection.idle_since < KEEP_S and connection.is_clean:
+            if now - connection.idle_since < KEEP_S and connection.is_clean:
                 return connection
             connection.drop()
         return None

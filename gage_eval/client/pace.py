@@ -46,18 +46,17 @@ class Rates:
     """Requests and tokens per minute of one endpoint.
 
     A request's tokens are estimated by the mean of the answers so far, then corrected by the endpoint's own count.
+
+    Attributes:
+        limited: whether any limit is set.
     """
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
         self._requests = Pace(requests_per_minute) if requests_per_minute else None
         self._tokens = Pace(tokens_per_minute) if tokens_per_minute else None
+        self.limited = self._requests is not None or self._tokens is not None
         self._used = 0
         self._answers = 0
-
-    @property
-    def limited(self) -> bool:
-        """Whether any limit is set."""
-        return self._requests is not None or self._tokens is not None
 
     def share(self, part: float) -> None:
         """Take only a part of the rates from now on."""
@@ -120,9 +119,9 @@ class Breaker:
 
     def sent(self) -> int:
         """Note that an attempt begins. Returns its number, for `ended`."""
-        self._attempts += 1
-        self._sent[self._attempts] = self._now()
-        return self._attempts
+        self._attempts = attempt = self._attempts + 1
+        self._sent[attempt] = self._now()
+        return attempt
 
     def ended(self, attempt: int) -> None:
         """Note that an attempt ended; its result is reported next."""

@@ -17,7 +17,7 @@ class Stream:
     """Puts the chunks of one streamed completion together (OpenAI's form: chat or text).
 
     Attributes:
-        first_token_at: `time.perf_counter` when the first text or tool call came, None before.
+        first_token_at: `time.monotonic` when the first text or tool call came, None before.
         done: whether the stream reported its end.
     """
 
@@ -119,4 +119,4 @@ class Stream:
 
     def _began(self) -> None:
         if self.first_token_at is None:
-            self.first_token_at = time.perf_counter()
+            self.first_token_at = time.monotonic()

@@ -24,9 +24,11 @@ class Unasked:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
-    """One call of a model, with all parameters merged.
+    """One call of a model, with all parameters merged. It is never changed; `dataclasses.replace` makes another one.
+
+    It is not frozen, because a frozen class takes five times as long to make, and there is one for every ask.
 
     Attributes:
         kind: ``chat`` (`messages` is set), ``completion`` (`prompt` is set), or ``likelihood`` (`choices` is set, and

@@ -44,8 +44,9 @@ class RunAnswers:
 
     def get(self, key: str) -> Response | None:
         """An answer that a running step has logged."""
+        # A copy, because other threads begin and end steps.
         for step in tuple(self._steps):
-            payload = step.logged(key)
+            payload = None if step.log is None else step.log.get(key)
             if payload is not None:
                 return Response.from_bytes(payload)
         return None
@@ -63,15 +64,3 @@ class StepAnswers:
         self.run = run or RunAnswers()
         self.log: LogWriter | None = None
         self.run.join(self)
-
-    def get(self, key: str) -> Response | None:
-        """An answer that this step or another running one has logged."""
-        return self.run.get(key)
-
-    def logged(self, key: str) -> bytes | None:
-        """What the step has logged under a key."""
-        try:
-            return None if self.log is None else self.log.get(key)
-        except FileNotFoundError:
-            # The step has ended in the meantime and removed its log.
-            return None

@@ -1,6 +1,7 @@
 """Asking: one call to the model for each different request of a step, logged before its slot is freed."""
 
 import asyncio
+from collections.abc import Awaitable
 from functools import partial
 
 from gage_eval.canonical import encode
@@ -27,9 +28,9 @@ class Asker:
         self._tally = tally
         limiter = job.backend.limiter
         self._slot = limiter if job.pool is None else CombinedLimiter(job.pool, limiter)
-        self._answers = job.answers
+        self._run = job.answers.run
 
-    async def answer(self, item: Item) -> Outcome:
+    def answer(self, item: Item) -> Awaitable[Outcome]:
         """The outcome of one item.
 
         Raises:
@@ -38,8 +39,8 @@ class Asker:
         """
         episode = EPISODES.get(item.request.kind)
         if episode is not None:
-            return await episode(self, item.request)
-        return await self._shared(item.request, item.body, item.key, item.steps_ended)
+            return episode(self, item.request)
+        return self._shared(item.request, item.body, item.key, item.steps_ended)
 
     async def generate(self, request: Request) -> Response:
         """One call of an episode: from the log, or asked and logged."""
@@ -58,10 +59,10 @@ class Asker:
             request, body, key: the call.
             steps_ended: how many steps of the run had ended when the store was last searched for the key.
         """
-        run = self._answers.run
+        run = self._run
         while key in run.under_way:
             await asyncio.wait((run.settled(key),))
-        response = self._answers.get(key)
+        response = run.get(key)
         if response is not None:
             self._tally.reused += 1
             return Outcome(response, source="repeated")
@@ -81,34 +82,27 @@ class Asker:
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:
         """Send the request. The answer is in the log before its slot is freed."""
-        job, tally = self._job, self._tally
+        job, tally, refusals = self._job, self._tally, self._refusals
+        watch_retries(partial(job.watch.retried, request))
         async with self._slot:
             spent = job.budget.spent()
             if spent is not None:
                 raise BudgetSpent(spent)
             tally.in_flight += 1
+            refusals.call_begins()
             try:
-                response = await self._call(request, body)
+                response = await job.backend.call(request, body)
                 if response.status not in UNANSWERED:
+                    refusals.answered()
                     self._log.append(key, response.to_bytes())
+            except RequestRefused as refusal:
+                # It raises a refusal that concerns the run. Any other one is the row's error.
+                response = await refusals.judge(refusal)
             finally:
+                refusals.call_ends()
                 tally.in_flight -= 1
             job.budget.spend(response, job.price)
         tally.sent += response.attempts
-        tally.retried += max(0, response.attempts - 1)
+        if response.attempts > 1:
+            tally.retried += response.attempts - 1
         return response
-
-    async def _call(self, request: Request, body: bytes) -> Response:
-        """Call the backend. A refusal that concerns only this row becomes the row's error."""
-        watch_retries(partial(self._job.watch.retried, request))
-        refusals = self._refusals
-        refusals.call_begins()
-        try:
-            response = await self._job.backend.call(request, body)
-            if response.status not in UNANSWERED:
-                refusals.answered()
-            return response
-        except RequestRefused as refusal:
-            return await refusals.judge(refusal)
-        finally:
-            refusals.call_ends()

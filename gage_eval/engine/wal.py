@@ -2,7 +2,7 @@
 
 A folder holds segments, each written by one writer only. A segment is an 8-byte magic followed by records:
 
-    length u32 | crc u32 | key 32 bytes | payload
+    crc u32 | length u32 | key 32 bytes | payload
 
 little-endian; `length` counts the payload, the CRC-32 covers length, key and payload. A record is written
 by one `write`, so a killed process leaves at most one torn record, at the end of its segment.
@@ -15,7 +15,7 @@ import secrets
 import struct
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedReader, FileIO
 from pathlib import Path
 
@@ -25,11 +25,12 @@ from gage_eval.errors import StoreError
 
 _log = logging.getLogger(__name__)
 
-MAGIC = b"GAGEWAL1"
+MAGIC = b"GAGEWAL2"
 FIRST_RECORD = len(MAGIC)
 SEGMENT_BYTES = 64 * 2**20
-_HEADER = struct.Struct("<II32s")
-_LENGTH = struct.Struct("<I")
+_CRC = struct.Struct("<I")
+_HEAD = struct.Struct("<I32s")
+_HEADER_BYTES = _CRC.size + _HEAD.size
 _MAX_PAYLOAD = 2**30
 _OFFSET_BITS = 40
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -74,7 +75,7 @@ class LogWriter:
         try:
             if self._file < 0 or self._size >= self._segment_bytes:
                 self._next_segment()
-            position = (self._sequence - 1) << _OFFSET_BITS | self._size
+            number, offset = self._sequence - 1, self._size
             self._write(record)
         except OSError as error:
             reason = "no space left" if error.errno in _FULL else f"cannot write ({error.strerror})"
@@ -82,15 +83,18 @@ class LogWriter:
                 f"{self.folder}: {reason}; {self.records:,} answers of this run are kept. "
                 "Free some space, then resume the run."
             ) from error
-        self._written.add(key, position)
-        self.written = (self._sequence - 1, self._size)
+        self._written.add(key, number << _OFFSET_BITS | offset)
+        self.written = (number, self._size)
         self.records += 1
 
     def get(self, key: str) -> bytes | None:
-        """The payload that this writer appended under a key; None without one."""
+        """The payload that this writer appended under a key; None without one, and once the log was removed."""
         for position in self._written.find(key):
             number, offset = divmod(position, 1 << _OFFSET_BITS)
-            record = _record_at(self.segment(number), offset)
+            try:
+                record = _record_at(self.segment(number), offset)
+            except FileNotFoundError:
+                return None
             if record is not None and record[0].hex() == key:
                 return record[1]
         return None
@@ -156,11 +160,11 @@ class _Positions:
         self._prefixes.append(prefix)
         self._positions.append(position)
 
-    def find(self, key: str) -> list[int]:
+    def find(self, key: str) -> Sequence[int]:
         """Positions of the records whose keys start with the same bytes as this one."""
         prefix = int(key[:16], 16)
         if not self._seen[(prefix & _SEEN_MASK) >> 3] & 1 << (prefix & 7):
-            return []
+            return ()
         hits = np.flatnonzero(np.frombuffer(self._prefixes, dtype=np.uint64) == prefix)
         return [self._positions[hit] for hit in hits]
 
@@ -190,7 +194,7 @@ def positions_of(segment: Path, number: int, start: int = FIRST_RECORD) -> Itera
         start: offset of the record to begin with.
     """
     for offset, key, payload in records(segment, start):
-        yield key, number << _OFFSET_BITS | offset, offset + _HEADER.size + len(payload)
+        yield key, number << _OFFSET_BITS | offset, offset + _HEADER_BYTES + len(payload)
 
 
 class LogIndex(Mapping[str, bytes]):
@@ -246,11 +250,8 @@ def _frame(key: str, payload: bytes) -> bytes:
         raise ValueError(f"a response key has 64 hex digits, not {len(key)}")
     if len(payload) > _MAX_PAYLOAD:
         raise ValueError(f"an answer of {len(payload):,} bytes is too large for the log")
-    return _HEADER.pack(len(payload), _crc(raw, payload), raw) + payload
-
-
-def _crc(key: bytes, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(_LENGTH.pack(len(payload)) + key))
+    covered = _HEAD.pack(len(payload), raw) + payload
+    return _CRC.pack(zlib.crc32(covered)) + covered
 
 
 def records(segment: Path, start: int = FIRST_RECORD) -> Iterator[tuple[int, bytes, bytes]]:
@@ -286,13 +287,14 @@ def _record_at(segment: Path, offset: int) -> tuple[bytes, bytes] | None:
 
 def _next_record(file: BufferedReader | FileIO) -> tuple[bytes, bytes] | None:
     """The record at the file's position; None if it is incomplete or damaged."""
-    header = file.read(_HEADER.size)
-    if len(header) < _HEADER.size:
+    header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
         return None
-    length, crc, key = _HEADER.unpack(header)
+    length, key = _HEAD.unpack_from(header, _CRC.size)
     if length > _MAX_PAYLOAD:
         return None
     payload = file.read(length)
-    if len(payload) < length or _crc(key, payload) != crc:
+    crc = zlib.crc32(payload, zlib.crc32(header[_CRC.size :]))
+    if len(payload) < length or _CRC.pack(crc) != header[: _CRC.size]:
         return None
     return key, payload
