@@ -1,5 +1,7 @@
 """What every test stands on: a clean environment, and reference data where the checkout has it."""
 
+import functools
+import gc
 import logging
 import os
 import signal
@@ -25,6 +27,12 @@ ROOT = Path(__file__).parents[1]
 BUCKET = "evals"
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
 FOREIGN_NAMES = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests: it would look at all of them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +75,7 @@ def s3_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     moto = pytest.importorskip("moto.server", reason="needs moto[server]")
     _put_one_after_the_other()
+    _read_service_models_once()
     server = moto.ThreadedMotoServer(port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -85,6 +94,13 @@ def _put_one_after_the_other() -> None:
             return put(response)
 
     S3Response.put_object = put_object
+
+
+def _read_service_models_once() -> None:
+    """Every S3 file system would read the megabytes of JSON again that describe the service."""
+    import botocore.session
+
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 
 @pytest.fixture
