@@ -1,4 +1,4 @@
-"""Posts events to a Prefect API. The client's own method starts a worker for events that may block at exit."""
+"""Posts events and artifacts to a Prefect API. The client's own methods start a worker that may block at exit."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -35,3 +35,20 @@ def post_event(
         "payload": payload or {},
     }
     client.request("POST", "/events", json=[body])
+
+
+def post_artifact(
+    client: SyncPrefectClient, flow_run_id: str, key: str, kind: str, data: str, description: str
+) -> None:
+    """Post an artifact of a flow run.
+
+    Args:
+        client: of the server.
+        flow_run_id: the flow run whose page shows it.
+        key: its name; artifacts of the same key are its versions.
+        kind: ``markdown`` or ``table``.
+        data: its content.
+        description: its title.
+    """
+    artifact = {"key": key, "type": kind, "data": data, "description": description, "flow_run_id": flow_run_id}
+    client.request("POST", "/artifacts/", json=artifact)

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,16 +16,15 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from blocks import PrefectBlocks
+from flows.events import post_artifact
 from flows.forms import STORAGE, StorageForm
 from flows.launch import launch
+from flows.reporter import api_client
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
-from gage_eval.regression.baselines import Baselines
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
-from gage_eval.regression.pages import night_page, trend_page
-from gage_eval.regression.trend import trend
-from gage_eval.regression.trend_chart import trend_chart
+from gage_eval.regression.pages import cell_page, night_page, trend_page
 from gage_eval.runs import RunOptions
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import slug
@@ -36,6 +37,8 @@ _EVENTS = {
     "improved": "gage.regression.improved",
     "inconclusive": "gage.regression.inconclusive",
 }
+
+_REQUEST_S, _RETRIES = 5.0, 2
 
 _log = logging.getLogger("gage_eval")
 
@@ -61,10 +64,10 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
         configs,
         places,
         asker(places),
-        lambda cell: _tell(asked, cell, places),
+        partial(_tell, asked, places=places),
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
     )
-    _publish(night, places)
+    _publish(night)
     if night.verdict == "regressed":
         return Failed(name="Regressed", message=night.sentence)
     if night.verdict == "failed":
@@ -98,6 +101,16 @@ def _date(asked: Nightly) -> date:
 
 
 def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
+    """Show a cell's verdict on its flow run's page, and emit its event."""
+    if cell.gated is not None and cell.run is not None and (flow_run := cell.run.stored.record.prefect) is not None:
+        data, key = cell_page(cell), f"{slug(cell.gated.entry.suite)}-verdict"
+        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client, suppress(Exception):
+            # The report and the page of the night have the same.
+            post_artifact(client, flow_run.flow_run_id, key, "markdown", data, f"Verdict on {cell.run.run_id}")
+    _emit(asked, cell, places)
+
+
+def _emit(asked: Nightly, cell: NightCell, places: Locations) -> None:
     """Emit the event of a cell's verdict, with the parameters that its triage needs."""
     event = _EVENTS.get(cell.verdict)
     if event is None or cell.gated is None:
@@ -123,24 +136,8 @@ def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
     )
 
 
-def _publish(night: Night, places: Locations) -> None:
+def _publish(night: Night) -> None:
     key = slug(night.asked.name)
     create_markdown_artifact(night_page(night), key=f"{key}-night", description=f"Night of {night.date.isoformat()}")
-    pictures = {title: svg for cell in night.cells for title, svg in _trends(night.asked, cell, places)}
-    if pictures:
-        create_markdown_artifact(trend_page(night, pictures), key=f"{key}-trend", description="Scores per night")
-
-
-def _trends(asked: Nightly, cell: NightCell, places: Locations) -> list[tuple[str, str]]:
-    """Title and picture of each task of a cell that has a baseline."""
-    if cell.gated is None or cell.run is None:
-        return []
-    entry = cell.gated.entry
-    points = trend(places, entry, lambda run_id: asked.is_run_of(run_id, cell.row, cell.model))
-    scores = {one.task_id: one.value for one in Baselines(cell.run.store).scores(entry)}
-    found = []
-    for task_id in dict.fromkeys(point.task_id for point in points):
-        own = [point for point in points if point.task_id == task_id]
-        title = f"{cell.row.name} with {cell.model.name}: {task_id} {own[0].metric}"
-        found.append((title, trend_chart(own, scores.get(task_id), title)))
-    return found
+    if any(cell.trend for cell in night.cells):
+        create_markdown_artifact(trend_page(night), key=f"{key}-trend", description="Scores per night")

@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled, Completed, Failed, Running
 
 from blocks import PrefectBlocks
-from flows.events import post_event
+from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
 from flows.lost_runs import INNER_HEARTBEAT
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
@@ -255,19 +255,7 @@ class ShownRun:
         self._reporter.send(partial(post_event, event="gage_eval.run.completed", resource=resource, payload=payload))
 
     def _artifact(self, key: str, kind: str, data: str, description: str) -> None:
-        # The client's own method creates an event too, in a worker that may block at exit.
-        artifact = {
-            "key": key,
-            "type": kind,
-            "data": data,
-            "description": description,
-            "flow_run_id": str(self._id),
-        }
-
-        def report(client: SyncPrefectClient) -> None:
-            client.request("POST", "/artifacts/", json=artifact)
-
-        self._reporter.send(report)
+        self._reporter.send(lambda client: post_artifact(client, str(self._id), key, kind, data, description))
 
     def _look(self, client: SyncPrefectClient) -> None:
         """Send a heartbeat if it is due, and end the run if the flow run was cancelled."""

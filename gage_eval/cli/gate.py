@@ -56,10 +56,13 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
-    from gage_eval.cli.output import print_json
+    from gage_eval.cli.output import print_json, shown_location
     from gage_eval.errors import GATE_FAILED, InputError
     from gage_eval.regression.gate import GateRule
+    from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor
+    from gage_eval.regression.trend import trend_before
+    from gage_eval.runs.folder import REPORT_FILE
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
     from gage_eval.runs.sinks import add_event
@@ -73,10 +76,13 @@ def gate(
     run = RunReader.open(Locations.at(store, output_dir), run_id)
     found, anchor = gate_with_anchor(run, baseline, rule, metric=metric, allowed=allow or ())
     add_event(run.stored.folder, found.event())
+    reported = write_report(run, found, anchor, trend_before(run, found.entry, found.metrics))
     if json:
         print_json({**found.as_record(), "anchor": anchor and anchor.as_record()})
     else:
         _print(found, anchor, run.stored.record.label)
+        if reported:
+            print(f"report  {shown_location(run.stored.folder.location(REPORT_FILE))}")
     if found.verdict == "regressed":
         raise typer.Exit(GATE_FAILED)
 

@@ -100,6 +100,11 @@ class Gated:
     verdict: Verdict
     tasks: tuple[GatedTask, ...]
 
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The declared metric of each task."""
+        return {task.comparison.task_id: task.comparison.measure.name for task in self.tasks}
+
     def event(self) -> GateDecided:
         """The answer as an event of the run."""
         names = ("task_id", "metric", "verdict", "baseline_score", "current_score", "delta")

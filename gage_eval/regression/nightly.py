@@ -18,9 +18,12 @@ from gage_eval.backends.base import Blocks
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.gate import GateRule, Verdict
+from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import Gated, gate_with_anchor
 from gage_eval.regression.matrix import Matrix, MatrixModel, MatrixRow, StrictModel
+from gage_eval.regression.trend import trend
 from gage_eval.report.summary import signed_text
+from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
@@ -124,6 +127,7 @@ class NightCell:
         run: the run; None where it failed.
         gated: the verdicts against the newest entry of the baseline; None where there is none.
         anchor: the same against the first entry, where that is another one.
+        trend: the scores of the cell's nights so far, oldest first.
         problem: why there is no verdict.
     """
 
@@ -132,6 +136,7 @@ class NightCell:
     run: RunReader | None
     gated: Gated | None = None
     anchor: Gated | None = None
+    trend: tuple[TrendPoint, ...] = ()
     problem: str | None = None
 
     @property
@@ -209,7 +214,16 @@ def _measured(asked: Nightly, row: MatrixRow, model: NightlyModel, result: RunRe
         newest, anchor = gate_with_anchor(result, model.baseline_name, asked.gate)
     except GageError as error:
         return NightCell(row, model, result, problem=str(error))
-    return NightCell(row, model, result, newest, anchor)
+    points = trend(
+        result.stored.folder.locations,
+        newest.entry,
+        lambda stored: asked.is_run_of(stored.run_id, row, model),
+        metrics=newest.metrics,
+        until=result.stored.record.created,
+        most=MOST_POINTS,
+    )
+    write_report(result, newest, anchor, points)
+    return NightCell(row, model, result, newest, anchor, tuple(points))
 
 
 def _what(cell: NightCell) -> str:

@@ -1,7 +1,7 @@
 """Nights and triages as Markdown, for the pages of the Prefect UI."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from gage_eval.regression.alarm import PROMISE
 from gage_eval.regression.gating import GatedTask
@@ -10,6 +10,7 @@ from gage_eval.regression.triage import Card, Triage, TriagedTask
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.summary import format_value, signed_text
+from gage_eval.report.trend_chart import trend_chart
 
 _NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
 _LONGEST = 600
@@ -20,11 +21,7 @@ def night_page(night: Night) -> str:
     """What a night found, cell by cell."""
     problems = [f"{one.row.name} with {one.model.name}: {one.problem}" for one in night.cells if one.problem]
     runs = [f"{one.row.name} with {one.model.name}: run {one.run.run_id}" for one in night.cells if one.run is not None]
-    anchors = [
-        f"{one.row.name} with {one.model.name}: against the anchor of the baseline the verdict is {one.anchor.verdict}."
-        for one in night.cells
-        if one.anchor is not None and one.anchor.verdict != one.verdict
-    ]
+    anchors = [note for one in night.cells for note in _of_anchor(one)]
     notes = [
         f"{one.row.name} with {one.model.name}, {task.comparison.task_id}: {note}"
         for one in night.cells
@@ -42,11 +39,23 @@ def night_page(night: Night) -> str:
     )
 
 
-def trend_page(night: Night, pictures: Mapping[str, str]) -> str:
-    """The trends of a night's cells: titles with SVG pictures."""
+def trend_page(night: Night) -> str:
+    """The trends of a night's cells as pictures."""
+    title = f"## {plain(night.asked.name)}: scores per night with 95 % intervals"
+    return page(title, *(trend for cell in night.cells for trend in _trends(cell)))
+
+
+def cell_page(cell: NightCell) -> str:
+    """The verdict on a cell of a night, with the trends of its tasks."""
+    found = cell.gated
+    assert found is not None
+    where = f"baseline {code(found.entry.name)}, entry {found.entry.number}"
+    notes = [f"{task.comparison.task_id}: {note}" for task in found.tasks for note in _notes(task)]
     return page(
-        f"## {plain(night.asked.name)}: scores per night with 95 % intervals",
-        *(f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})" for title, svg in pictures.items() if svg),
+        f"## {found.verdict.capitalize()} against {where}",
+        table(_NIGHT, _rows(cell)),
+        bullets([*_of_anchor(cell), *notes]),
+        *_trends(cell),
     )
 
 
@@ -72,6 +81,21 @@ def triage_page(found: Triage) -> str:
             )
         ),
     )
+
+
+def _of_anchor(cell: NightCell) -> Iterator[str]:
+    if cell.anchor is not None and cell.anchor.verdict != cell.verdict:
+        what = f"{cell.row.name} with {cell.model.name}"
+        yield f"{what}: against the anchor of the baseline the verdict is {cell.anchor.verdict}."
+
+
+def _trends(cell: NightCell) -> Iterator[str]:
+    """The picture of each task's scores per night, with a title."""
+    for task in cell.gated.tasks if cell.gated is not None else ():
+        own = [point for point in cell.trend if point.task_id == task.comparison.task_id]
+        title = f"{cell.row.name} with {cell.model.name}: {task.comparison.task_id} {task.comparison.measure.name}"
+        if svg := trend_chart(own, task.judged.evidence.baseline, title):
+            yield f"### {plain(title)}\n\n![{plain(title)}]({_as_url(svg)})"
 
 
 def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
@@ -177,4 +201,6 @@ def _short(text: str | None) -> str:
 
 
 def _as_url(svg: str) -> str:
+    # Outside of HTML, SVG must name its namespace.
+    svg = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"

@@ -1,9 +1,13 @@
-"""A comparison of two runs as the report shows it."""
+"""A comparison of two runs, and a verdict of the gate, as the report shows them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gage_eval.regression.compare import Compared
+from gage_eval.regression.compare import Compared, TaskComparison
+from gage_eval.regression.evidence import Evidence
+from gage_eval.regression.gating import Gated, GatedTask
 from gage_eval.report.details import ComparedSlice, ComparedTask, Comparison
+from gage_eval.report.trend_chart import TrendPoint
 
 
 def comparison(baseline: str, found: Sequence[Compared]) -> Comparison:
@@ -13,11 +17,43 @@ def comparison(baseline: str, found: Sequence[Compared]) -> Comparison:
         baseline: the baseline's name.
         found: the compared tasks.
     """
-    return Comparison(baseline, tuple(map(_task, found)))
+    return Comparison(baseline, tuple(map(_compared, found)))
 
 
-def _task(one: Compared) -> ComparedTask:
-    numbers, task = one.evidence, one.task
+def gated_comparison(found: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> Comparison:
+    """The gate's verdict for report.html.
+
+    Args:
+        found: the result against the newest entry of the baseline.
+        anchor: that against its first entry, where this is another one.
+        points: the trends of the tasks.
+    """
+    notes = [f"The verdict on the whole is {found.verdict}."] if len(found.tasks) > 1 else []
+    if anchor is not None and anchor.verdict != found.verdict:
+        notes.append(f"Against the anchor of the baseline (entry {anchor.entry.number}) it is {anchor.verdict}.")
+    return Comparison(
+        f"baseline {found.entry.name}, entry {found.entry.number}",
+        tuple(_gated(one, points) for one in found.tasks),
+        # Two one-sided bounds.
+        level=1 - 2 * found.rule.alpha,
+        notes=tuple(notes),
+    )
+
+
+def _compared(one: Compared) -> ComparedTask:
+    notes = (*(f"Not the same {kind}, as allowed." for kind in one.allowed), *one.notes)
+    return _task(one.task, one.evidence, one.p, notes)
+
+
+def _gated(one: GatedTask, points: Sequence[TrendPoint]) -> ComparedTask:
+    alarm = [one.alarm_remark] if one.alarm.rings or one.judged.verdict == "regressed" else []
+    task = _task(one.comparison, one.judged.evidence, one.judged.p, (*one.remarks, *alarm))
+    own = tuple(point for point in points if point.task_id == task.task_id)
+    test = f"{task.test}, one-sided" if task.test else ""
+    return replace(task, verdict=one.judged.verdict, test=test, trend=own)
+
+
+def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str]) -> ComparedTask:
     tested = numbers.test != "none"
     return ComparedTask(
         task_id=task.task_id,
@@ -28,10 +64,10 @@ def _task(one: Compared) -> ComparedTask:
         difference=numbers.difference,
         low=numbers.low if tested else None,
         high=numbers.high if tested else None,
-        p=one.p if tested else None,
+        p=p if tested else None,
         test=numbers.test if tested else "",
         better=tuple(task.better),
         worse=tuple(task.worse),
         slices=tuple(ComparedSlice(x.name, x.n, x.difference) for x in task.slices),
-        notes=(*(f"Not the same {kind}, as allowed." for kind in one.allowed), *one.notes),
+        notes=tuple(notes),
     )

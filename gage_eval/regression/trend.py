@@ -1,75 +1,90 @@
 """The scores of a suite's runs over time."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from itertools import islice
 
+from gage_eval.errors import InputError
 from gage_eval.regression.baselines import BaselineEntry
+from gage_eval.report.summary import MetricSummary, TaskSummary
+from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint
 from gage_eval.runs.options import Locations
-from gage_eval.runs.stored import stored_runs
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.stored import StoredRun, stored_runs
 
-_WIDTH = 41
-
-
-@dataclass(frozen=True)
-class TrendPoint:
-    """A task's first number in one run.
-
-    Attributes:
-        value, low, high: the number with its 95 % interval; None where unknown.
-        bar: the interval (─) and the value (●) of 0..1 as text; empty for other numbers.
-    """
-
-    created: datetime
-    run_id: str
-    task_id: str
-    metric: str
-    value: float | None
-    low: float | None
-    high: float | None
-
-    @property
-    def bar(self) -> str:
-        """The interval and the value between 0 and 1, as text."""
-        if self.value is None or not 0 <= self.value <= 1:
-            return ""
-        low, high = (self.value if end is None else min(1.0, max(0.0, end)) for end in (self.low, self.high))
-        first, place, last = (round(x * (_WIDTH - 1)) for x in (low, self.value, high))
-        line = [" "] * _WIDTH
-        line[first : last + 1] = "─" * (last - first + 1)
-        line[place] = "●"
-        return f"│{''.join(line)}│"
-
-    def as_record(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**asdict(self), "created": self.created.isoformat()}
+# Runs of other suites and models that are read to find those of a trend.
+_MOST_READ = 1_000
 
 
 def trend(
-    locations: Locations, entry: BaselineEntry, counts: Callable[[str], bool] = lambda run_id: True
+    locations: Locations,
+    entry: BaselineEntry,
+    counts: Callable[[StoredRun], bool] = lambda stored: True,
+    *,
+    metrics: Mapping[str, str] | None = None,
+    until: datetime | None = None,
+    most: int | None = None,
+    among: int | None = None,
 ) -> list[TrendPoint]:
-    """All completed runs of the entry's suite, oldest first; one point per task.
+    """Completed runs of the entry's suite, oldest first; one point per task. Damaged runs are left out.
 
     Args:
         locations: where the runs are.
         entry: of the baseline.
-        counts: says which runs to take, by their names.
+        counts: says which runs to take.
+        metrics: the number of each task, by its name; the first one by default.
+        until: take no run that began later.
+        most: take only so many runs, the newest.
+        among: look only at so many runs, the newest.
     """
-    points = [point for point in _points(locations, entry, counts) if point.task_id in entry.runs[0].tasks]
+    runs = (
+        stored for stored in islice(stored_runs(locations), among) if counts(stored) and _is_of(stored, entry, until)
+    )
+    points = [
+        TrendPoint(stored.record.created, stored.run_id, task.task_id, one.name, one.value, one.ci_low, one.ci_high)
+        for stored in islice(runs, most)
+        for task in stored.summary.tasks
+        if task.task_id in entry.runs[0].tasks
+        for one in _numbers(task, metrics)
+    ]
     return sorted(points, key=lambda point: (point.task_id, point.created))
 
 
-def _points(locations: Locations, entry: BaselineEntry, counts: Callable[[str], bool]) -> Iterator[TrendPoint]:
-    for stored in stored_runs(locations):
-        if not counts(stored.run_id):
-            continue
+def trend_before(run: RunReader, entry: BaselineEntry, metrics: Mapping[str, str]) -> list[TrendPoint]:
+    """The trend of the runs that measure what a run measures, up to it: the same model on the same requests."""
+    wanted = _measured(run.stored)
+    return trend(
+        run.stored.folder.locations,
+        entry,
+        lambda stored: _measured(stored) == wanted,
+        metrics=metrics,
+        until=run.stored.record.created,
+        most=MOST_POINTS,
+        among=_MOST_READ,
+    )
+
+
+def _is_of(stored: StoredRun, entry: BaselineEntry, until: datetime | None) -> bool:
+    with suppress(InputError):
         record = stored.record
-        if record.name != entry.suite or record.status != "completed":
-            continue
-        for task in stored.summary.tasks:
-            if task.metrics:
-                one = task.metrics[0]
-                yield TrendPoint(
-                    record.created, stored.run_id, task.task_id, one.name, one.value, one.ci_low, one.ci_high
-                )
+        in_time = until is None or record.created <= until
+        return in_time and record.name == entry.suite and record.status == "completed" and bool(stored.summary.tasks)
+    return False
+
+
+def _measured(stored: StoredRun) -> list[tuple[str, str | None, dict[str, str]]]:
+    """Each task's model and prepared requests; empty where nothing is known."""
+    with suppress(InputError):
+        if stored.status == "completed":
+            outputs = stored.outputs
+            return [
+                (one.task_id, one.model, outputs.get((one.task_id, "preprocess"), {})) for one in stored.summary.tasks
+            ]
+    return []
+
+
+def _numbers(task: TaskSummary, metrics: Mapping[str, str] | None) -> Iterator[MetricSummary]:
+    wanted = metrics.get(task.task_id) if metrics is not None else None
+    found = [one for one in task.metrics if wanted is None or one.name == wanted]
+    yield from found[:1]

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
+from gage_eval.report.trend_chart import TrendPoint
+
 Kind: TypeAlias = Literal[
     "error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "lowest", "highest"
 ]
@@ -191,6 +193,7 @@ class ComparedTask:
         better, worse: ids of the samples that moved.
         slices: those that moved most.
         notes: what else a reader must know.
+        trend: the number in this run and in those before it, oldest first.
     """
 
     task_id: str
@@ -208,14 +211,24 @@ class ComparedTask:
     worse: tuple[str, ...] = ()
     slices: tuple[ComparedSlice, ...] = ()
     notes: tuple[str, ...] = ()
+    trend: tuple[TrendPoint, ...] = ()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run against a baseline."""
+    """A run against a baseline.
+
+    Attributes:
+        baseline: its name.
+        tasks: one number of each task.
+        level: of the intervals of the differences.
+        notes: what a reader must know about all tasks.
+    """
 
     baseline: str
     tasks: tuple[ComparedTask, ...]
+    level: float = 0.95
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from gage_eval.report.summary import (
     format_value,
     signed_text,
 )
+from gage_eval.report.trend_chart import trend_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -39,10 +40,12 @@ MAX_BYTES = 2_000_000
 
 # What each part of the page may take of it. The parts besides these are small.
 _REMARKS, _OVERVIEW, _GROUPS, _COMPARED, _CONFIG, _DIGESTS = 60_000, 300_000, 150_000, 150_000, 100_000, 90_000
+_TRENDS = 90_000
 _TASKS = 1_000_000
 # Of a task's share, what its tables may take; samples get the rest.
 _SCORES, _SLICES, _REASONS = 0.25, 0.15, 0.1
 _SMALLEST_SECTION = 6_000
+_LEAST_TREND = 2
 _LONGEST_NAME = 120
 _WORST_SLICES, _MOST_SLICES = 12, 500
 # Cards of a kind that are not folded.
@@ -91,6 +94,7 @@ class _Page:
         style = _style()
         tasks, with_section = self._tasks()
         compared = list(self._compared.values())
+        interval = f"{details.comparison.level:.0%} interval".replace("%", " %") if details.comparison else ""
         page: str = self._environment.get_template("page.html").render(
             summary=summary,
             details=details,
@@ -106,8 +110,9 @@ class _Page:
             legend=self._legend(),
             groups=_fitting(self._group, summary.groups, _GROUPS, "groups"),
             comparison=details.comparison,
-            compared=_fitting(self._pieces.compared_row, compared, _COMPARED / 2, "tasks"),
-            compared_tasks=_fitting(self._pieces.compared_task, compared, _COMPARED / 2, "tasks"),
+            interval=interval,
+            compared=_fitting(partial(self._pieces.compared_row, interval=interval), compared, _COMPARED / 2, "tasks"),
+            compared_tasks=self._compared_tasks(compared),
             tasks=tasks,
             stages=_stage_shares(summary),
             stages_text=_stages_text(summary),
@@ -119,6 +124,18 @@ class _Page:
             timings=[item for item in list(summary.run.timings.model_dump().items())[:60] if item[1] is not None],
         )
         return page
+
+    def _compared_tasks(self, compared: Sequence[ComparedTask]) -> Pieces:
+        """What moved in each task, with its trend. Those that regressed get the room for trends first."""
+        room, trends = float(_TRENDS), dict[str, Svg]()
+        for one in sorted(compared, key=lambda task: task.verdict != "regressed"):
+            trends[one.task_id] = _trend(one)
+            if (size := len(trends[one.task_id].encode())) > room:
+                trends[one.task_id] = Svg()
+            else:
+                room -= size
+        items = [(one, trends[one.task_id]) for one in compared]
+        return _fitting(self._pieces.compared_task, items, _COMPARED / 2 + _TRENDS - room, "tasks")
 
     def _facts(self) -> str:
         summary, began = self._summary, self._details.began
@@ -366,6 +383,14 @@ def marked(answer: str, extracted: str | None) -> Svg:
         return Svg(escape(answer))
     end = at + len(extracted)
     return Svg(f"{escape(answer[:at])}<mark>{escape(extracted)}</mark>{escape(answer[end:])}")
+
+
+def _trend(one: ComparedTask) -> Svg:
+    """The picture of a task's trend; nothing where the run is alone."""
+    if len(one.trend) < _LEAST_TREND:
+        return Svg()
+    title = f"{one.task_id}: {one.metric} of {counted(len(one.trend), 'run')}, the newest at the right"
+    return Svg(trend_chart(one.trend, one.baseline, title))
 
 
 def _change_ends(one: ComparedTask) -> str:

@@ -1,5 +1,6 @@
 """Promises of a night: every cell is measured, a failed one leaves the others, and a night is never from the store."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,11 +8,13 @@ import pytest
 import yaml
 
 from gage_eval.errors import InputError
+from gage_eval.regression import gate_report
 from gage_eval.regression.baselines import Baselines
-from gage_eval.regression.nightly import Nightly
-from gage_eval.regression.pages import night_page
-from gage_eval.regression.trend import trend
-from gage_eval.regression.trend_chart import trend_chart
+from gage_eval.regression.nightly import NightCell, Nightly
+from gage_eval.regression.pages import cell_page, night_page
+from gage_eval.regression.trend import trend, trend_before
+from gage_eval.report.trend_chart import trend_chart
+from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.store import Store
 from tests.support.nights import FIRST, SECOND, answer, night_of, set_baselines, two_models
@@ -77,12 +80,65 @@ def test_the_trend_of_a_cell_holds_its_own_nights_only(asked: Nightly, tmp_path:
     row, shaky = asked.rows[0], asked.models[1]
     store = Store.open(str(tmp_path / "store"))
     entry = Baselines(store).latest("small", "shaky")
-    points = trend(Locations.at(store.url), entry, lambda run_id: asked.is_run_of(run_id, row, shaky))
+    points = trend(Locations.at(store.url), entry, lambda stored: asked.is_run_of(stored.run_id, row, shaky))
     assert [point.value for point in points] == [0.8, 0.7]
     picture = trend_chart(points, 0.8, "sums <b>")
     assert picture.count("<circle") == 2
     assert "baseline 0.800" in picture
     assert "<b>" not in picture
+
+
+def test_the_report_of_a_cell_shows_its_verdict_and_its_nights(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 280)
+    steady, shaky = (report_of(cell) for cell in night_of(asked, tmp_path, SECOND).cells)
+    assert "−0.100 regressed" in shaky
+    assert "0.000 passed" in steady
+    for report, name in ((steady, "steady"), (shaky, "shaky")):
+        assert f"Against baseline {name}, entry 1" in report
+        nights = re.findall(r"<title>(every-night-[^:]+)", report)
+        assert nights == [f"every-night-{night.isoformat()}-mine-{name}" for night in (FIRST, SECOND)]
+
+
+def test_a_report_that_cannot_be_written_costs_no_verdict(
+    asked: Nightly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+
+    def refuse(*args: object) -> str:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(gate_report, "report_html", refuse)
+    assert [cell.verdict for cell in night_of(asked, tmp_path, SECOND).cells] == ["passed", "passed"]
+
+
+def test_the_page_of_a_cell_has_its_verdict_and_its_trend(asked: Nightly, tmp_path: Path) -> None:
+    set_baselines(night_of(asked, tmp_path, FIRST), tmp_path)
+    answer(tmp_path, "shaky", 280)
+    page = cell_page(night_of(asked, tmp_path, SECOND).cells[1])
+    assert page.startswith("## Regressed against baseline `shaky`, entry 1")
+    assert "| mine.yaml | shaky | sums exact\\_match | regressed | 0.800 | 0.700 |" in page
+    assert "](data:image/svg+xml;base64," in page
+
+
+def test_the_gate_draws_only_runs_that_measure_the_same(asked: Nightly, tmp_path: Path) -> None:
+    first = night_of(asked, tmp_path, FIRST)
+    set_baselines(first, tmp_path)
+    run_inline(RunOptions(config=str(tmp_path / "mine.yaml"), store=str(tmp_path / "store"), max_samples=3))
+    answer(tmp_path, "shaky", 280)
+    run = night_of(asked, tmp_path, SECOND).cells[1].run
+    assert run is not None
+    entry = Baselines(run.store).latest("small", "shaky")
+    points = trend_before(run, entry, {"sums": "exact_match"})
+    assert [point.run_id for point in points] == [
+        "every-night-2026-03-01-mine-shaky",
+        "every-night-2026-03-02-mine-shaky",
+    ]
+
+
+def report_of(cell: NightCell) -> str:
+    assert cell.run is not None
+    return (cell.run.stored.folder.read("report.html") or b"").decode()
 
 
 @pytest.mark.parametrize(

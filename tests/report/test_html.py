@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
@@ -25,6 +25,7 @@ from gage_eval.report.details import (
     TaskDetails,
 )
 from gage_eval.report.html import MAX_BYTES, report_html
+from gage_eval.report.trend_chart import TrendPoint
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;{{ 7*7 }}</title></style>"
 VOID = frozenset({"meta"})
@@ -251,6 +252,41 @@ def test_a_baselines_comparison_comes_with_the_scores() -> None:
     assert "2 samples got worse, 1 better" in words
     assert '<span class="chip bad">−0.021 regressed</span>' in text
     assert "Against" not in report_html(summary(), details())
+
+
+def points(task_id: str, count: int) -> tuple[TrendPoint, ...]:
+    """A night each, with the same score."""
+    nights = (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=day) for day in range(count))
+    return tuple(TrendPoint(when, f"{HOSTILE}-{when:%m-%d}", task_id, "acc", 0.8, 0.75, 0.84) for when in nights)
+
+
+def test_the_trend_is_drawn_where_there_is_more_than_this_run() -> None:
+    def drawn(count: int) -> str:
+        compared = ComparedTask(HOSTILE, "acc", 9, 0.8, 0.8, 0.0, verdict="passed", trend=points(HOSTILE, count))
+        return report_html(summary(), replace(details(), comparison=Comparison("small", (compared,), level=0.9)))
+
+    page = Page(text := drawn(3))
+    trends = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("class") == "trend"]
+    assert len(trends) == 1
+    assert text.count("<circle") - drawn(1).count("<circle") == 3
+    assert "baseline 0.800" in text
+    assert "90 % interval" in text
+    assert "script" not in page.names()
+    assert "://" not in text
+    assert 'class="trend"' not in drawn(1)
+
+
+def test_many_trends_stay_below_the_limit_and_those_that_regressed_come_first() -> None:
+    run, found = many_tasks(100)
+    names = [task.task_id for task in run.tasks]
+    compared = tuple(
+        ComparedTask(name, "acc", 9, 0.8, 0.8, 0.0, trend=points(name, 60), verdict="regressed" if last else "passed")
+        for name, last in ((name, name == names[-1]) for name in names)
+    )
+    text = report_html(run, replace(found, comparison=Comparison("small", compared)))
+    assert len(text.encode()) <= MAX_BYTES
+    assert 0 < text.count('class="trend"') < len(names)
+    assert f"<title>{names[-1]}: acc of 60 runs" in text
 
 
 def test_huge_answers_and_many_tasks_stay_below_the_limit_and_say_what_is_left_out() -> None:

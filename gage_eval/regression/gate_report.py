@@ -1,0 +1,39 @@
+"""The report of a run that was measured against a baseline: it gets the verdict and the trend."""
+
+import logging
+from collections.abc import Sequence
+
+from gage_eval.regression.gating import Gated
+from gage_eval.regression.shown import gated_comparison
+from gage_eval.report.html import report_html
+from gage_eval.report.trend_chart import TrendPoint
+from gage_eval.runs.folder import REPORT_FILE, RunFolder
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.report_details import run_details
+
+_log = logging.getLogger(__name__)
+
+
+def write_report(run: RunReader, found: Gated, anchor: Gated | None, points: Sequence[TrendPoint]) -> bool:
+    """Write report.html of a run again, with the gate's verdict and the trend.
+
+    Args:
+        run: the run.
+        found: the result against the newest entry of the baseline.
+        anchor: that against its first entry, where this is another one.
+        points: the trends of the tasks, up to this run.
+
+    Returns:
+        Whether it could be written. The verdict does not depend on it.
+    """
+    record, stored = run.stored.record, run.stored.folder
+    try:
+        comparison = gated_comparison(found, anchor, points)
+        details = run_details(record, run.tasks(), began=record.created, comparison=comparison)
+        # Listings open folders read-only.
+        folder = RunFolder.open(stored.locations, run.run_id)
+        folder.write(REPORT_FILE, report_html(run.summary, details).encode())
+    except Exception as error:  # noqa: BLE001 - whatever it is, the verdict is there
+        _log.warning("report.html of run %s has no verdict, because it could not be written: %s", run.run_id, error)
+        return False
+    return True
