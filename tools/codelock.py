@@ -57,6 +57,7 @@ MOVING = frozenset(
             "engine.quota",
             "engine.refusals",
             "engine.runtime",
+            "engine.shared_budget",
             "engine.shared_limits",
             "engine.shared_log",
             "engine.wal",

@@ -13,7 +13,6 @@ from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
-from gage_eval.errors import BudgetSpent
 from gage_eval.statuses import UNANSWERED
 
 
@@ -85,9 +84,7 @@ class Asker:
         job, tally, refusals = self._job, self._tally, self._refusals
         watch_retries(partial(job.watch.retried, request))
         async with self._slot:
-            spent = job.budget.spent()
-            if spent is not None:
-                raise BudgetSpent(spent)
+            await job.budget.admit()
             tally.in_flight += 1
             refusals.call_begins()
             try:

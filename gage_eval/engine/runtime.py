@@ -16,6 +16,7 @@ from gage_eval.client.budget import Budget
 from gage_eval.client.limiter import Limiter
 from gage_eval.engine.answers import RunAnswers
 from gage_eval.engine.loop import EventLoop
+from gage_eval.engine.shared_budget import SharedBudget
 from gage_eval.engine.shared_limits import SharedLimits
 from gage_eval.errors import GageError, RunCancelled
 from gage_eval.store.objects import Objects
@@ -47,7 +48,7 @@ class Runtime:
         loop: EventLoop | None = None,
     ) -> None:
         self._objects = objects
-        self._shared: list[SharedLimits] = []
+        self._shared: list[SharedLimits | SharedBudget] = []
         self._concurrency = concurrency
         self._limit_changed = limit_changed
         self.budget = budget or Budget()
@@ -139,6 +140,28 @@ class Runtime:
         )
         limits.start()
         self._shared.append(limits)
+
+    def share_budget(self, name: str, *, is_owner: bool = False) -> None:
+        """Share the budget's tokens and cost with the other processes of the run.
+
+        Args:
+            name: names the budget in the store, the same in all processes.
+            is_owner: whether it is removed from the store when this runtime closes.
+
+        Raises:
+            StoreError: the store cannot be read or written.
+        """
+        assert self._objects is not None, "a budget is shared through a store"
+        shared = SharedBudget(self._objects, name, self.budget, lambda: self._is_busy, is_owner=is_owner)
+        shared.start()
+        self._shared.append(shared)
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a request is in flight or waits for a slot."""
+        with self._lock:
+            backends = [future.result() for future in self._backends.values() if _succeeded(future)]
+        return any(backend.limiter.is_busy for backend in backends)
 
     @property
     def gpu_seconds(self) -> float | None:

@@ -29,7 +29,7 @@ from gage_eval.store.gc import SESSIONS as ROOT
 from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects, safe_name
 
-FORMAT = 4
+FORMAT = 5
 # The reason of a session's end when nothing is left to do.
 ANSWERED = "every chunk is answered"
 
@@ -87,7 +87,8 @@ class ModelSession:
         workers: number of shards that share the chunks; all cut the same chunks.
         attempt: names this attempt. Chunks with errors belong to it, and a later attempt asks them again.
         steps: in the order of serving.
-        limits: the run's limits (`Budget`), for each shard.
+        limits: what is left of the run's limits (`Budget`).
+        budget: names the tokens and cost that shards and parent share; None without such limits.
         concurrency: overrides the backend's own `max_concurrency`.
     """
 
@@ -96,6 +97,7 @@ class ModelSession:
     attempt: str
     steps: tuple[SessionStep, ...]
     limits: Mapping[str, float] = field(default_factory=dict)
+    budget: str | None = None
     concurrency: int | None = None
 
     def to_json(self) -> str:

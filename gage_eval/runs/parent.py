@@ -9,7 +9,7 @@ from typing import Any
 
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder, SessionStep
-from gage_eval.errors import GageError, RunCancelled, StoreError
+from gage_eval.errors import BudgetSpent, EndpointFailed, GageError, RunCancelled, StoreError
 from gage_eval.report.timings import Spent
 from gage_eval.runs.launchers import Launched, Launcher
 from gage_eval.store import Store
@@ -87,7 +87,7 @@ class Parent:
         """What the shards' requests and engines took, as their last signs of life say."""
         return sum((shard.spent for shard in self._shards), Spent())
 
-    def run(self) -> str | None:
+    def run(self) -> EndpointFailed | BudgetSpent | None:
         """Wait until every chunk is answered. Returns why that did not happen, None if it did.
 
         Raises:
@@ -104,7 +104,7 @@ class Parent:
             launched = self._launcher.launch(place.url, self._session.workers, self._folder)
             shards += [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
             error = self._wait(place, launched, shards)
-            reason = ANSWERED if error is None else error
+            reason = ANSWERED if error is None else str(error)
             return error
         except RunCancelled as cancelled:
             reason = str(cancelled)
@@ -114,7 +114,9 @@ class Parent:
             beat.stop()
             _remove(place, shards)
 
-    def _wait(self, place: SessionFolder, launched: Launched, shards: "list[_Shard]") -> str | None:
+    def _wait(
+        self, place: SessionFolder, launched: Launched, shards: "list[_Shard]"
+    ) -> EndpointFailed | BudgetSpent | None:
         while True:
             self._check()
             with suppress(StoreError):
@@ -189,6 +191,7 @@ class _Shard:
         self.appeared = False
         self.steps: list[list[int]] = []
         self.error: str | None = None
+        self.limit: str | None = None
         self.spent = Spent()
         self._watch = watch
         self._launched = launched
@@ -203,6 +206,7 @@ class _Shard:
             self.steps = sign["steps"] or self.steps
             self._done = sign["state"] in ("done", "failed")
             self.error = sign["error"] or self.error
+            self.limit = sign["limit"] or self.limit
             self.spent = Spent(**sign["spent"])
         if not self._done:
             self._ended = self._launched.ended(self.number)
@@ -218,10 +222,14 @@ class _Shard:
         return self.error or self._ended or "it shows no sign of life any more."
 
 
-def _why(shards: Sequence[_Shard]) -> str:
-    """Why the shards have left chunks without answers."""
+def _why(shards: Sequence[_Shard]) -> EndpointFailed | BudgetSpent:
+    """Why the shards have left chunks without answers. The limits are the run's, so one shard tells for all."""
+    limit = next((shard.limit for shard in shards if shard.limit is not None), None)
+    if limit is not None:
+        return BudgetSpent(limit)
     reasons = {shard.why: shard.number for shard in reversed(shards)}
-    return " ".join(f"shard {number}: {why}" for why, number in sorted(reasons.items(), key=lambda item: item[1]))
+    told = sorted(reasons.items(), key=lambda item: item[1])
+    return EndpointFailed(" ".join(f"shard {number}: {why}" for why, number in told))
 
 
 def _remove(place: SessionFolder, shards: Sequence[_Shard]) -> None:

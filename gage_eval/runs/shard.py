@@ -21,7 +21,7 @@ from gage_eval.engine.gpus import hold_gpus
 from gage_eval.engine.job import Tally
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder
-from gage_eval.errors import GageError, RunCancelled, StoreError
+from gage_eval.errors import BudgetSpent, GageError, RunCancelled, StoreError
 from gage_eval.report.timings import Spent
 from gage_eval.runs.usage import spent_by
 from gage_eval.stages.sharing import serve
@@ -68,6 +68,7 @@ class _Shard:
         self._blocks = blocks
         self._state = "starting"
         self._error: str | None = None
+        self._limit: str | None = None
         self._tallies: list[Tally] = []
         self._beat = Heartbeat(self._store.objects, place.shard_path(number), self._sign)
         self._runtime: Runtime | None = None
@@ -83,6 +84,7 @@ class _Shard:
         except BaseException as error:
             self._state = "failed"
             self._error = str(error) if isinstance(error, GageError) else f"{type(error).__name__}: {error}"
+            self._limit = str(error) if isinstance(error, BudgetSpent) else None
             raise
         else:
             self._state = "done"
@@ -104,6 +106,8 @@ class _Shard:
             limits: dict[str, Any] = dict(session.limits)
             runtime = Runtime(session.concurrency, budget=Budget(**limits), objects=store.objects)
             self._runtime = opened.enter_context(runtime)
+            if session.budget is not None:
+                runtime.share_budget(session.budget)
             self._check()
             context = BackendContext(folder, store.media.get, env, self._blocks, store.media.path)
             try:
@@ -135,6 +139,7 @@ class _Shard:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "error": self._error,
+            "limit": self._limit,
             "steps": [[tally.done, tally.in_flight, tally.sent, tally.retried] for tally in self._tallies],
             "spent": asdict(Spent() if runtime is None else spent_by(runtime)),
         }

@@ -24,7 +24,7 @@ from gage_eval.backends.placement import Placement
 from gage_eval.canonical import digest
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
-from gage_eval.errors import RunCancelled
+from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
 from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
 from gage_eval.planning.asks import Asks, write_asks
@@ -74,6 +74,10 @@ class Waves:
         self._session = session
         self._launchers = launchers
         self._env = session.env
+        limits = session.loaded.config.limits
+        self._budget = None if limits.tokens is None and limits.cost is None else uuid.uuid4().hex
+        if self._budget is not None:
+            session.runtime.share_budget(self._budget, is_owner=True)
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._groups: dict[str, Group] = {}
@@ -218,7 +222,7 @@ class Waves:
         """Have a group served, then let its tasks continue."""
         attempt = uuid.uuid4().hex
         resumed: list[str] = []
-        error: str | None = None
+        error: EndpointFailed | BudgetSpent | None = None
         for task_id, stage, _ in group.steps:
             if (task_id, stage) not in self._env.begun:
                 started = self._env.begun[task_id, stage] = time.time()
@@ -242,7 +246,7 @@ class Waves:
             self._submit(self._tasks[task_id])
         self._finished()
 
-    def _serve(self, group: Group, attempt: str) -> str | None:
+    def _serve(self, group: Group, attempt: str) -> EndpointFailed | BudgetSpent | None:
         specs = [spec for spec, _ in group.steps.values()]
         steps = [step for _, step in group.steps.values()]
         first = specs[0]
@@ -251,18 +255,13 @@ class Waves:
         files: dict[str, bytes] = {}
         for spec in () if isinstance(launcher, LocalProcesses) else specs:
             files |= files_of(spec)
-        limits = self._session.loaded.config.limits
-        shares: dict[str, float | None] = {
-            "tokens": None if limits.tokens is None else max(1, limits.tokens // first.placement.shards),
-            "cost": None if limits.cost is None else limits.cost / first.placement.shards,
-            "wall_s": limits.wall_s,
-        }
         session = ModelSession(
             engine_of(first, files),
             first.placement.shards,
             attempt,
             tuple(step.step for step in steps),
-            {name: share for name, share in shares.items() if share is not None},
+            self._limits(),
+            self._budget,
             self._session.options.concurrency,
         )
         parent = Parent(
@@ -279,6 +278,12 @@ class Waves:
             return parent.run()
         finally:
             self._session.spent_by_shards.append(parent.spent)
+
+    def _limits(self) -> dict[str, float]:
+        """The limits of a session that starts now. Tokens and cost are shared, so it gets the run's own."""
+        limits = self._session.loaded.config.limits
+        left = {"tokens": limits.tokens, "cost": limits.cost, "wall_s": self._session.runtime.budget.left_s}
+        return {name: value for name, value in left.items() if value is not None}
 
 
 class _Progress:

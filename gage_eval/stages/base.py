@@ -17,7 +17,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
-from gage_eval.errors import RunCancelled
+from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
 from gage_eval.marks import Stage
 from gage_eval.observability.events import (
     PartWritten,
@@ -50,7 +50,7 @@ class Served:
     """
 
     attempt: str
-    error: str | None = None
+    error: EndpointFailed | BudgetSpent | None = None
 
 
 @dataclass

@@ -115,9 +115,7 @@ def _ask(
     except EndpointFailed as error:
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
-        raise BudgetSpent(
-            f"{run.stage} stopped: {error}. {kept(engine.tally)} To resume with the same limits again: {env.again}"
-        ) from error
+        raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
 
 
 def _watch(run: StageRun, spec: GenerateSpec) -> SampleWatch:
@@ -135,11 +133,13 @@ def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally,
     except (WorkGone, FileNotFoundError) as error:
         if served.error is None:
             # Another run has probably committed the action: the stage looks for it, and tries once more.
-            gone = "another run removed the chunks before they were assembled."
+            gone = EndpointFailed("another run removed the chunks before they were assembled.")
             run.env.served[wip.key] = replace(served, error=gone)
             raise WorkGone from error
         total = sum(asks for _, asks in source.parts)
         tally = Tally(total, done=sum(chunk.stop - chunk.start for chunk in wip.chunks()))
+        if isinstance(served.error, BudgetSpent):
+            raise BudgetSpent(out_of_budget(run, tally, served.error)) from error
         raise EndpointFailed(stopped(run, tally, served.error)) from error
     return gathered.tally, gathered.statuses
 
@@ -205,7 +205,12 @@ def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:
     return (kept[asks.received], kept[asks.telemetry]) if asks.received in kept else None
 
 
-def stopped(run: StageRun, tally: Tally, error: EndpointFailed | str) -> str:
+def out_of_budget(run: StageRun, tally: Tally, error: BudgetSpent) -> str:
+    """A sentence with the limit that is reached, how much is kept, and how to resume."""
+    return f"{run.stage} stopped: {error}. {kept(tally)} To resume with the same limits again: {run.env.again}"
+
+
+def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
     """A sentence with the endpoint's error, how much is kept, and how to resume."""
     return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}"
 

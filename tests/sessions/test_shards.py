@@ -162,6 +162,25 @@ def test_an_error_of_the_engine_reaches_the_user(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_limit_of_tokens_holds_for_all_shards_together_and_a_resumed_run_counts_again(tmp_path: Path) -> None:
+    """Seven tokens a row: 1,400 are 200 rows, and what is in flight in both shards."""
+    store = str(tmp_path / ".gage")
+    with mock_endpoint(latency_ms=20) as endpoint:
+        placed_config(
+            tmp_path, endpoint.url, rows=ROWS, backend={"max_concurrency": CONCURRENCY}, limits={"tokens": 1400}
+        )
+        run = Started(tmp_path, store, "run", "sums.yaml", "--run-id", "r")
+        assert run.end() == 1
+        answered = endpoint.stats()["answered"]
+        assert 200 <= answered <= 200 + 2 * CONCURRENCY
+        said = " ".join(run.output.read_text().split())
+        assert "infer stopped: limits.tokens (1,400) is reached" in said
+        assert "To resume with the same limits again: gage resume r" in said
+        assert list(Store.open(store).objects.list("limits")) == []
+        assert Started(tmp_path, store, "resume", "r").end() == 0
+        assert endpoint.stats()["distinct_answered"] == ROWS
+
+
 def test_rows_in_error_are_committed_and_a_later_run_asks_only_for_them(tmp_path: Path) -> None:
     with mock_endpoint(fault={"context": 0.05}, fault_attempts=1) as endpoint:
         placed_config(tmp_path, endpoint.url, rows=ROWS)

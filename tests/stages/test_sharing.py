@@ -14,7 +14,7 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.canonical import digest
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ModelSession, SessionFolder
-from gage_eval.errors import EndpointFailed, InputError
+from gage_eval.errors import BudgetSpent, EndpointFailed, InputError
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.keys import action_document
@@ -66,7 +66,7 @@ class Shared:
         with Runtime() as runtime:
             return serve(session or self.session(), self.store, runtime, BackendContext(self.folder))
 
-    def gather(self, attempt: str = "first", error: str | None = None) -> StageResult:
+    def gather(self, attempt: str = "first", error: EndpointFailed | BudgetSpent | None = None) -> StageResult:
         """What the parent does: the stage, with all answers in the store."""
         with Runtime() as runtime:
             return stages.infer(self.env(runtime, Served(attempt, error)), self.task.infer, prepared=self.prepared)
@@ -154,8 +154,19 @@ def test_chunks_that_no_shard_answered_end_the_stage_with_the_shards_own_words(
 ) -> None:
     shared = Shared(tmp_path, endpoint)
     with pytest.raises(EndpointFailed, match=r"infer stopped: shard 0: boom 0 of 330 responses are kept\."):
-        shared.gather(error="shard 0: boom")
+        shared.gather(error=EndpointFailed("shard 0: boom"))
     assert endpoint.stats()["requests"] == 0
+
+
+def test_a_limit_that_the_shards_have_reached_ends_the_stage_as_in_a_run_without(
+    tmp_path: Path, endpoint: MockEndpoint
+) -> None:
+    shared = Shared(tmp_path, endpoint)
+    limit = "limits.tokens (10) is reached: 12 tokens were used"
+    with pytest.raises(
+        BudgetSpent, match=r"used\. 0 of 330 responses are kept\. To resume with the same limits again:"
+    ):
+        shared.gather(error=BudgetSpent(limit))
 
 
 def test_a_session_is_the_same_after_its_way_through_the_store(tmp_path: Path, endpoint: MockEndpoint) -> None:
