@@ -2,6 +2,7 @@
 
 import logging
 import os
+import select
 import signal
 import stat
 import threading
@@ -48,8 +49,10 @@ def watched() -> Iterator[None]:
 
 def _watch(worker: int, heartbeat: Report, over: threading.Event) -> None:
     due = time.monotonic()
+    # Prefect needs seconds to start a flow. A worker that was killed in that time is not the parent any more.
+    gone = _is_output_unread()
     with api_client(timeout_s=_REQUEST_S, retries=0) as client:
-        while os.getppid() == worker:
+        while not gone:
             if time.monotonic() >= due:
                 due = time.monotonic() + HEARTBEAT_S
                 # An API that does not answer must not end the run.
@@ -57,12 +60,23 @@ def _watch(worker: int, heartbeat: Report, over: threading.Event) -> None:
                     heartbeat(client)
             if over.wait(_LOOK_EVERY_S):
                 return
+            gone = os.getppid() != worker
     _let_go_of_pipes()
     _log.warning("the worker of this run is gone; the run stops. What was computed is kept.")
     os.kill(os.getpid(), signal.SIGTERM)
     if not over.wait(_GRACE_S):
         # Engines end with the process.
         os._exit(128 + signal.SIGTERM)
+
+
+def _is_output_unread() -> bool:
+    """Whether the output goes into a pipe that is closed at its other end. A worker reads the output of its runs."""
+    ends = select.poll()
+    for stream in (1, 2):
+        if stat.S_ISFIFO(os.fstat(stream).st_mode):
+            # Errors are reported without being asked for.
+            ends.register(stream, 0)
+    return bool(ends.poll(0))
 
 
 def _let_go_of_pipes() -> None:
