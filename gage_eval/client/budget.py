@@ -105,7 +105,7 @@ class Budget:
         Raises:
             BudgetSpent: a limit is reached.
         """
-        while True:
+        while self._limited:
             spent = self.spent()
             if spent is not None:
                 raise BudgetSpent(spent)

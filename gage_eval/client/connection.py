@@ -334,7 +334,8 @@ class Connection(asyncio.Protocol):
         assert waiter is not None
         if not waiter.done():
             waiter.set_result(Answer(self._status, self._headers, body))
-        self.resume_writing()
+        if self._writable is not None:
+            self.resume_writing()
         if not self.is_reusable:
             self.transport.abort()
 

@@ -114,7 +114,7 @@ class Limiter:
             BudgetSpent: nothing more is sent (see `stop`).
         """
         self._lent += 1
-        self._release()
+        self.release()
         try:
             try:
                 await self.wait(seconds)
@@ -133,10 +133,15 @@ class Limiter:
         for timer in self._timers:
             _fire(timer)
 
-    async def __aenter__(self) -> None:
+    def take(self) -> bool:
+        """Take a slot at once, if one is free and no call waits for one. Returns whether it was taken."""
         if self.active < self.limit and not self._waiting:
             self.active += 1
-            return
+            return True
+        return False
+
+    async def turn(self) -> None:
+        """Wait for a slot and take it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -144,13 +149,23 @@ class Limiter:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 # The slot was granted in the same turn of the loop in which the waiter was cancelled.
-                self._release()
+                self.release()
             else:
                 self._waiting.remove(turn)
             raise
 
+    def release(self) -> None:
+        """Give a slot back."""
+        self.active -= 1
+        if self._waiting:
+            self._grant()
+
+    async def __aenter__(self) -> None:
+        if not self.take():
+            await self.turn()
+
     async def __aexit__(self, *_: object) -> None:
-        self._release()
+        self.release()
 
     def _go_on(self) -> None:
         if self._stopped is not None:
@@ -162,10 +177,6 @@ class Limiter:
         self._cap = limit
         self.limit = min(limit, self._share)
         self._adaptive = Adaptive(limit)
-
-    def _release(self) -> None:
-        self.active -= 1
-        self._grant()
 
     def _grant(self) -> None:
         while self._waiting and self.active < self.limit:
@@ -189,14 +200,25 @@ class CombinedLimiter:
         self._outer = outer
         self._inner = inner
 
-    async def __aenter__(self) -> None:
+    def take(self) -> bool:
+        """Take a slot of both at once, if both have a free one. Returns whether they were taken."""
+        if not self._outer.take():
+            return False
+        if self._inner.take():
+            return True
+        self._outer.release()
+        return False
+
+    async def turn(self) -> None:
+        """Wait for a slot of each and take them."""
         await self._outer.__aenter__()
         try:
             await self._inner.__aenter__()
         except BaseException:
-            await self._outer.__aexit__()
+            self._outer.release()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._inner.__aexit__()
-        await self._outer.__aexit__()
+    def release(self) -> None:
+        """Give back a slot of each."""
+        self._inner.release()
+        self._outer.release()

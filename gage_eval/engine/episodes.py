@@ -8,7 +8,7 @@ it had made.
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.canonical import JsonValue, decode, digest
@@ -38,7 +38,7 @@ class Outcome:
     """
 
     response: Response
-    turns: list[Response] = field(default_factory=list)
+    turns: Sequence[Response] = ()
     source: str = "sent"
 
 

@@ -214,12 +214,20 @@ async def test_a_stop_ends_every_wait_now_and_later_and_leaves_no_slot_behind(wa
 async def test_a_slot_of_two_limits_counts_in_both_and_holds_neither_while_it_waits() -> None:
     pool, endpoint = Limiter(2), Limiter(1)
     both = CombinedLimiter(pool, endpoint)
-    async with both:
-        assert (pool.active, endpoint.active) == (1, 1)
-        task = asyncio.create_task(both.__aenter__())
-        await settle()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert (pool.active, endpoint.active) == (1, 1)
+    assert both.take()
+    assert (pool.active, endpoint.active) == (1, 1)
+    assert not both.take()
+    assert (pool.active, endpoint.active) == (1, 1)
+    task = asyncio.create_task(both.turn())
+    await settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (pool.active, endpoint.active) == (1, 1)
+    task = asyncio.create_task(both.turn())
+    await settle()
+    both.release()
+    await task
+    assert (pool.active, endpoint.active) == (1, 1)
+    both.release()
     assert (pool.active, endpoint.active) == (0, 0)
