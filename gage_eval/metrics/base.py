@@ -55,9 +55,11 @@ PATH_PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Score:
-    """A metric's result for one response.
+    """A metric's result for one response. Do not change it: `dataclasses.replace` makes another one.
+
+    It is not frozen, because a frozen class takes three times as long to make, and there is one for every answer.
 
     Attributes:
         value: the number, or several by value key; without meaning when `unscored`.
@@ -81,7 +83,7 @@ class Score:
     def __post_init__(self) -> None:
         if self.reason is None:
             if self.status != "scored":
-                object.__setattr__(self, "reason", USUAL_REASON[self.status])
+                self.reason = USUAL_REASON[self.status]
         elif self.reason not in REASONS:
             raise ValueError(f"a score's reason is {self.reason!r}, not one of {', '.join(REASONS)}")
 

@@ -72,17 +72,17 @@ class Number(NamedTuple):
 
 def find_numbers(text: str) -> Iterator[Number]:
     """All numbers of a text in order: ``$1,234.50``, ``-3/4``, ``1 1/2``, ``½``, ``1.2e-3``, ``60%``."""
-    return _numbers(_matches(text))
+    return filter(None, map(_number, _matches(text)))
 
 
 def last_number(text: str) -> Number | None:
     """The last number of a text."""
-    return _digits_only(text) or next(_numbers(reversed(list(_matches(text)))), None)
+    return _digits_only(text) or _first(reversed(list(_matches(text))))
 
 
 def first_number(text: str) -> Number | None:
     """The first number of a text."""
-    return _digits_only(text) or next(find_numbers(text), None)
+    return _digits_only(text) or _first(_matches(text))
 
 
 @lru_cache(typed=True)
@@ -108,11 +108,26 @@ def _matches(text: str) -> Iterator[re.Match[str]]:
     return iter(()) if beginning is None else _NUMBER.finditer(plain, beginning.start())
 
 
-def _numbers(matches: Iterable[re.Match[str]]) -> Iterator[Number]:
+def _first(matches: Iterable[re.Match[str]]) -> Number | None:
     for match in matches:
-        value = _value(match)
-        if value is not None:
-            yield Number(value, match["percent"] is not None, match[0].strip())
+        if (number := _number(match)) is not None:
+            return number
+    return None
+
+
+def _number(match: re.Match[str]) -> Number | None:
+    sign, inner, whole, mixed_top, mixed_bottom, top, bottom, mantissa, exponent, power, percent = match.groups()
+    value: Fraction | None
+    if top is not None:
+        value = _ratio(top, bottom)
+    elif whole is not None:
+        part = _ratio(mixed_top, mixed_bottom)
+        value = None if part is None else int(whole) + part
+    else:
+        value = _decimal(mantissa, exponent or power)
+    if value is None:
+        return None
+    return Number(-value if (sign == "-") != (inner == "-") else value, percent is not None, match[0].strip())
 
 
 def _plain(text: str) -> str:
@@ -122,18 +137,6 @@ def _plain(text: str) -> str:
     if "frac" in text:
         text = _LATEX_FRACTION.sub(lambda m: f"{m[1]} {m[2]}/{m[3]}" if m[1] else f"{m[2]}/{m[3]}", text)
     return text
-
-
-def _value(match: re.Match[str]) -> Fraction | None:
-    sign, inner, whole, mixed_top, mixed_bottom, top, bottom, mantissa, exponent, power, _ = match.groups()
-    if top is not None:
-        value = _ratio(top, bottom)
-    elif whole is not None:
-        part = _ratio(mixed_top, mixed_bottom)
-        value = None if part is None else int(whole) + part
-    else:
-        value = _decimal(mantissa, exponent or power)
-    return -value if value is not None and (sign == "-") != (inner == "-") else value
 
 
 def _ratio(top: str, bottom: str) -> Fraction | None:

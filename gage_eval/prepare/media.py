@@ -227,14 +227,15 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
     Raises:
         RecordRejected: a ``data:`` URL is broken, or the messages name a stored medium that this store does not have.
     """
+    if not any(map(_holds_data, messages)):
+        return messages
     out = []
     for message in messages:
-        content = message.get("content")
-        if type(content) is not list or not _holds_data(content):
+        if not _holds_data(message):
             out.append(message)
             continue
         segments = []
-        for segment in content:
+        for segment in message["content"]:
             kind = segment["type"]
             url = "" if kind == "text" else segment[kind]["url"]
             if url.startswith(_DATA):
@@ -275,11 +276,14 @@ def _check_stored(url: str, store: Media) -> None:
         raise RecordRejected(f"{url} is not in this store.")
 
 
-def _holds_data(content: list[Any]) -> bool:
+def _holds_data(message: Mapping[str, Any]) -> bool:
     """Whether a segment has a ``data:`` URL or names a stored medium. Called for every message of a dataset."""
+    content = message.get("content")
+    if type(content) is not list:
+        return False
     for segment in content:
         kind = segment["type"]
-        if kind in MEDIA_TYPES and segment[kind]["url"].startswith((_DATA, _STORED)):
+        if kind != "text" and segment[kind]["url"].startswith((_DATA, _STORED)):
             return True
     return False
 

@@ -67,6 +67,9 @@ def _marker(part: Mapping[str, Any]) -> str:
 def reference_text(reference: Mapping[str, Any]) -> str | None:
     """String form of a normalised reference: its text, or the address of its first medium; None if empty."""
     answer = reference["answer"]
+    if len(answer) == 1 and answer[0]["type"] == "text":
+        only: str = answer[0]["text"]
+        return only
     for segment in answer:
         if segment["type"] != "text":
             url: str = segment[segment["type"]]["url"]
@@ -179,7 +182,9 @@ def _message(value: Any, where: str, index: int) -> dict[str, Any]:
         raise RecordRejected(f"{where}[{index}].role: {_show(role)} is not a role ({', '.join(ROLES)}).")
     out: dict[str, Any] = {"role": role}
     content = value.get("content")
-    if content is not None:
+    if type(content) is str:
+        out["content"] = [{"type": "text", "text": content}]
+    elif content is not None:
         out["content"] = _content(content, f"{where}[{index}].content")
     elif role != "assistant" or not value.get("tool_calls"):
         raise RecordRejected(f"{where}[{index}].content: it is missing.")
@@ -259,7 +264,8 @@ def _references(value: Any, where: str) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for index, item in enumerate(value):
         if type(item) is not dict:
-            out.append({"answer": [{"type": "text", "text": _text(item, f"{where}[{index}]")}]})
+            text = item if type(item) is str else _text(item, f"{where}[{index}]")
+            out.append({"answer": [{"type": "text", "text": text}]})
             continue
         answer = item.get("answer")
         if type(answer) is not list:

@@ -5,17 +5,17 @@ as much. Open objects are canonical JSON text.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
-from typing import Any, TypeAlias
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval import canonical
 from gage_eval.sample.rules import MEDIA_TYPES
 from gage_eval.tables import FEW_SHOT, MESSAGE, OPTION, REFERENCE, SAMPLES, SEGMENT
-
-_Lists: TypeAlias = Sequence[Sequence[Any] | None]
 
 _STRING = pa.string()
 _MEDIA = frozenset(MEDIA_TYPES)
@@ -90,17 +90,12 @@ def messages_from_array(array: pa.Array | pa.ChunkedArray, *, collapse: bool = T
 
 
 def _list_array(lists: Sequence[Sequence[Any] | None], inner: Callable[[list[Any]], pa.Array]) -> pa.ListArray:
-    offsets = _offsets(lists)
-    return pa.ListArray.from_arrays(offsets, inner([item for items in lists if items for item in items]))
-
-
-def _offsets(lists: _Lists) -> pa.Array:
-    """Offsets of a list array. The offset of a null list is null, as `from_arrays` expects."""
-    ends = list(accumulate([len(items) if items else 0 for items in lists], initial=0))
-    if None in lists:
-        marked = [None if items is None else start for items, start in zip(lists, ends, strict=False)]
-        return pa.array([*marked, ends[-1]], pa.int32())
-    return pa.array(ends, pa.int32())
+    filled = [items or () for items in lists] if None in lists else cast(Sequence[Sequence[Any]], lists)
+    offsets = np.zeros(len(filled) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, filled), np.int32, len(filled)), out=offsets[1:])
+    # The offset of a null list is null, as `from_arrays` expects.
+    nulls = None if filled is lists else np.array([*(items is None for items in lists), False])
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=nulls), inner(list(chain.from_iterable(filled))))
 
 
 def _struct_array(kind: pa.StructType, arrays: list[pa.Array]) -> pa.StructArray:
@@ -131,7 +126,7 @@ _FEW_SHOT_KEYS = frozenset({"messages", "options", "references", "label", "tools
 
 def _message_array(messages: list[dict[str, Any]]) -> pa.Array:
     count = len(messages)
-    roles = _text_array([message["role"] for message in messages])
+    roles = _text_array(list(map(itemgetter("role"), messages)))
     contents = [message.get("content") for message in messages]
     content = _list_array(
         [[{"type": "text", "text": item}] if type(item) is str else item for item in contents], _segment_array
@@ -153,11 +148,11 @@ def _message_array(messages: list[dict[str, Any]]) -> pa.Array:
 
 
 def _segment_array(segments: list[dict[str, Any]]) -> pa.Array:
-    types = [segment["type"] for segment in segments]
+    types = list(map(itemgetter("type"), segments))
     plain = all(len(segment) == 2 for segment in segments)
     if plain and types.count("text") == len(types):
         nulls = pa.nulls(len(types), _STRING)
-        texts = _text_array([segment["text"] for segment in segments])
+        texts = _text_array(list(map(itemgetter("text"), segments)))
         return _struct_array(SEGMENT, [_text_array(types), texts, nulls, nulls])
     return _struct_array(
         SEGMENT,

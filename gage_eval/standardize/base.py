@@ -7,6 +7,7 @@ turns one record into a Sample-shaped dict (`gage_eval.sample.model.normalise_sa
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from gage_eval import canonical
@@ -165,8 +166,10 @@ def set_options(
 
 def carry_over(record: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
     """The record without the top-level keys that were used."""
-    gone = set(used)
-    return {key: value for key, value in record.items() if key not in gone}
+    kept = dict(record)
+    for key in used:
+        kept.pop(key, None)
+    return kept
 
 
 class FieldMap:
@@ -245,7 +248,7 @@ class AnswerRule:
             text = text.replace(character, "")
         return text
 
-    @property
+    @cached_property
     def active(self) -> bool:
         """Whether the rule changes anything."""
         return bool(self.split or self.regex or self.strip)

@@ -128,8 +128,11 @@ class Default(BuiltInPreprocessor):
     def _add_references(self, sample: dict[str, Any], answer: Any, field: str) -> None:
         values = answer if type(answer) is list else [] if answer is None else [answer]
         texts = [text_of(value, field) for value in values]
+        if not self.rule.active:
+            sample["references"] = texts
+            return
         sample["references"] = [self.rule(text, field) for text in texts]
-        if self.rule.active and texts:
+        if texts:
             # The worked solution that contains the final answer; few-shot prompts show it.
             sample["metadata"] = {**object_of(sample, "metadata"), "answer_text": texts[0]}
 
