@@ -28,7 +28,16 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+class Server(ThreadingHTTPServer):
+    # Python's default of 5 drops connections that come together, and their clients try again seconds later.
+    request_queue_size = 512
+    daemon_threads = True
+
+
 class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
     def do_GET(self) -> None:
         self.reply({"data": [{"id": "model"}]} if self.path == "/v1/models" else {})
 
@@ -106,7 +115,7 @@ def main() -> None:
         sys.exit(f"(EngineCore pid=1) ERROR 01-01 00:00:00 [core.py:1] ValueError: {died}\nRuntimeError: see above")
     if float(flags["gpu-memory-utilization"]) > float(os.environ.get("FAKE_FITS", "1")):
         sys.exit("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
-    ThreadingHTTPServer((flags["host"], int(flags["port"])), Handler).serve_forever()
+    Server((flags["host"], int(flags["port"])), Handler).serve_forever()
 
 
 if __name__ == "__main__":
