@@ -25,8 +25,31 @@ settings.load_profile("gage-eval")
 
 ROOT = Path(__file__).parents[1]
 BUCKET = "evals"
+# The longest tests start first, so that no process ends long after the other.
+LONGEST = ("tests/e2e/", "tests/sessions/", "tests/crash/", "tests/bad_input/")
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
 FOREIGN_NAMES = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the longest tests to the front."""
+    places = {folder: place for place, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: next((places[name] for name in LONGEST if item.nodeid.startswith(name)), len(LONGEST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One process runs all tests of the Prefect server, which then starts once; files go to processes in order."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return LONGEST[0] if nodeid.startswith(LONGEST[0]) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -8,7 +8,7 @@ from support.endpoint import mock_endpoint
 from support.prefect import Prefect
 from support.runs import gage, write_config
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.server
 
 CANARY = "canary-9c41e7d02b"
 CREATE = """

@@ -18,7 +18,7 @@ from support.runs import gage, write_config
 
 from gage_eval.deployments import AUTOMATION, all_deployments
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.server
 
 # A worker's run and its task runs end so soon after the button was pressed.
 CANCELLED_WITHIN_S = 15.0

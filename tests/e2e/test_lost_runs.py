@@ -9,7 +9,7 @@ from support.runs import gage
 
 from gage_eval.liveness import LOST_AFTER_S
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.server
 
 # Brings runs to states of the type CRASHED. Prints their states some time after the first of them were resumed.
 CRASH = """

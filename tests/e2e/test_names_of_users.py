@@ -74,7 +74,6 @@ def test_a_plug_in_imports_what_lies_beside_the_config_from_any_folder(
 
 
 @pytest.mark.server
-@pytest.mark.xdist_group("prefect")
 def test_a_run_at_a_server_uses_our_flows_and_the_users_packages(folder: Path, prefect: Prefect) -> None:
     gage(folder, "run", "words.yaml", "--run-id", "theirs", env={**prefect.env, "PYTHONPATH": "."})
     assert summary(folder, "theirs")["tasks"][0]["metrics"][0]["raw_values"] == {"score": 1.0}

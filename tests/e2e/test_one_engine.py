@@ -55,7 +55,6 @@ def test_one_engine_serves_a_whole_run_inline(suite: Path) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.xdist_group("prefect")
 def test_one_engine_serves_a_whole_run_under_prefect(suite: Path, request: pytest.FixtureRequest) -> None:
     server = request.getfixturevalue("prefect")
     env = {**server.env, "FAKE_LOG": str(suite / "starts")}

@@ -15,7 +15,7 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import Prefect
 from support.runs import gage, score_ids, stage_outputs, summary, write_config
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.server
 
 SEVEN = ("load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report")
 CACHED = ("COMPLETED", "Cached")

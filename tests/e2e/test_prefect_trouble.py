@@ -18,7 +18,7 @@ from support.runs import gage, summary, write_config
 from gage_eval import server
 from gage_eval.ports import free_port
 
-pytestmark = [pytest.mark.server, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.server
 
 ROWS = 600
 IN_FLIGHT = 16
