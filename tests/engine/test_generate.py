@@ -124,9 +124,14 @@ def test_a_log_cut_at_any_byte_of_its_last_record_costs_that_record_only(tmp_pat
     data = log.read_bytes()
     records = list(read_logs(store.scratch(KEY)))
     start = len(data) - len(records[-1][1]) - 40
+    cut_store = Store.open(str(tmp_path / "cut"))
     for cut in range(start, len(data) + 1):
+        (cut_store.scratch(KEY) / log.name).write_bytes(data[:cut])
+        assert list(read_logs(cut_store.scratch(KEY))) == (records if cut == len(data) else records[:-1])
+    # A step on what is left: of the record nothing, a part of its header, no payload, a part of it, all of it.
+    for cut in (start, start + 20, start + 40, len(data) - 1, len(data)):
         folder = tmp_path / "cut"
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder)
         cut_store = Store.open(str(folder))
         (cut_store.scratch(KEY) / log.name).write_bytes(data[:cut])
         done = generate(cut_store, Prompts(prompts), backend := Scripted(echo))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from score_tables import judgments, responses, sample, samples, telemetry
 
@@ -98,6 +98,7 @@ def test_rows_without_an_answer_say_so_whatever_the_overrides() -> None:
     ]
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([None, 0.0, 0.1, 0.5]), min_size=1, max_size=8), st.integers(1, 3))
 def test_each_response_is_scored_as_if_it_were_alone(tolerances: list[float | None], replicates: int) -> None:
     rows = [sample(i, "4", **({} if t is None else own(tolerance=t))) for i, t in enumerate(tolerances)]

@@ -66,7 +66,7 @@ def test_a_log_in_a_folder_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_lost_machine_costs_at_most_ten_seconds_of_answers(
     s3_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, concurrency, latency_s = 400, 4, 0.5
+    rows, concurrency, latency_s = 240, 4, 0.5
     with mock_endpoint(latency_ms=1000 * latency_s) as endpoint:
         placed_config(tmp_path, endpoint.url, rows=rows, shards=1, backend={"max_concurrency": concurrency})
         run = Started(tmp_path, s3_url, "run", "sums.yaml", "--run-id", "r", "--set", POOL)

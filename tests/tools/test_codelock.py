@@ -192,11 +192,15 @@ def test_no_word_of_the_author_lowers_a_version() -> None:
         updated({"x": Entry(2, A.sha256)}, {"x": A}, [])
 
 
-def test_the_command_checks_refuses_and_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_checks_refuses_and_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "code.lock.json"
+    now = codelock.current()
+    monkeypatch.setattr(codelock, "current", lambda: now)
     assert main(["--check"], file=file) == 1
     assert main([], file=file) == 0
-    assert read(file) == codelock.current()
+    assert read(file) == now
     written = file.read_text()
     name, entry = next(iter(read(file).items()))
     file.write_text(written.replace(entry.sha256, "0" * 64))
