@@ -19,6 +19,7 @@ from gage_eval import __version__
 from gage_eval.canonical import canonical_json
 from gage_eval.deployments import POOL, Deployed, Deployment
 from gage_eval.errors import InputError
+from gage_eval.regression.nightly import Schedule
 
 
 def deploy_all(
@@ -47,6 +48,21 @@ def deploy_all(
     for name in dict.fromkeys((pool, *(one.pool for one in deployments if one.pool is not None))):
         _ensure_pool(client, name, working_dir, dry_run=dry_run)
     return [_deploy(client, one, one.pool or pool, parameters, dry_run=dry_run) for one in deployments]
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Refuse a schedule that Prefect cannot read.
+
+    Raises:
+        InputError: it is not a cron expression.
+    """
+    try:
+        CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+    except ValueError as error:
+        raise InputError(
+            f"schedule.cron: '{schedule.cron}' is not a cron expression: give minute, hour, day of the month, month "
+            "and day of the week, such as 0 2 * * *"
+        ) from error
 
 
 def _ensure_pool(client: SyncPrefectClient, name: str, working_dir: str | None, *, dry_run: bool) -> None:

@@ -220,9 +220,9 @@ def deploy(
     _configure()
     with packages_beside():
         from flows.automations import ensure_automations
-        from flows.deploy import deploy_all
+        from flows.deploy import check_schedule, deploy_all
         from flows.lost_runs import lost_run_automations
-        from flows.regressions import regression_automations
+        from flows.regressions import check_webhook, regression_automations
         from flows.reporter import api_client
     from gage_eval.deployments import all_deployments, nightly_deployment
 
@@ -231,14 +231,17 @@ def deploy(
     if nightly is not None:
         url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
         asked = Nightly.read(nightly)
+        check_schedule(asked.schedule)
         night = nightly_files(asked, nightly.parent.absolute(), Locations.at(url), blocks_at(api_url))
         deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), night.configs))
         for note in night.lacks(pool if pool != POOL else None):
             tell(note)
-        if not dry_run:
-            night.put()
     try:
         with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
+            if night is not None:
+                check_webhook(client, night.asked)
+                if not dry_run:
+                    night.put()
             done = deploy_all(
                 client,
                 deployments,

@@ -24,6 +24,18 @@ _FIELDS = ", ".join(f'"{name}": {{{{ event.payload.{name} | tojson }}}}' for nam
 _BODY = f"{{{_FIELDS}}}"
 
 
+def check_webhook(client: SyncPrefectClient, asked: Nightly) -> None:
+    """Refuse a webhook block that the server has not got.
+
+    Raises:
+        InputError: it has none of that name.
+    """
+    if asked.webhook is not None and asked.webhook.startswith(_BLOCK):
+        name = asked.webhook.removeprefix(_BLOCK)
+        if _find(client, name) is None:
+            raise InputError(f"the Prefect server has no Webhook block '{name}': create it, or give a URL as webhook.")
+
+
 def regression_automations(
     client: SyncPrefectClient, asked: Nightly, *, dry_run: bool
 ) -> dict[str, AutomationCore | None]:
@@ -36,9 +48,6 @@ def regression_automations(
 
     Returns:
         The automations; None for one whose deployment or block a dry run has left out.
-
-    Raises:
-        InputError: the file names a webhook block that the server has not got.
     """
     triage = _deployment_id(client)
     actions: dict[str, ActionTypes | None] = {
@@ -99,11 +108,7 @@ def _webhook(client: SyncPrefectClient, asked: Nightly, *, dry_run: bool) -> UUI
     """Id of the webhook's block; None if it would be created."""
     assert asked.webhook is not None
     if asked.webhook.startswith(_BLOCK):
-        name = asked.webhook.removeprefix(_BLOCK)
-        found = _find(client, name)
-        if found is None:
-            raise InputError(f"the Prefect server has no Webhook block '{name}': create it, or give a URL as webhook.")
-        return found
+        return _find(client, asked.webhook.removeprefix(_BLOCK))
     name = f"gage-{slug(asked.name)}"
     if dry_run:
         return _find(client, name)

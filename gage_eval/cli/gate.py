@@ -1,6 +1,8 @@
 """gage gate and gage baseline: has a model become worse?"""
 
+import sys
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +13,10 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 if TYPE_CHECKING:
     from gage_eval.regression.baselines import BaselineEntry, Baselines
     from gage_eval.regression.gating import Gated, GatedTask
+    from gage_eval.report.trend_chart import TrendPoint
     from gage_eval.runs.reading import RunReader
+
+_LEAST_BAR, _WIDEST_BAR = 13, 43
 
 baseline_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Runs that later runs are measured against."
@@ -120,7 +125,8 @@ def list_(store: Store = None, output_dir: OutputDir = None, json: AsJson = Fals
             (x.suite, x.name, str(x.number), f"{x.created:%Y-%m-%d %H:%M}", x.by, str(len(x.runs)), x.runs[0].run_id)
             for x in entries
         ]
-        print_table(("suite", "baseline", "entry", "set", "by", "repeats", "run"), rows, right=("entry", "repeats"))
+        header = ("suite", "baseline", "entry", "set", "by", "repeats", "run")
+        print_table(header, rows, right=("entry", "repeats"), stack=True)
     else:
         print("no baseline yet. To make one: gage baseline set NAME RUN")
 
@@ -160,7 +166,7 @@ def show_(
         return
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · set {entry.created:%Y-%m-%d %H:%M}"))
     rows = [(one.run_id, one.task_id, one.metric, "–" if one.value is None else f"{one.value:.3f}") for one in scores]
-    print_table(("run", "task", "metric", "score"), rows, right=("score",))
+    print_table(("run", "task", "metric", "score"), rows, right=("score",), stack=True)
 
 
 @baseline_app.command()
@@ -168,8 +174,9 @@ def trend(
     name: Name, suite: Suite = None, store: Store = None, output_dir: OutputDir = None, json: AsJson = False
 ) -> None:
     """Show the scores of all runs of the baseline's suite over time."""
-    from gage_eval.cli.output import print_json, print_table
+    from gage_eval.cli.output import print_json
     from gage_eval.regression.trend import trend as nights
+    from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
 
     baselines = _opened(store, output_dir)
@@ -178,19 +185,34 @@ def trend(
     if json:
         print_json([one.as_record() for one in points])
         return
-    rows = [
+    for number, ((task_id, metric), own) in enumerate(groupby(points, lambda one: (one.task_id, one.metric))):
+        print(f"{'' if number == 0 else chr(10)}{clean(f'{task_id} {metric}')}")
+        _print_trend(list(own))
+
+
+def _print_trend(points: "list[TrendPoint]") -> None:
+    """The runs of one task, with a bar for each where the terminal is wide enough."""
+    from gage_eval.cli.output import print_table
+    from gage_eval.report.console import terminal_width
+
+    cells = [
         (
-            f"{one.created:%Y-%m-%d %H:%M}",
+            f"{one.created:%Y-%m-%d}",
             one.run_id,
-            one.task_id,
-            one.metric,
             "–" if one.value is None else f"{one.value:.3f}",
             "–" if one.low is None or one.high is None else f"{one.low:.3f} … {one.high:.3f}",
-            one.bar,
         )
         for one in points
     ]
-    print_table(("when", "run", "task", "metric", "score", "95 % interval", ""), rows, right=("score",))
+    header = ("when", "run", "score", "95 % interval")
+    taken = sum(max(map(len, column)) + 2 for column in zip(header, *cells, strict=True))
+    room = (terminal_width(sys.stdout) or taken + _WIDEST_BAR) - taken
+    if room < _LEAST_BAR:
+        print_table(header, cells, right=("score",))
+    else:
+        bars = [one.bar(min(room, _WIDEST_BAR)) for one in points]
+        rows = [(*row, bar) for row, bar in zip(cells, bars, strict=True)]
+        print_table((*header, ""), rows, right=("score",))
 
 
 def _opened(store: str | None, output_dir: str | None) -> "Baselines":

@@ -141,13 +141,14 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
                     row["run"],
                     row["name"] or "–",
                     row["status"],
-                    (row["started"] or "–").replace("T", " ").removesuffix("+00:00"),
+                    (row["started"] or "–").replace("T", " ")[: len("2026-01-01 00:00")],
                     f"{len(row['tasks'] or []):,}",
                     row["score"] or "–",
                 )
                 for row in rows
             ],
             right=("tasks",),
+            stack=True,
         )
 
 

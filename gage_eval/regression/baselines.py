@@ -106,8 +106,12 @@ class Baselines:
         places = (item.path.split("/") for item in self._store.objects.list(_FOLDER))
         return sorted({(_suite_of(place[1]), place[2]) for place in places if len(place) == 4})
 
-    def history(self, suite: str, name: str) -> list[BaselineEntry]:
+    def history(self, suite: str, name: str, *, run_id: str = "RUN") -> list[BaselineEntry]:
         """All entries of a baseline, the anchor first.
+
+        Args:
+            suite, name: which.
+            run_id: a run that could become the baseline, for the error if there is none.
 
         Raises:
             InputError: there is no such baseline, or an entry is damaged.
@@ -117,7 +121,7 @@ class Baselines:
             known = [one for of, one in self.names() if of == suite]
             there = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
             raise InputError(
-                f"no baseline '{name}'. {there}{closest(name, known)} To make one: gage baseline set {name} RUN"
+                f"no baseline '{name}'. {there}{closest(name, known)} To make one: gage baseline set {name} {run_id}"
             )
         return [self._read(path) for path in items]
 

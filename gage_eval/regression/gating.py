@@ -149,7 +149,7 @@ def gate_with_anchor(
     Raises:
         InputError: there is no such baseline, or the run is not comparable with it.
     """
-    history = Baselines(run.store).history(run.stored.record.name, baseline)
+    history = Baselines(run.store).history(run.stored.record.name, baseline, run_id=run.run_id)
     newest = gate(run, history[-1], rule, metric=metric, allowed=allowed)
     anchor = gate(run, history[0], rule, metric=metric, allowed=allowed) if len(history) > 1 else None
     return newest, anchor

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gage_eval.backends.base import Blocks
+from gage_eval.config.plain_words import plain_words
+from gage_eval.config.problems import path_text
 from gage_eval.config.yaml_lines import MAX_BYTES, as_written, parse
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import ConfigError, GageError, InputError, Problem
@@ -99,7 +101,7 @@ class Matrix(StrictModel):
             raise InputError(f"{file} has {len(data):,} bytes; a matrix has at most {MAX_BYTES:,}.")
         found = cls.of_text(data.decode(errors="replace"), str(file))
         problems = [
-            Problem(f"rows.{number}", sentence)
+            Problem(f"rows[{number}]", sentence)
             for number, row in enumerate(found.rows)
             if (sentence := found._missing(row, file.parent)) is not None
         ]
@@ -129,21 +131,20 @@ class Matrix(StrictModel):
         tree = as_written(parse(text, source))
         try:
             found = cls.model_validate(tree)
-            found.check_options()
         except ValidationError as error:
-            problems = [Problem(".".join(map(str, x["loc"])), _sentence(x["msg"])) for x in error.errors()]
-            raise ConfigError(source, problems) from error
+            wrong = plain_words(error, tree, cls)
+            raise ConfigError(source, [Problem(path_text(one.loc), one.message) for one in wrong]) from error
+        found._check_options(source)
         return found
 
-    def check_options(self) -> None:
-        """Refuse options that do not exist.
-
-        Raises:
-            InputError: one of them does not fit.
-        """
+    def _check_options(self, source: str) -> None:
+        """Refuse options that do not exist."""
         for row in self.rows:
             for model in self.models:
-                self.options_of(row, model, self.configs_in(Path()))
+                try:
+                    self.options_of(row, model, self.configs_in(Path()))
+                except InputError as error:
+                    raise InputError(f"{source}: options of {row.name} with {model.name}: {error}") from error
 
     def configs_in(self, folder: Path) -> dict[str, str]:
         """The files of its configs, by the names that it has for them.
@@ -208,10 +209,6 @@ class Standing:
     def ranks(self) -> str:
         """``2`` or ``1–3``."""
         return str(self.best) if self.best == self.worst else f"{self.best}–{self.worst}"
-
-
-def _sentence(message: str) -> str:
-    return f"{message.removeprefix('Value error, ').rstrip('.')}."
 
 
 def run_cells(

@@ -32,6 +32,7 @@ from gage_eval.runs.reading import RunReader
 # The verdict on a cell; failed: it has no scores; unmeasured: there is no baseline, or one that does not compare.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
 # What the night as a whole is, the gravest first.
+_CRON_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 _GRAVEST: tuple[CellVerdict, ...] = ("regressed", "failed", "unmeasured", "inconclusive", "improved", "passed")
 
 
@@ -43,8 +44,15 @@ class Schedule(StrictModel):
         timezone: a name such as ``Europe/Berlin``.
     """
 
-    cron: str = Field(min_length=9)
+    cron: str
     timezone: str = "UTC"
+
+    @field_validator("cron")
+    @classmethod
+    def _five_fields(cls, value: str) -> str:
+        if len(value.split()) != len(_CRON_FIELDS):
+            raise ValueError(f"'{value}' is not a schedule: give {', '.join(_CRON_FIELDS)}, such as 0 2 * * *")
+        return value
 
     @field_validator("timezone")
     @classmethod
@@ -81,7 +89,14 @@ class Nightly(Matrix):
     schedule: Schedule
     models: list[NightlyModel] = Field(min_length=1)
     gate: GateRule = GateRule()
-    webhook: str | None = Field(None, pattern=r"^(https?://|block:)\S+$")
+    webhook: str | None = None
+
+    @field_validator("webhook")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        if value is not None and re.fullmatch(r"(https?://|block:)\S+", value) is None:
+            raise ValueError("must be a URL that starts with http:// or https://, or the name of a block, block:NAME")
+        return value
 
     @model_validator(mode="after")
     def _named(self) -> Self:

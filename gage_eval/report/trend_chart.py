@@ -20,7 +20,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 24, 56, 20, 44
 _LEAST_WIDTH = 320
 _INK, _GRID, _DOT, _BASE = "#808894", "#80889440", "#2f7ed8", "#d9822b"
 _LABELS = 12
-_BAR_WIDTH = 41
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,14 @@ class TrendPoint:
     low: float | None
     high: float | None
 
-    @property
-    def bar(self) -> str:
-        """The interval (─) and the value (●) between 0 and 1, as text; empty for other numbers."""
+    def bar(self, width: int) -> str:
+        """The interval (─) and the value (●) between 0 and 1, as text of that width; empty for other numbers."""
         if self.value is None or not 0 <= self.value <= 1:
             return ""
         low, high = (self.value if end is None else min(1.0, max(0.0, end)) for end in (self.low, self.high))
-        first, place, last = (round(x * (_BAR_WIDTH - 1)) for x in (low, self.value, high))
-        line = [" "] * _BAR_WIDTH
+        last_place = width - 3
+        first, place, last = (round(x * last_place) for x in (low, self.value, high))
+        line = [" "] * (last_place + 1)
         line[first : last + 1] = "─" * (last - first + 1)
         line[place] = "●"
         return f"│{''.join(line)}│"

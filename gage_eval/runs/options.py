@@ -117,9 +117,11 @@ class RunOptions(ModelOptions):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            problem = error.errors()[0]
-            end = "" if problem["msg"].endswith(("?", ".")) else "."
-            raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}{end}") from error
+            from gage_eval.config.plain_words import plain_words
+            from gage_eval.config.problems import path_text
+
+            wrong = plain_words(error, given, cls)[0]
+            raise InputError(f"{path_text(wrong.loc)}: {wrong.message}") from error
 
     def recorded(self) -> dict[str, Any]:
         """The options for run.json, with absolute locations, so that a run can be resumed from any folder."""

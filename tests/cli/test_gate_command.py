@@ -201,6 +201,29 @@ def test_compare_and_trend_show_both_runs(runs: Path, gage: Gage) -> None:
     assert [(one["run_id"], one["value"]) for one in points] == [("good", 0.6), ("bad", 0.45)]
 
 
+def test_the_trend_fits_a_terminal_with_bars_where_there_is_room(
+    runs: Path, gage: Gage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gage("baseline", "set", "main", "good")
+    monkeypatch.setattr("gage_eval.report.console.terminal_width", lambda stream: 60)
+    lines = gage("baseline", "trend", "main").out.splitlines()
+    assert lines[0] == "sums exact_match"
+    assert [line.split()[1:3] for line in lines[2:]] == [["good", "0.600"], ["bad", "0.450"]]
+    assert all("●" in line for line in lines[2:])
+    assert max(map(len, lines)) <= 60
+    monkeypatch.setattr("gage_eval.report.console.terminal_width", lambda stream: 50)
+    assert "●" not in gage("baseline", "trend", "main").out
+
+
+def test_the_gate_adds_verdict_and_trend_to_the_report(runs: Path, gage: Gage) -> None:
+    gage("baseline", "set", "main", "good")
+    said = gage("gate", "bad", "--baseline", "main")
+    assert "report  .gage/runs/bad/report.html" in said.out
+    report = (runs / ".gage/runs/bad/report.html").read_text(encoding="utf-8")
+    assert "Against baseline main, entry 1" in report
+    assert "−0.150 regressed" in report
+
+
 def test_the_comparison_is_written_as_a_page(runs: Path, gage: Gage) -> None:
     assert gage("compare", "good", "bad", "--html", "page.html").code == 0
     page = (runs / "page.html").read_text(encoding="utf-8")

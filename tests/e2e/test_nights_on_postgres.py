@@ -145,11 +145,15 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
         cluster, "planted-night"
     )
 
+    assert "data:image/svg+xml;base64," in artifact(cluster, "planted-sums-verdict")
+
     wait_for(lambda: received, "the webhook is called", 60)
     assert received[0]["model"] == "shaky"
     assert received[0]["tasks"][0]["verdict"] == "regressed"
-    found = {"events": cluster.api("POST", "/events/filter", {"filter": {"event": {"prefix": ["gage.regression"]}}})}
-    assert [one["event"] for one in found["events"]["events"]] == ["gage.regression.detected"]
+    emitted = {"filter": {"event": {"prefix": ["gage.regression"]}}}
+    # The server stores events later than it acts on them.
+    found = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored", 60)
+    assert [one["event"] for one in found] == ["gage.regression.detected"]
 
     triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends", 120)
     assert triaged[0]["state_type"] == "COMPLETED", triaged[0]["state"]["message"]

@@ -76,9 +76,9 @@ def test_the_other_cells_run_if_one_fails(matrix: Path) -> None:
     ("text", "sentence"),
     [
         ("rows: []\nmodels: [{name: a}]", "rows"),
-        ("rows: [{suite: a, config: b}]\nmodels: [{name: a}]", "rows.0: name either a suite or a config"),
-        ("rows: [gsm8kk]\nmodels: [{name: a}]", r"rows.0: no suite 'gsm8kk'\..* Did you mean 'gsm8k'"),
-        ("rows: [{config: mine.yml}]\nmodels: [{name: a}]", r"rows.0: no config file '.*mine\.yml'\."),
+        ("rows: [{suite: a, config: b}]\nmodels: [{name: a}]", r"rows\[0\]: name either a suite or a config"),
+        ("rows: [gsm8kk]\nmodels: [{name: a}]", r"rows\[0\]: no suite 'gsm8kk'\..* Did you mean 'gsm8k'"),
+        ("rows: [{config: mine.yml}]\nmodels: [{name: a}]", r"rows\[0\]: no config file '.*mine\.yml'\."),
         ("rows: [gsm8k]\nmodels: [{name: a}, {name: a}]", "'a' appears twice"),
         ("rows: [gsm8k]\nmodels: [{name: a, options: {max_sample: 3}}]", "max_sample"),
         ("rows: [gsm8k]\nmodels: [{name: a, modle: x}]", "modle"),

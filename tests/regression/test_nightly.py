@@ -28,7 +28,7 @@ def asked(tmp_path: Path) -> Nightly:
 def test_a_cell_without_a_baseline_is_unmeasured_and_says_how_to_set_one(asked: Nightly, tmp_path: Path) -> None:
     night = night_of(asked, tmp_path, FIRST)
     assert [cell.verdict for cell in night.cells] == ["unmeasured", "unmeasured"]
-    assert "gage baseline set steady" in (night.cells[0].problem or "")
+    assert "gage baseline set steady every-night-2026-03-01-mine-steady" in (night.cells[0].problem or "")
     assert [cell.run and cell.run.run_id for cell in night.cells] == [
         "every-night-2026-03-01-mine-steady",
         "every-night-2026-03-01-mine-shaky",
@@ -146,6 +146,12 @@ def report_of(cell: NightCell) -> str:
     [
         ({"schedule": {"cron": "0 2 * * *", "timezone": "Europe/Berlim"}}, "no time zone 'Europe/Berlim'"),
         ({"schedule": None}, "schedule"),
+        ({"schedule": {"cron": "0 2 * *"}}, "schedule.cron: '0 2 * *' is not a schedule: give minute, hour, day of"),
+        ({"modles": []}, "unknown key 'modles'. Did you mean 'models'?"),
+        (
+            {"models": [{"name": "small", "options": {"modell": "x"}}]},
+            "nightly.yaml: options of gsm8k with small: modell: unknown key 'modell'. Did you mean 'model'?",
+        ),
         ({"models": [{"name": "a b", "baseline": "a b"}]}, "the baseline 'a b' needs a plain name"),
         ({"models": [{"name": "a b"}, {"name": "a-b"}]}, "two cells would have the run name"),
         ({"models": [{"name": "a" * 100}]}, "is too long for the name of a run"),

@@ -186,9 +186,10 @@ def test_the_parameters_of_a_flow_run_stand_for_its_options(config: str, flow: s
     ("option", "value", "message"),
     [
         ("refresh", ["inferr"], "refresh: no stage 'inferr'. Stages: .*Did you mean 'infer'?"),
-        ("max_samples", 0, "max_samples: Input should be greater than or equal to 1."),
-        ("sample_ids", 5, "sample_ids: Input should be a valid tuple."),
-        ("priority", 1, "priority: Extra inputs are not permitted."),
+        ("max_samples", 0, "max_samples: must be at least 1, not 0."),
+        ("sample_ids", 5, "sample_ids: must be a list, not 5."),
+        ("priority", 1, "priority: unknown key 'priority'. Keys here: model, endpoint, .*"),
+        ("modell", "x", "modell: unknown key 'modell'. Did you mean 'model'?"),
     ],
 )
 def test_a_value_that_does_not_fit_is_one_sentence(option: str, value: object, message: str) -> None:
