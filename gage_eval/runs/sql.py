@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, closest
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 from gage_eval.runs.stored import stored_runs
@@ -31,6 +31,9 @@ from gage_eval.tables import (
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" not found.*?Candidate bindings: (.*)')
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Database:
             found = self._opened(sql).sql(sql)
             return found.to_arrow_table()
         except duckdb.Error as error:
-            raise InputError(_said(error)) from error
+            raise InputError(sentence_of(error)) from error
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
         if self._connection is None:
@@ -237,7 +240,12 @@ def _list(texts: Sequence[str]) -> str:
     return f"[{', '.join(quoted)}]"
 
 
-def _said(error: Exception) -> str:
-    """DuckDB's message without its excerpt of the query."""
-    text = str(error).split("\n\nLINE ")[0]
-    return " ".join(text.split())
+def sentence_of(error: Exception) -> str:
+    """DuckDB's message without its excerpt of the query; for an unknown column, with the name that was meant."""
+    text = " ".join(str(error).split("\n\nLINE ")[0].split())
+    unknown = _UNKNOWN_COLUMN.search(text)
+    if unknown is None:
+        return text
+    name, candidates = unknown.groups()
+    known = re.findall(r'"([^"]+)"', candidates)
+    return f"there is no column '{name}'.{closest(name, known)}"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gage_eval.errors import InputError
+from gage_eval.runs.sql import sentence_of
 from gage_eval.viewer.index import About, rows_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class IndexDatabase:
         except duckdb.OutOfMemoryException as error:
             raise InputError(f"the query needs more than {_MEMORY}: ask for less.") from error
         except duckdb.Error as error:
-            raise InputError(" ".join(str(error).split("\n\nLINE ")[0].split())) from error
+            raise InputError(f"SQL: {sentence_of(error)}") from error
         finally:
             timer.cancel()
             cursor.close()

@@ -97,6 +97,11 @@ def test_what_is_no_query_of_these_runs_is_refused_in_a_sentence(store: str, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_unknown_column_is_answered_with_the_one_that_was_meant(store: str) -> None:
+    with pytest.raises(InputError, match=r"^there is no column 'metric'\. Did you mean 'metric_id'\?$"):
+        query(store, "select metric from scores")
+
+
 def test_another_file_of_the_store_cannot_be_read(store: str) -> None:
     with pytest.raises(InputError, match="Cannot access"):
         query(store, f"SELECT content FROM read_text('{store}/runs/first/run.json')")

@@ -116,6 +116,12 @@ def test_sql_filters_and_cannot_leave_the_index(client: TestClient) -> None:
         assert "root:" not in response.text
 
 
+def test_sql_with_an_unknown_column_names_the_one_that_was_meant(client: TestClient) -> None:
+    page = client.get("/runs/first/samples", params={"where": "scor < 1"}).text
+    assert "SQL: there is no column &#39;scor&#39;. Did you mean &#39;score&#39;?" in page
+    assert "Nothing matches" not in page
+
+
 def test_lists_sort_by_any_column_and_have_pages(client: TestClient) -> None:
     assert ids(samples(client, "first", sort="id", desc=1))[:3] == ["s9", "s8", "s7"]
     assert ids(samples(client, "first", sort="score"))[-4:] == ["s1", "s4", "s7", "s10"]
@@ -147,7 +153,7 @@ def test_unknown_fields_are_answered_with_the_known_ones(client: TestClient) -> 
     response = client.get("/runs/first/samples", params={"q": "topik:even"})
     assert response.status_code == 400
     assert "Did you mean &#39;topic&#39;?" in response.text
-    assert "no run &#39;thrid&#39;" in client.get("/runs/thrid").text
+    assert "No run &#39;thrid&#39;" in client.get("/runs/thrid").text
 
 
 def test_an_unparsed_answer_says_that_nothing_was_read(client: TestClient) -> None:
