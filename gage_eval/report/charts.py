@@ -43,7 +43,7 @@ def interval(score: MetricSummary | GroupScore) -> Svg:
         f'<svg class="interval" width="{_WIDTH}" height="{_HEIGHT}" viewBox="-4 0 {_WIDTH + 8} {_HEIGHT}" role="img" '
         f'aria-label="{label}"><line class="track" x1="0" x2="{_WIDTH}" y1="{y}" y2="{y}"/>'
         f'<rect class="bar" x="{left:.1f}" y="{y - 3}" width="{max(right - left, 1):.1f}" height="6" rx="3"/>'
-        f'<circle class="dot" cx="{middle:.1f}" cy="{y}" r="3.5"/></svg>'
+        f'<circle class="dot" cx="{middle:.1f}" cy="{y}" r="2.5"/></svg>'
     )
 
 

@@ -21,12 +21,18 @@ MOST_RUNS = 6
 
 @dataclass(frozen=True)
 class Rival:
-    """A run that the current one is compared with, and what came of it."""
+    """A run that the current one is compared with, and what came of it.
+
+    Attributes:
+        problem: why they are not compared; empty if they are.
+        can_allow: whether they could be, with differences allowed.
+    """
 
     run: RunReader
     tasks: list[Compared]
     differences: list[tuple[str, Difference]]
     problem: str = ""
+    can_allow: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,8 @@ def _rival(
         found = opened.computed(key, what, lambda: compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
         return Rival(other, found, run_differences(other, run, task_id=task_id))
     except InputError as error:
-        return Rival(other, [], [], str(error))
+        shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)
+        return Rival(other, [], [], str(error), can_allow=shares_tasks)
 
 
 def _column(lists: ListPage, run_id: str, state: ListState, sample_id: str, replicate: int) -> Column:

@@ -260,8 +260,8 @@ def _columns(state: ListState, shown: OpenTask) -> list[tuple[str, str]]:
             usual = ("id", "asked", "answer", "expected", "status", "tokens")
         names = [name for name in usual if name != "score" or not judged]
         if shown.listing.database.has_pairs:
-            names = [*(name for name in names if name != "tokens"), "other", "change"]
-    return [(name, known[name]) for name in names]
+            names = ["id", "asked", "read", "other", "expected", "change"]
+    return [(name, state.against if name == "other" else known[name]) for name in names]
 
 
 def _choices(shown: OpenTask) -> list[tuple[str, str]]:

@@ -54,6 +54,7 @@ def environment() -> "Environment":
         "ends": ends_text,
         "interval": charts.interval,
         "marked": marked,
+        "middle": _without_middle,
         "number": lambda count: f"{count:,}",
         "score": score_text,
         "share": share_text,
@@ -68,6 +69,11 @@ def environment() -> "Environment":
     found.filters.update(filters)
     found.globals.update(MEANINGS=MEANINGS, sample_query=sample_query)
     return found
+
+
+def _without_middle(text: str, limit: int = 20) -> str:
+    """A long id, whose ends tell it from others."""
+    return text if len(text) <= limit else f"{text[:8]}…{text[9 - limit :]}"
 
 
 def _when(moment: datetime | None) -> str:

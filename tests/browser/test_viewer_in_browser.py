@@ -125,6 +125,45 @@ def test_the_pane_of_an_empty_list_asks_for_nothing(opened: Open, viewer: Viewer
     page.locator("#pane", has_text="Choose an answer").wait_for()
 
 
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_the_list_and_its_answer_fit_the_window(opened: Open, viewer: Viewer, width: int) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters&q=status:wrong", (width, 800))
+    page.locator("#pane article").wait_for()
+    assert page.locator("section.left").evaluate("list => list.scrollWidth - list.clientWidth") == 0
+    assert page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
+    assert page.get_by_role("columnheader", name="expected").is_visible()
+    assert page.title().startswith("letter-1 ")
+
+
+def test_a_row_of_the_list_is_a_card_on_a_phone(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/samples?task=letters&q=status:wrong", NARROW)
+    row = page.locator("table.list tbody tr").first
+    heights = [row.locator(f".c-{name}").bounding_box() for name in ("id", "status", "asked", "read", "expected")]
+    sample, status, asked, read, expected = (round(box["y"] + box["height"] / 2) for box in heights if box)
+    assert abs(sample - status) <= 2
+    assert sample < asked < read
+    assert read == expected
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/letters", "/runs/letters/samples?task=letters&q=status:wrong"])
+def test_a_page_that_is_refreshed_keeps_all_of_its_content(opened: Open, viewer: Viewer, path: str) -> None:
+    page = opened(viewer, path)
+    if "samples" in path:
+        page.locator("#pane article .why").wait_for()
+        page.keyboard.press("j")
+        shown(page, 2)
+    shown_before, marked = page.locator("#main").inner_text(), page.locator("tr.on").all_inner_texts()
+    page.evaluate("refresh()")
+    assert page.locator("#main").inner_text() == shown_before
+    assert page.locator("tr.on").all_inner_texts() == marked
+
+
+def test_runs_without_a_common_task_are_not_offered_for_comparison(opened: Open, viewer: Viewer) -> None:
+    page = opened(viewer, "/runs/letters/compare?with=demo")
+    page.get_by_role("alert").filter(has_text="share no task").wait_for()
+    assert page.get_by_text("Compare all the same").count() == 0
+
+
 def test_a_link_without_the_token_asks_once_and_then_shows_its_page(browser: "Browser", viewer: Viewer) -> None:
     context = browser.new_context()
     page = context.new_page()

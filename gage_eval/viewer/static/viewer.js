@@ -28,6 +28,7 @@ async function openBeside(link, { remember = true } = {}) {
   }
   pane().replaceChildren(answer);
   pane().scrollTop = 0;
+  if (answer.dataset.title) document.title = answer.dataset.title;
   const here = new URL(location.href);
   here.searchParams.set("open", `${rowId(link)}`);
   if (remember && here.href !== location.href) history.pushState({ open: rowId(link) }, "", here);
@@ -60,7 +61,7 @@ function mark(link) {
   const row = link.closest("tr");
   if (row) row.classList.add("on");
   chosen = rowLinks().indexOf(link);
-  link.scrollIntoView({ block: "nearest" });
+  (row || link).scrollIntoView({ block: "nearest" });
 }
 
 function restore() {
@@ -117,7 +118,7 @@ document.addEventListener("keydown", (event) => {
     Enter: () => { const link = rowLinks()[chosen]; if (link && event.target === document.body) location.assign(link.href); },
     "/": () => { const box = document.querySelector("[data-key='/']"); if (box) { box.focus(); box.select(); event.preventDefault(); } },
     l: () => { const box = document.querySelector("[data-key='l']"); if (box) { box.focus(); event.preventDefault(); } },
-    u: () => { const link = document.querySelector(".place a"); if (link && !pane()) location.assign(link.href); },
+    u: () => { const link = document.querySelector("[data-list]"); if (link && !pane()) location.assign(link.href); },
   };
   if (keys[event.key]) keys[event.key]();
 });
@@ -137,10 +138,14 @@ async function refresh() {
       if (response.ok && fresh) {
         const target = document.getElementById("main");
         const shown = pane() && pane().firstElementChild;
+        const opened = chosen < 0 ? null : rowId(rowLinks()[chosen]);
         const open = new Set(Array.from(target.querySelectorAll("details[open] > summary"), (one) => one.textContent));
-        target.replaceChildren(...Array.from(fresh.childNodes, (node) => document.adoptNode(node)));
+        // A copy of the list: adopting a node takes it out of fresh.childNodes.
+        target.replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
         for (const summary of target.querySelectorAll("summary")) if (open.has(summary.textContent)) summary.parentElement.open = true;
         if (shown && pane()) pane().replaceChildren(shown);
+        const link = rowLinks().find((one) => rowId(one) === opened);
+        if (link) mark(link);
         if (!page.body.hasAttribute("data-live")) return;
       }
     } catch (error) { console.warn("gage view does not answer", error); }
