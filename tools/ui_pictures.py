@@ -61,7 +61,7 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     page.get_by_role("button", name="Submit").click()
     page.goto(f"{running.ui_url}/runs/flow-run/{_flow_run(running)}")
     open_progress(page)
-    _save(page, "prefect-progress", height=1050)
+    _save(page, "prefect-progress", height=1130)
     page.get_by_text("Completed", exact=True).first.wait_for(timeout=_RUN_MS)
     page.get_by_text("Logs", exact=True).click()
     page.get_by_text("Finished in state").first.wait_for()
