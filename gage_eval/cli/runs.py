@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
 
 
-@app.command()
-@takes(
-    *("config", *OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
-    *("task_ids", "sample_ids", "model_path", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
+# Options of every run, in the order of the help text; others stand between them.
+_FIRST = (
+    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency"),
+    *("max_samples", "shuffle_seed", "task_ids", "sample_ids"),
 )
+_LAST = ("freshness", "overrides", "refresh", "verify", "work_pool", "shards")
+
+
+@app.command()
+@takes("config", *_FIRST, "model_path", *_LAST)
 def run(
     given: Given,
     inline: Inline = False,
@@ -45,10 +50,7 @@ def run(
 
 
 @app.command()
-@takes(
-    *(*OF_MODELS, "store", "run_id", "output_dir", "concurrency", "max_samples", "shuffle_seed"),
-    *("task_ids", "sample_ids", "freshness", "overrides", "refresh", "verify", "work_pool", "shards"),
-)
+@takes(*_FIRST, *_LAST)
 def suite(
     name: Annotated[
         str, typer.Argument(metavar="SUITE", help="Name of a built-in suite; gage list suites shows them.")

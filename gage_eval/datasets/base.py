@@ -107,6 +107,22 @@ class Source:
         return InputError(f"'{self.path}' holds no records.")
 
 
+class FileLoader:
+    """What loaders of files have in common: the files that they read, which ``__init__`` finds."""
+
+    _source: Source
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files, in the order in which they are read."""
+        return self._source.files
+
+    @property
+    def starts(self) -> list[int]:
+        """For each file read so far, how many lines or records the files before it have."""
+        return self._source.starts
+
+
 def stem(path: str) -> str:
     """A file's name without its folder, its ending and a compression's ending.
 

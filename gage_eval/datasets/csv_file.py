@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import BoundedLines, Record, Source, open_bytes, record_text, why
+from gage_eval.datasets.base import BoundedLines, FileLoader, Record, Source, open_bytes, record_text, why
 from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
@@ -18,7 +18,7 @@ _PARAMS = ("columns", "delimiter", "encoding", "source_field")
 
 
 @registry.loaders.register("csv", version=1, params=_PARAMS)
-class CsvLoader:
+class CsvLoader(FileLoader):
     """One record per row; the first row names the columns unless ``columns`` does. Every cell is text.
 
     Quoted cells may hold line breaks. A row with more or fewer cells than columns becomes a record that standardize
@@ -46,16 +46,6 @@ class CsvLoader:
         if self._delimiter is not None and (not isinstance(self._delimiter, str) or len(self._delimiter) != 1):
             raise InputError(f"loader {self.NAME}: delimiter is one character, not {self._delimiter!r}.")
         self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, in the order in which they are read."""
-        return self._source.files
-
-    @property
-    def starts(self) -> list[int]:
-        """For each file read so far, how many lines or records the files before it have."""
-        return self._source.starts
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and the reading parameters."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, Source, document_of, open_bytes, record_text, text_param, why
+from gage_eval.datasets.base import FileLoader, Record, Source, document_of, open_bytes, record_text, text_param, why
 from gage_eval.errors import InputError, closest
 from gage_eval.field_paths import MISSING, walk
 
@@ -15,7 +15,7 @@ _KEYS_SHOWN = 20
 
 
 @registry.loaders.register("json", version=1, params=_PARAMS)
-class JsonLoader:
+class JsonLoader(FileLoader):
     """A list of records, or an object of records by id, in one or several JSON documents. Each is read as a whole.
 
     Parameters (``params``):
@@ -30,16 +30,6 @@ class JsonLoader:
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         self._source = Source.of(params, base_dir, "json", _PARAMS)
         self._records_path = text_param(params, "records_path", "json") or ""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, in the order in which they are read."""
-        return self._source.files
-
-    @property
-    def starts(self) -> list[int]:
-        """For each file read so far, how many lines or records the files before it have."""
-        return self._source.starts
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes in reading order, and the path of the records in it."""

@@ -8,6 +8,7 @@ from typing import Any
 from gage_eval import canonical, registry
 from gage_eval.canonical import JsonValue
 from gage_eval.datasets.base import (
+    FileLoader,
     Record,
     Source,
     content_hash,
@@ -26,7 +27,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 
 @registry.loaders.register("jsonl", version=1, params=_PARAMS)
-class JsonlLoader:
+class JsonlLoader(FileLoader):
     """One JSON object per line; blank lines are skipped.
 
     A broken line becomes a record too: standardize rejects it with its line number and the reason.
@@ -49,16 +50,6 @@ class JsonlLoader:
         self._labels = find_files(self._labels_path, base_dir) if self._labels_path else []
         self._labels_field = text_param(params, "labels_field", "jsonl") or "label"
         self._labels_key = text_param(params, "labels_key", "jsonl")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, in the order in which they are read."""
-        return self._source.files
-
-    @property
-    def starts(self) -> list[int]:
-        """For each file read so far, how many lines or records the files before it have."""
-        return self._source.starts
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, in the order they are read."""

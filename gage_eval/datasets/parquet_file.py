@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.canonical import JsonValue
-from gage_eval.datasets.base import Record, Source, open_stored, record_text, why
+from gage_eval.datasets.base import FileLoader, Record, Source, open_stored, record_text, why
 from gage_eval.datasets.cells import plain
 from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
@@ -17,7 +17,7 @@ _BATCH = 512
 
 
 @registry.loaders.register("parquet", version=2, params=_PARAMS, keeps_media=True)
-class ParquetLoader:
+class ParquetLoader(FileLoader):
     """One record per row, read row group by row group.
 
     NaN becomes null, times are ISO 8601, decimals are text. Bytes, such as images, are stored by their hash.
@@ -37,16 +37,6 @@ class ParquetLoader:
         if columns is not None and not (isinstance(columns, list) and all(isinstance(name, str) for name in columns)):
             raise InputError(f"loader parquet: columns is a list of names, not {columns!r}.")
         self._columns: list[str] | None = columns
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files, in the order in which they are read."""
-        return self._source.files
-
-    @property
-    def starts(self) -> list[int]:
-        """For each file read so far, how many lines or records the files before it have."""
-        return self._source.starts
 
     def identity(self) -> JsonValue:
         """sha256 of each file's bytes, and the columns that are read."""

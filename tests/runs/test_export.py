@@ -17,20 +17,12 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 from gage_eval.sample.table import rows_of
 from gage_eval.tables import SAMPLES
-from tests.support.workspace import ROWS, write_config, write_rows
+from tests.support.workspace import ROWS, write_config
 
 TWO = [
     {"dataset_id": "sums", "params": {"path": "rows.jsonl"}},
     {"dataset_id": "more.sums", "params": {"path": "more.jsonl"}},
 ]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path)
-    write_rows(tmp_path, 3, name="more.jsonl", first=50)
-    return tmp_path
 
 
 def run(here: Path, *kinds: str, run_id: str = "first") -> RunOutcome:

@@ -18,20 +18,12 @@ from gage_eval.runs.roots import find_roots
 from gage_eval.runs.stored import StoredRun
 from gage_eval.scoring import metric_spec
 from gage_eval.store import Store
-from tests.support.workspace import JUDGED, ROWS, write_config, write_rows
+from tests.support.workspace import JUDGED, ROWS, write_config
 
 TWO = [
     {"dataset_id": "sums", "params": {"path": "rows.jsonl"}},
     {"dataset_id": "more", "params": {"path": "more.jsonl"}},
 ]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_rows(tmp_path)
-    write_rows(tmp_path, 3, name="more.jsonl", first=1)
-    return tmp_path
 
 
 def run(here: Path, run_id: str = "first", **changes: Any) -> RunOutcome:
