@@ -4,11 +4,14 @@ A run that a night or a triage carries out is a flow run too. It is resumed by i
 """
 
 from datetime import timedelta
+from uuid import UUID
 
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
+from prefect.states import Running
 
 from flows.states import ABORTED, CRASHED, LOST
 from gage_eval.deployments import RESUMED_FLOWS, WATCHED_FLOWS
@@ -19,6 +22,7 @@ INNER_HEARTBEAT = "gage_eval.inner-run.heartbeat"
 # A run is resumed this long after its crash. A worker reports a crash twice, and the second report must not end the
 # resumed run.
 _SETTLED_S = 10
+_RESUMED = "Resumed, because it crashed."
 # A run that changes into one of these is not lost.
 _ENDS = ("Completed", "Failed", "Cancelled", "Cancelling", CRASHED, LOST, ABORTED)
 _SIGNS = (*_ENDS, "AwaitingRetry", "Scheduled", "Pending")
@@ -31,6 +35,22 @@ def lost_run_automations(lost_after_s: int) -> dict[str, AutomationCore | None]:
         lost_after_s: a run that has sent no heartbeat for so long is lost.
     """
     return {automation.name: automation for automation in (_mark(lost_after_s), _abort(lost_after_s), _resume())}
+
+
+def take_back(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
+    """Set a run of this process to Running again if it was marked as lost. Returns whether it was.
+
+    A server that was away for longer than it waits for heartbeats marks the runs that it knew when it is back. They are
+    resumed `_SETTLED_S` later. Until then, and until a worker takes the resumed run, the mark can be taken back.
+    """
+    state = client.read_flow_run(flow_run_id).state
+    is_marked = state is not None and state.is_crashed() and state.name in (LOST, ABORTED)
+    is_resumed = state is not None and state.is_scheduled() and state.message == _RESUMED
+    if not is_marked and not is_resumed:
+        return False
+    # A run that was lost has ended: without force the server would keep its state.
+    client.set_flow_run_state(flow_run_id, Running(message="It was not lost: its process is alive."), force=True)
+    return True
 
 
 def _mark(lost_after_s: int) -> AutomationCore:
@@ -76,9 +96,7 @@ def _silence(heartbeat: str, lost_after_s: int, **where: ResourceSpecification) 
 
 def _resume() -> AutomationCore:
     # A crashed run has ended: without force the server would keep its state.
-    state = ChangeFlowRunState(
-        state=StateType.SCHEDULED, name="AwaitingRetry", message="Resumed, because it crashed.", force=True
-    )
+    state = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=_RESUMED, force=True)
     return AutomationCore(
         name="gage-eval: resume crashed runs",
         description="Resumes a run that has crashed, once. Finished stages and all answers in the store are kept.",

@@ -24,7 +24,7 @@ from prefect.states import Cancelled, Completed, Failed, Running
 from blocks import PrefectBlocks
 from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
-from flows.lost_runs import INNER_HEARTBEAT
+from flows.lost_runs import INNER_HEARTBEAT, take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
@@ -262,6 +262,8 @@ class ShownRun:
         if time.monotonic() >= self._heartbeat_due:
             self._heartbeat_due = time.monotonic() + HEARTBEAT_S
             post_event(client, INNER_HEARTBEAT, {"prefect.resource.id": f"prefect.flow-run.{self._id}"})
+            if not self._ended:
+                take_back(client, self._id)
         if self._cancelled:
             return
         try:

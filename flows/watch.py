@@ -7,21 +7,25 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
+from uuid import UUID
 
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.context import FlowRunContext
 
 from flows.events import post_event
-from flows.lost_runs import HEARTBEAT
+from flows.lost_runs import HEARTBEAT, take_back
 from flows.reporter import Report, api_client
 from gage_eval.liveness import HEARTBEAT_S
 
 # How often the run looks for its worker, and how long a heartbeat may take.
 _LOOK_EVERY_S = 1.0
 _REQUEST_S = 3.0
+# An API that is back marks runs whose heartbeats it has missed within this time.
+_MARKS_WITHIN_S = 60.0
 # Time that the run has to end in order when its worker is gone, before its process ends at once.
 _GRACE_S = 8.0
 
@@ -39,7 +43,7 @@ def watched() -> Iterator[None]:
     """
     over = threading.Event()
     # The settings of Prefect, with its API, belong to the context.
-    arguments = (_watch, os.getppid(), _heartbeat(), over)
+    arguments = (_watch, os.getppid(), _pulse(), over)
     threading.Thread(target=copy_context().run, args=arguments, name="gage-eval-watch", daemon=True).start()
     try:
         yield
@@ -47,17 +51,12 @@ def watched() -> Iterator[None]:
         over.set()
 
 
-def _watch(worker: int, heartbeat: Report, over: threading.Event) -> None:
-    due = time.monotonic()
+def _watch(worker: int, pulse: "Pulse", over: threading.Event) -> None:
     # Prefect needs seconds to start a flow. A worker that was killed in that time is not the parent any more.
     gone = _is_output_unread()
     with api_client(timeout_s=_REQUEST_S, retries=0) as client:
         while not gone:
-            if time.monotonic() >= due:
-                due = time.monotonic() + HEARTBEAT_S
-                # An API that does not answer must not end the run.
-                with suppress(Exception):
-                    heartbeat(client)
+            pulse.beat(client)
             if over.wait(_LOOK_EVERY_S):
                 return
             gone = os.getppid() != worker
@@ -87,8 +86,38 @@ def _let_go_of_pipes() -> None:
                 os.dup2(nothing.fileno(), stream)
 
 
-def _heartbeat() -> Report:
-    """Posts a heartbeat of the current flow run. It names the flow, by which automations find it."""
+class Pulse:
+    """Sends the heartbeats of a flow run. After an outage of the API it takes back that the run is lost.
+
+    Args:
+        flow_run_id: the flow run.
+        heartbeat: posts one heartbeat.
+        now: a monotonic clock in seconds.
+    """
+
+    def __init__(self, flow_run_id: UUID, heartbeat: Report, now: Callable[[], float] = time.monotonic) -> None:
+        self._id = flow_run_id
+        self._heartbeat = heartbeat
+        self._now = now
+        self._due = now()
+        # Until then the API may mark the run as lost.
+        self._in_doubt_until = now()
+
+    def beat(self, client: SyncPrefectClient) -> None:
+        """Send a heartbeat if one is due. Call it every second."""
+        try:
+            if self._now() >= self._due:
+                self._heartbeat(client)
+                self._due = self._now() + HEARTBEAT_S
+            if self._now() < self._in_doubt_until and take_back(client, self._id):
+                _log.warning("the Prefect server had marked the run as lost; it is shown as running again.")
+        except Exception as error:  # noqa: BLE001 - an API that does not answer must not end the run
+            _log.debug("the Prefect API did not take a heartbeat: %r", error)
+            self._in_doubt_until = self._now() + _MARKS_WITHIN_S
+
+
+def _pulse() -> Pulse:
+    """The heartbeats of the current flow run. They name the flow, by which automations find them."""
     context = FlowRunContext.get()
     assert context is not None, "only flows on a worker are watched"
     assert context.flow is not None
@@ -100,4 +129,4 @@ def _heartbeat() -> Report:
         "prefect.resource.role": "flow",
         "prefect.resource.name": context.flow.name,
     }
-    return partial(post_event, event=HEARTBEAT, resource=resource, related=[flow])
+    return Pulse(run.id, partial(post_event, event=HEARTBEAT, resource=resource, related=[flow]))

@@ -1,4 +1,4 @@
-"""A run on a worker notices that its worker is gone."""
+"""A run on a worker notices that its worker is gone, and that its server was."""
 
 import os
 import signal
@@ -8,10 +8,20 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
+from prefect.client.schemas import State
+from prefect.events.actions import ChangeFlowRunState
+from prefect.states import Cancelling, Completed, Crashed, Running, Scheduled
 
-# Watches as a flow does, with a stand-in for the heartbeat. It begins when the file "begin" is there.
+from flows.lost_runs import lost_run_automations
+from flows.states import ABORTED, LOST
+from flows.watch import Pulse
+
+# Watches as a flow does, with a stand-in for the heartbeats. It begins when the file "begin" is there.
 RUN = """
 import os, signal, sys, threading, time
 from pathlib import Path
@@ -20,16 +30,17 @@ folder = Path(sys.argv[1])
 while not (folder / "begin").exists():
     time.sleep(0.01)
 from flows import watch
-watch.HEARTBEAT_S = watch._LOOK_EVERY_S = 0.05
+watch._LOOK_EVERY_S = 0.05
 def end(*_):
     (folder / "noticed").touch()
     os._exit(0)
-def heartbeat(client):
-    with open(folder / "heartbeats", "a") as file:
-        file.write(".")
+class Pulse:
+    def beat(self, client):
+        with open(folder / "heartbeats", "a") as file:
+            file.write(".")
 signal.signal(signal.SIGTERM, end)
 os.environ["PREFECT_API_URL"] = "http://127.0.0.1:9/api"
-watch._watch(os.getppid(), heartbeat, threading.Event())
+watch._watch(os.getppid(), Pulse(), threading.Event())
 """
 # Starts the run as a worker does: with its output in a pipe.
 WORKER = """
@@ -69,3 +80,76 @@ def test_a_run_notices_that_its_worker_was_killed(killed: str, tmp_path: Path) -
         worker.wait()
         with suppress(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+class Server:
+    """A Prefect API that may be away, and the state of one flow run there."""
+
+    def __init__(self, state: State[Any]) -> None:
+        self.away = False
+        self.state = state
+        self.heartbeats = 0
+
+    def heartbeat(self, client: object) -> None:
+        self.answer()
+        self.heartbeats += 1
+
+    def read_flow_run(self, _: UUID) -> SimpleNamespace:
+        self.answer()
+        return SimpleNamespace(state=self.state)
+
+    def set_flow_run_state(self, _: UUID, state: State[Any], *, force: bool) -> None:
+        self.answer()
+        assert force
+        self.state = state
+
+    def answer(self) -> None:
+        if self.away:
+            raise ConnectionError("away")
+
+
+def lived_through(server: Server, marked: State[Any], *, outage: bool = True) -> None:
+    """What a run does when its server is away for 40 seconds and marks it 3 seconds after its return."""
+    clock = 0.0
+    pulse = Pulse(uuid4(), server.heartbeat, lambda: clock)
+    for second in range(60):
+        clock = second
+        server.away = outage and 5 <= second < 45
+        if second == 48:
+            server.state = marked
+        pulse.beat(server)  # type: ignore[arg-type]
+        if second == 46:
+            assert server.heartbeats >= 2, "the first heartbeat comes as soon as the server is back"
+
+
+@pytest.mark.parametrize("name", [LOST, ABORTED])
+def test_a_living_run_that_was_marked_as_lost_runs_again(name: str) -> None:
+    server = Server(Running())
+    lived_through(server, Crashed(name=name))
+    assert server.state.is_running()
+
+
+def test_a_living_run_that_waits_for_its_resumption_runs_again() -> None:
+    server = Server(Running())
+    resume = lost_run_automations(30)["gage-eval: resume crashed runs"]
+    assert resume is not None
+    action = resume.actions[0]
+    assert isinstance(action, ChangeFlowRunState)
+    lived_through(server, Scheduled(name=action.name, message=action.message))
+    assert server.state.is_running()
+
+
+@pytest.mark.parametrize(
+    "state", [Crashed(), Cancelling(), Completed(), Scheduled(name="AwaitingRetry", message="Retry from the UI")]
+)
+def test_other_states_stay_as_they_are(state: State[Any]) -> None:
+    server = Server(Running())
+    lived_through(server, state)
+    assert server.state is state
+
+
+def test_a_run_without_an_outage_asks_for_nothing_but_heartbeats() -> None:
+    server = Server(Running())
+    server.read_flow_run = None  # type: ignore[assignment,method-assign]
+    lived_through(server, Running(), outage=False)
+    assert server.heartbeats == 6
