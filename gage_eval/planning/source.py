@@ -52,7 +52,8 @@ class RoleSource:
             only: the rows that are looked at; others need not be there.
         """
         rows, asks = self._asks.open(part, self._prepared, only)
-        return RolePart(rows, self._contexts(part, rows["row_index"], only), asks, self._renderer)
+        indices = rows["row_index"] if only is None else pa.chunked_array([only], pa.int64())
+        return RolePart(rows, self._contexts(part, indices, only), asks, self._renderer)
 
     def _contexts(self, part: int, indices: pa.ChunkedArray, only: Sequence[int] | None) -> dict[int, RowContext]:
         """Contexts of some rows by row index; empty if the prompts need none."""

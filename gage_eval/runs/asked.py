@@ -29,7 +29,7 @@ def everything_asked(task: TaskReader) -> Iterator[Asked]:
     """Every answer of a task in the order of its rows. One part is in memory at a time."""
     for part in task.parts:
         rows = list(task.rows_of_part(part, task.row_indexes(part)))
-        sent = task.requests(part, [row.sample_id for row in rows])
+        sent = task.requests(part, {row.row_index: row.sample_id for row in rows})
         for row in rows:
             for number, response in enumerate(row.responses):
                 replicate = response.get("replicate", number)

@@ -101,12 +101,18 @@ class TaskCalls:
             for call in self._calls(stage, asks, source, part, sample_id, row_index)
         ]
 
-    def bodies(self, stage: Stage, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
-        """A stage's request bodies about some samples of a part, by sample id and replicate. The part is read once."""
+    def bodies(self, stage: Stage, part: int, samples: Mapping[int, str]) -> dict[tuple[str, int], dict[str, Any]]:
+        """A stage's request bodies about some samples of a part, by sample id and replicate.
+
+        Args:
+            stage: the stage.
+            part: the part. Only the rows that are needed are read, and once.
+            samples: ids of the samples by row index.
+        """
         found = {}
         for asks, source in self.asked(stage):
-            opened = source.open(part)
-            for sample_id in sample_ids:
+            opened = source.open(part, list(samples))
+            for sample_id in samples.values():
                 for one in rendered(asks.spec, opened.of_sample(sample_id)):
                     found[sample_id, one.request.replicate] = one.body
         return found

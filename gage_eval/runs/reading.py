@@ -389,17 +389,17 @@ class TaskReader:
         """
         return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id, row.row_index)
 
-    def requests(self, part: int, sample_ids: Sequence[str]) -> dict[tuple[str, int], dict[str, Any]]:
+    def requests(self, part: int, samples: Mapping[int, str]) -> dict[tuple[str, int], dict[str, Any]]:
         """The bodies of the requests to the model under test as they were sent, by sample id and replicate.
 
         Args:
-            part: the part that holds the samples. It is read once.
-            sample_ids: the samples.
+            part: the part that holds the samples. Only the rows that are needed are read, and once.
+            samples: ids of the samples by row index.
 
         Raises:
             InputError: the run's config names something that does not exist any more.
         """
-        return {} if self._calls is None else self._calls.bodies("infer", part, sample_ids)
+        return {} if self._calls is None else self._calls.bodies("infer", part, samples)
 
     # --- inside
 

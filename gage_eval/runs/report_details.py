@@ -213,7 +213,7 @@ def _cards(
     sampling: dict[str, Any] = {}
     for part, indexes in wanted.items():
         rows = list(task.rows_of_part(part, sorted(indexes)))
-        bodies = _bodies(task, part, [row.sample_id for row in rows])
+        bodies = _bodies(task, part, {row.row_index: row.sample_id for row in rows})
         for body in bodies.values():
             sampling = sampling or {name: value for name, value in body.items() if name not in _PROMPT_KEYS}
             break
@@ -230,9 +230,9 @@ def _cards(
     return cards, sampling
 
 
-def _bodies(task: TaskReader, part: int, sample_ids: Sequence[str]) -> Mapping[tuple[str, int], dict[str, Any]]:
+def _bodies(task: TaskReader, part: int, samples: Mapping[int, str]) -> Mapping[tuple[str, int], dict[str, Any]]:
     try:
-        return task.requests(part, sample_ids)
+        return task.requests(part, samples)
     except InputError:  # the config names something that is gone: the samples' messages are shown
         return {}
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from gage_eval.errors import GageError
@@ -15,6 +16,7 @@ from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.runs.report_details import CARDS, task_details
+from gage_eval.store import Artifact, parquet
 from tests.support.workspace import JUDGED, ROWS, write_config, write_rows
 
 HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}"
@@ -76,6 +78,28 @@ def test_at_most_ten_of_each_kind_are_read_from_a_large_run(here: Path, monkeypa
     assert (details.answers, details.complete, details.count("wrong")) == (10_000, True, 9_999)
     assert len(cards(details, "wrong")) == CARDS
     assert read == [CARDS + 1] * 2, "once for the run's own report, once here"
+
+
+def test_of_the_parts_with_cards_only_the_rows_near_them_are_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "_GROUP_BYTES", 16 * 1024)
+    write_rows(here, 4000)
+    task = run()
+    read: dict[str, int] = {}
+    artifact_read = Artifact.read
+
+    def watched(source: Artifact, part: int, columns: Sequence[str] | None = None, **only: Any) -> pa.Table:
+        table = artifact_read(source, part, columns, **only)
+        if columns is None:
+            name = source.manifest.table
+            read[name] = read.get(name, 0) + table.num_rows
+        return table
+
+    monkeypatch.setattr(Artifact, "read", watched)
+    details = task_details(task)
+    (right,) = cards(details, "right")
+    assert right.as_sent
+    assert {"samples", "prepared", "responses"} <= read.keys()
+    assert max(read.values()) <= 1024, read
 
 
 def test_every_failure_has_its_cards_and_its_reason(here: Path) -> None:
