@@ -1,4 +1,4 @@
-"""Starts the shards of model sessions on work pools, as flow runs of the deployment `generate` there."""
+"""Starts groups of shards on work pools, as flow runs of the deployment `generate` there."""
 
 import logging
 import time
@@ -14,8 +14,9 @@ from prefect.states import Cancelled, Cancelling, Pending
 
 from flows.reporter import api_client, is_unanswered
 from gage_eval.backends.placement import Placement
+from gage_eval.engine.shard_groups import Launched
 from gage_eval.errors import InputError
-from gage_eval.runs.launchers import Launched, Launcher, Launchers, LocalProcesses
+from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
 
 _FLOW = "generate"
 _REQUEST_S = 10.0
@@ -23,7 +24,7 @@ _RETRIES = 3
 # How often the API is asked about the flow runs; and about the workers, while no flow run has started.
 _LOOK_EVERY_S = 3.0
 _WORKERS_EVERY_S = 10.0
-# How long flow runs have to end by themselves when their session has ended.
+# How long flow runs have to end by themselves when their group has ended.
 _END_S = 12.0
 
 _log = logging.getLogger(__name__)
@@ -60,13 +61,12 @@ class PoolLauncher:
         self._parent = parent
         self._api_url = api_url
 
-    def launch(self, url: str, shards: int, folder: Path) -> Launched:
+    def launch(self, url: str, shards: int) -> Launched:
         """Create one flow run for each shard.
 
         Raises:
             InputError: the pool has no deployment of the flow, or the API does not answer.
         """
-        del folder  # it is on the machine of the run
         try:
             with api_client(self._api_url, timeout_s=_REQUEST_S, retries=_RETRIES) as client:
                 deployment = self._deployment(client)
@@ -94,28 +94,28 @@ class PoolLauncher:
         return found[0].id
 
     def _flow_run(self, client: SyncPrefectClient, deployment: UUID, url: str, number: int) -> UUID:
-        session = url.rpartition("/")[2]
+        group = url.rpartition("/")[2]
         # What `run_deployment` with as_subflow does; it would need to be called inside of Prefect's engine.
         task: Task[[], None] = Task(fn=lambda: None, name=f"{_FLOW}/{self._pool}")
         parent = client.create_task_run(
             task,
             self._parent,
-            dynamic_key=f"{session}-{number}",
+            dynamic_key=f"{group}-{number}",
             name=f"{_FLOW} on {self._pool}, shard {number}",
             state=Pending(),
         )
         run = client.create_flow_run_from_deployment(
             deployment,
-            parameters={"session": url, "shard": number},
-            name=f"session-{session[:8]}-{number}",
-            idempotency_key=f"{session}-{number}",
+            parameters={"group": url, "shard": number},
+            name=f"shard-{group[:8]}-{number}",
+            idempotency_key=f"{group}-{number}",
             parent_task_run_id=parent.id,
         )
         return run.id
 
 
 class _FlowRuns:
-    """The flow runs of one session."""
+    """The flow runs of one group."""
 
     def __init__(self, runs: Sequence[UUID], pool: str, api_url: str | None) -> None:
         self._ids = list(runs)
@@ -163,9 +163,9 @@ class _FlowRuns:
         def cancel(client: SyncPrefectClient) -> None:
             for run in self._open():
                 if _waits(run):
-                    client.set_flow_run_state(run.id, Cancelled(message="The session has ended."))
+                    client.set_flow_run_state(run.id, Cancelled(message="The run does not need it any more."))
                 elif not only_waiting:
-                    client.set_flow_run_state(run.id, Cancelling(message="The session has ended."))
+                    client.set_flow_run_state(run.id, Cancelling(message="The run does not need it any more."))
 
         self._ask(cancel)
 

@@ -1,13 +1,13 @@
 """A model session: an engine and the steps that it serves, as a document in the store.
 
-An engine starts once for all steps of a session. Any number of processes (shards), on any machines, serve a session at
-a time: each claims chunks, answers them and commits them to the store. The run that created the session (the parent)
-opens no engine. It waits, then assembles the parts.
+An engine starts once for all steps of a session, and stays for the next session of the same group of shards
+(`gage_eval.engine.shard_groups`). Any number of processes (shards), on any machines, serve a session at a time: each
+claims chunks, answers them and commits them to the store. The run that created the session (the parent) opens no
+engine. It waits, then assembles the parts.
 
 A session is a folder of the store, named by its URL:
 
     sessions/<id>/session.json      what to serve
-    sessions/<id>/parent.json       sign of life of the parent
     sessions/<id>/shards/<n>.json   sign of life of a shard, with its progress and its end
     sessions/<id>/end.json          the marker that ends it: both sides stop when they see it
 
@@ -26,7 +26,7 @@ from gage_eval.marks import Stage
 from gage_eval.store import Store, local_folder
 from gage_eval.store.bundles import put_files, write_files
 from gage_eval.store.gc import SESSIONS as ROOT
-from gage_eval.store.heartbeats import Heartbeat, Watch
+from gage_eval.store.heartbeats import Watch
 from gage_eval.store.objects import Objects, safe_name
 
 FORMAT = 5
@@ -205,14 +205,6 @@ class SessionFolder:
             return str(decode(self._objects.get(f"{self._folder}/end.json"))["reason"])
         except FileNotFoundError:
             return None
-
-    def parent(self) -> Heartbeat:
-        """The parent's sign of life, to be started by the parent."""
-        return Heartbeat(self._objects, f"{self._folder}/parent.json")
-
-    def watch_parent(self) -> Watch:
-        """Watches the parent's sign of life."""
-        return Watch(self._objects, f"{self._folder}/parent.json")
 
     def shard_path(self, number: int) -> str:
         """The object of a shard's sign of life."""

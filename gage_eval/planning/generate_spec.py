@@ -12,6 +12,7 @@ from gage_eval.backends.build import build_backend
 from gage_eval.backends.placement import Placement
 from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.canonical import JsonValue, canonical_text, digest
+from gage_eval.errors import InputError
 from gage_eval.foreign import without_folders
 from gage_eval.planning.keys import RENDER_VERSION
 from gage_eval.planning.outputs import responses_of
@@ -62,6 +63,25 @@ class GenerateSpec:
     def model(self) -> Backend:
         """The backend, built but not opened. It knows its identity and capabilities."""
         return build_backend(self.backend_type, self.backend_config, self.context)
+
+    @property
+    def engine_key(self) -> str | None:
+        """The key of the engine that the model starts; None if it starts none, or a plug-in does not say."""
+        key: str | None = getattr(self.model, "engine_key", lambda: None)()
+        return key
+
+    @property
+    def shards_key(self) -> str | None:
+        """What models have in common that the same shards can serve; None where shards have no engine to keep."""
+        place = self.placement
+        if place is None:
+            return None
+        try:
+            engine = self.engine_key
+        except InputError:
+            # What starts the engine is there, not here.
+            engine = digest([self.backend_type, dict(self.backend_config)])
+        return engine and digest(["shards", engine, place.work_pool, place.shards, place.gpus])
 
     @property
     def model_name(self) -> str:

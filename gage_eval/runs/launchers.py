@@ -1,4 +1,4 @@
-"""Launchers: what starts the shards of a model session, on this machine or elsewhere."""
+"""Launchers: what starts a group of shards, on this machine or elsewhere."""
 
 import subprocess
 import sys
@@ -8,35 +8,22 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from gage_eval.backends.placement import Placement
+from gage_eval.engine.shard_groups import Launched
 from gage_eval.errors import InputError
 
-# How long processes have to end by themselves when their session has ended.
+# How long processes have to end by themselves when their group has ended.
 _STOP_S = 10.0
-
-
-class Launched(Protocol):
-    """The shards of one session."""
-
-    def ended(self, number: int) -> str | None:
-        """Why a shard does not run any more; None while it may run, or wait for its start."""
-
-    def notice(self) -> str | None:
-        """A sentence for the user while shards cannot start; None where nothing is to be said."""
-
-    def close(self) -> None:
-        """Stop what still runs or waits; called after the session has ended."""
 
 
 class Launcher(Protocol):
     """Starts shards."""
 
-    def launch(self, url: str, shards: int, folder: Path) -> Launched:
-        """Start the shards of a session.
+    def launch(self, url: str, shards: int) -> Launched:
+        """Start the shards of a group.
 
         Args:
-            url: the session's URL.
+            url: the group's URL.
             shards: how many; they are numbered from 0.
-            folder: the config's folder, for shards on this machine.
 
         Raises:
             InputError: they cannot be started.
@@ -57,12 +44,12 @@ class LocalProcesses:
     def __init__(self, log_folder: Path | None) -> None:
         self._log_folder = log_folder or Path(tempfile.mkdtemp(prefix="gage-eval-shards-"))
 
-    def launch(self, url: str, shards: int, folder: Path) -> "Launched":
+    def launch(self, url: str, shards: int) -> Launched:
         """Start the processes."""
         self._log_folder.mkdir(parents=True, exist_ok=True)
         name = url.rpartition("/")[2][:8]
         logs = [self._log_folder / f"shard-{name}-{number}.log" for number in range(shards)]
-        return _Processes([_start(url, number, folder, log) for number, log in enumerate(logs)], logs)
+        return _Processes([_start(url, number, log) for number, log in enumerate(logs)], logs)
 
 
 class _Processes:
@@ -89,9 +76,9 @@ class _Processes:
                 process.wait()
 
 
-def _start(url: str, number: int, folder: Path, log: Path) -> "subprocess.Popen[bytes]":
-    # Ctrl-C is for the parent, which ends the session. The option -P leaves the working folder out of the path.
-    command = [sys.executable, "-P", "-m", "gage_eval.runs.shard", url, str(number), str(folder.absolute())]
+def _start(url: str, number: int, log: Path) -> "subprocess.Popen[bytes]":
+    # Ctrl-C is for the parent, which ends the group. The option -P leaves the working folder out of the path.
+    command = [sys.executable, "-P", "-m", "gage_eval.runs.shard", url, str(number)]
     with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603 - our own module
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

@@ -1,17 +1,16 @@
-"""The parent of a model session: creates it, has shards started, waits for the chunks, ends it."""
+"""The parent of a model session: creates it, has shards serve it, waits for the chunks, ends it."""
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ANSWERED, ModelSession, SessionFolder, SessionStep
+from gage_eval.engine.shard_groups import ShardGroup, ShardGroups
 from gage_eval.errors import BudgetSpent, EndpointFailed, GageError, RunCancelled, StoreError
 from gage_eval.report.timings import Spent
-from gage_eval.runs.launchers import Launched, Launcher
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Watch
 
@@ -49,8 +48,9 @@ class Parent:
         store: the store.
         session: what to serve.
         steps: the session's steps.
-        launcher: starts the shards.
-        folder: the config's folder.
+        groups: has the shards.
+        take: takes the group of shards that will serve the session.
+        base: the config's folder, for shards on this machine.
         files: files that the session brings, by path.
         check: raises when the run is cancelled.
         warn: called with sentences for the user.
@@ -61,8 +61,9 @@ class Parent:
         store: Store,
         session: ModelSession,
         steps: Sequence[ParentStep],
-        launcher: Launcher,
-        folder: Path,
+        groups: ShardGroups,
+        take: Callable[[], ShardGroup],
+        base: str | None,
         files: dict[str, bytes],
         *,
         check: Callable[[], None],
@@ -71,8 +72,9 @@ class Parent:
         self._store = store
         self._session = session
         self._steps = steps
-        self._launcher = launcher
-        self._folder = folder
+        self._groups = groups
+        self._take = take
+        self._base = base
         self._files = files
         self._check = check
         self._warn = warn
@@ -95,27 +97,28 @@ class Parent:
             GageError: the shards cannot be started.
         """
         place = SessionFolder.create(self._store, self._session, self._files)
-        beat = place.parent()
-        beat.start()
-        launched: Launched | None = None
+        try:
+            group = self._take()
+        except BaseException:
+            _remove(place, ())
+            raise
         shards = self._shards
+        shards += [_Shard(number, place.watch_shard(number), group) for number in range(self._session.workers)]
         reason = "the run failed"
         try:
-            launched = self._launcher.launch(place.url, self._session.workers, self._folder)
-            shards += [_Shard(number, place.watch_shard(number), launched) for number in range(self._session.workers)]
-            error = self._wait(place, launched, shards)
+            group.serve(place.url, self._base)
+            error = self._wait(place, group, shards)
             reason = ANSWERED if error is None else str(error)
             return error
         except RunCancelled as cancelled:
             reason = str(cancelled)
             raise
         finally:
-            self._end(place, reason, launched, shards)
-            beat.stop()
+            self._end(place, reason, group, shards)
             _remove(place, shards)
 
     def _wait(
-        self, place: SessionFolder, launched: Launched, shards: "list[_Shard]"
+        self, place: SessionFolder, group: ShardGroup, shards: "list[_Shard]"
     ) -> EndpointFailed | BudgetSpent | None:
         while True:
             self._check()
@@ -131,7 +134,7 @@ class Parent:
                 return None
             if over:
                 return _why(shards)
-            self._notice(launched)
+            self._notice(group)
             time.sleep(_LOOK_EVERY_S)
 
     def _look_for_chunks(self, shards: "Sequence[_Shard]", *, at_once: bool) -> None:
@@ -159,42 +162,49 @@ class Parent:
         action = self._store.find_action(step.stage, step.key) if step.reuse else None
         return action is not None and action.complete
 
-    def _notice(self, launched: Launched) -> None:
-        notice = launched.notice()
+    def _notice(self, group: ShardGroup) -> None:
+        notice = group.launched.notice()
         if notice is not None and notice != self._noticed:
             self._warn(notice)
         self._noticed = notice
 
-    def _end(self, place: SessionFolder, reason: str, launched: Launched | None, shards: "list[_Shard]") -> None:
-        """End the session; return when its shards have stopped, or after a while."""
+    def _end(self, place: SessionFolder, reason: str, group: ShardGroup, shards: "list[_Shard]") -> None:
+        """End the session; return when its shards have stopped to serve it, or after a while."""
+        for shard in shards:
+            shard.look()
+        is_kept = self._groups.keeps(group)
+        if not is_kept:
+            group.end(reason)
         with suppress(StoreError):
             place.end(reason)
-        if launched is not None:
-            launched.close()
-        deadline = time.monotonic() + _END_S
-        while time.monotonic() < deadline:
-            for shard in shards:
-                shard.look()
-            if all(shard.is_over for shard in shards):
-                break
-            time.sleep(_LOOK_EVERY_S / 4)
+        if is_kept:
+            # The group gets no other session before its shards are done with this one.
+            _until_done(shards)
+            self._groups.give_back(group)
+        else:
+            self._groups.give_back(group)
+            _until_done(shards)
         for shard in shards:
             # A shard may have written its last sign between the last look and its end.
             shard.look()
 
 
 class _Shard:
-    """A shard as the parent sees it: its sign of life, and what the launcher knows."""
+    """A shard as the parent sees it: its sign of life, and what is known of its process.
 
-    def __init__(self, number: int, watch: Watch, launched: Launched) -> None:
+    Attributes:
+        serves: whether it has begun to serve the session.
+    """
+
+    def __init__(self, number: int, watch: Watch, group: ShardGroup) -> None:
         self.number = number
-        self.appeared = False
+        self.serves = False
         self.steps: list[list[int]] = []
         self.error: str | None = None
         self.limit: str | None = None
         self.spent = Spent()
         self._watch = watch
-        self._launched = launched
+        self._group = group
         self._done = False
         self._ended: str | None = None
 
@@ -202,24 +212,48 @@ class _Shard:
         """Read its sign of life."""
         sign: dict[str, Any] | None = self._watch.look()
         if sign is not None:
-            self.appeared = True
+            self.serves = True
+            self._group.appeared.add(self.number)
             self.steps = sign["steps"] or self.steps
             self._done = sign["state"] in ("done", "failed")
             self.error = sign["error"] or self.error
             self.limit = sign["limit"] or self.limit
             self.spent = Spent(**sign["spent"])
         if not self._done:
-            self._ended = self._launched.ended(self.number)
+            self._ended = self._group.launched.ended(self.number)
+            if self._is_lost:
+                self._group.lost.add(self.number)
 
     @property
     def is_over(self) -> bool:
         """Whether it serves no more: it ended, or it is lost."""
-        return self._done or self._ended is not None or (self.appeared and self._watch.is_gone)
+        return self._done or self._ended is not None or self._is_lost
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it may still write to the session."""
+        return self.serves and not self.is_over
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether it shows no sign of life any more. One that served an earlier session begins at once."""
+        return self.number in self._group.appeared and self._watch.is_gone
 
     @property
     def why(self) -> str:
         """Why it is over, one sentence."""
         return self.error or self._ended or "it shows no sign of life any more."
+
+
+def _until_done(shards: Sequence[_Shard]) -> None:
+    """Return when no shard serves the session any more, or after a while."""
+    deadline = time.monotonic() + _END_S
+    while time.monotonic() < deadline:
+        for shard in shards:
+            shard.look()
+        if not any(shard.is_busy for shard in shards):
+            return
+        time.sleep(_LOOK_EVERY_S / 4)
 
 
 def _why(shards: Sequence[_Shard]) -> EndpointFailed | BudgetSpent:
@@ -234,6 +268,6 @@ def _why(shards: Sequence[_Shard]) -> EndpointFailed | BudgetSpent:
 
 def _remove(place: SessionFolder, shards: Sequence[_Shard]) -> None:
     """Remove the session, unless a shard may still write to it: garbage collection does so later."""
-    if all(shard.is_over for shard in shards):
+    if not any(shard.is_busy for shard in shards):
         with suppress(GageError):
             place.remove()

@@ -17,6 +17,7 @@ from gage_eval.backends.base import Blocks
 from gage_eval.client.budget import Budget
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
+from gage_eval.engine.shard_groups import ShardGroups
 from gage_eval.errors import GageError, InputError
 from gage_eval.foreign import failure
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
@@ -141,6 +142,8 @@ class RunSession:
             media_threads=settings.embed_media_threads,
             scoring_processes=settings.autoeval_workers or 1,
         )
+        # They end with their session, unless other runs of the process may need them.
+        self.shards = ShardGroups() if host is None else host.shards
         # What each model session took that shards served.
         self.spent_by_shards: list[Spent] = []
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import TypeAlias
 
 from gage_eval import stages
@@ -24,13 +24,14 @@ from gage_eval.backends.placement import Placement
 from gage_eval.canonical import digest
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
+from gage_eval.engine.shard_groups import ShardGroup
 from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
 from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
 from gage_eval.planning.asks import Asks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.source import RoleSource
-from gage_eval.runs.launchers import Launchers, LocalProcesses
+from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
 from gage_eval.runs.parent import Parent, ParentStep
 from gage_eval.runs.session import RunSession
 from gage_eval.stages import StageResult, TaskPlan, run_dag
@@ -73,6 +74,7 @@ class Waves:
     def __init__(self, session: RunSession, launchers: Launchers) -> None:
         self._session = session
         self._launchers = launchers
+        self._shards = session.shards
         self._env = session.env
         limits = session.loaded.config.limits
         self._budget = None if limits.tokens is None and limits.cost is None else uuid.uuid4().hex
@@ -252,8 +254,9 @@ class Waves:
         first = specs[0]
         assert first.placement is not None
         launcher = self._launchers(first.placement)
+        is_here = isinstance(launcher, LocalProcesses)
         files: dict[str, bytes] = {}
-        for spec in () if isinstance(launcher, LocalProcesses) else specs:
+        for spec in () if is_here else specs:
             files |= files_of(spec)
         session = ModelSession(
             engine_of(first, files),
@@ -268,8 +271,9 @@ class Waves:
             self._env.store,
             session,
             steps,
-            launcher,
-            Path(first.context.base_dir),
+            self._shards,
+            partial(self._take, first, launcher),
+            str(first.context.base_dir.absolute()) if is_here else None,
             files,
             check=self._env.check,
             warn=lambda text: self._session.observer.tell(RunWarning(text)),
@@ -284,6 +288,16 @@ class Waves:
         limits = self._session.loaded.config.limits
         left = {"tokens": limits.tokens, "cost": limits.cost, "wall_s": self._session.runtime.budget.left_s}
         return {name: value for name, value in left.items() if value is not None}
+
+    def _take(self, spec: GenerateSpec, launcher: Launcher) -> ShardGroup:
+        """Shards that serve this model."""
+        place, store = spec.placement, self._env.store
+        assert place is not None
+
+        def start() -> ShardGroup:
+            return ShardGroup(store, place, spec.shards_key, lambda url: launcher.launch(url, place.shards))
+
+        return self._shards.take(spec.shards_key, place, start)
 
 
 class _Progress:

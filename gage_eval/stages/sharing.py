@@ -115,6 +115,9 @@ def serve(
         step.check()
     progress([step.tally for step in steps])
     if steps:
+        # Model files may have changed since an earlier session: both engines would not fit.
+        keys = {step.engine_key for step in steps}
+        runtime.call(context.engines.keep([key for key in keys if key is not None]))
         for step in steps:
             step.open(runtime)
         runtime.call(_serve_all(steps))
@@ -173,6 +176,11 @@ class ServedStep:
                 f"step {self._step.stage} of task '{self._step.task_id}' has other bindings on this machine: use the "
                 "same gage-eval, plug-ins, libraries and model files as on the machine that made the session."
             )
+
+    @property
+    def engine_key(self) -> str | None:
+        """The key of its engine."""
+        return self._asks.spec.engine_key
 
     def open(self, runtime: Runtime) -> None:
         """Open the engine, if no other step has done so."""

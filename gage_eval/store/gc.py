@@ -24,8 +24,9 @@ from gage_eval.store.wip import Wip, begun_by
 
 # Everything that no known run refers to stays this long, because its run may be unknown to this store.
 UNKNOWN_KEPT_S = 30 * 86_400.0
-# Model sessions, and the signs of life of runs that share an endpoint.
+# Model sessions, the groups of shards that serve them, and the signs of life of runs that share an endpoint.
 SESSIONS = "sessions"
+SHARDS = "shards"
 LIMITS = "limits"
 
 
@@ -159,7 +160,8 @@ def collect(
         removal.of_all(files)
     for name, files in _abandoned(spooled(objects, STAGING), before).items():
         removal.of_all(files, by=partial(discard_spooled, objects, STAGING, name))
-    for files in _abandoned([*objects.list(SESSIONS), *objects.list(LIMITS)], before).values():
+    signs = [item for root in (SESSIONS, SHARDS, LIMITS) for item in objects.list(root)]
+    for files in _abandoned(signs, before).values():
         removal.of_all(files)
     for key, files in _abandoned([*objects.list(WIP), *spooled(objects, WIP)], before, unfinished).items():
         removal.of_all(files, by=Wip(objects, key).discard)
@@ -215,7 +217,7 @@ def _abandoned(
     folders: dict[str, list[ObjectInfo]] = defaultdict(list)
     for item in items:
         top, _, rest = item.path.partition("/")
-        folders[rest.partition("/")[0] if top in (STAGING, WIP, SESSIONS, LIMITS) else item.path].append(item)
+        folders[rest.partition("/")[0] if top in (STAGING, WIP, SESSIONS, SHARDS, LIMITS) else item.path].append(item)
     return {
         name: files
         for name, files in folders.items()
