@@ -180,12 +180,15 @@ class ShardGroups:
     def __init__(self, *, keep_idle: bool = False) -> None:
         self._keep_idle = keep_idle
         self._idle: list[ShardGroup] = []
+        # They were told to stop.
+        self._ending: list[ShardGroup] = []
         self._lock = threading.Lock()
 
     def take(self, key: str | None, placement: Placement, start: Callable[[], ShardGroup]) -> ShardGroup:
         """An idle group with this key and all its shards; else a new one.
 
-        Before a new one starts, those that wait on its work pool end: it may need their GPUs.
+        Before a new one starts, those that wait on its work pool end, unless both say how many GPUs they need: then
+        their shards hold only those, and others are free or `make_room` is called.
         Every call needs a `give_back`.
 
         Raises:
@@ -193,9 +196,11 @@ class ShardGroups:
         """
         with self._lock:
             found = next((one for one in self._idle if key is not None and one.key == key and one.is_whole), None)
-            gone = [one for one in self._idle if found is None and one.placement.work_pool == placement.work_pool]
-            self._idle = [one for one in self._idle if one is not found and one not in gone]
-        _stop(gone)
+            self._idle = [one for one in self._idle if one is not found]
+        if found is None:
+            # One with the same key has lost shards.
+            self._end(lambda one: one.key == key or _may_clash(one.placement, placement))
+            self._close_ending()
         return found or start()
 
     def give_back(self, group: ShardGroup) -> None:
@@ -205,7 +210,12 @@ class ShardGroups:
             with self._lock:
                 self._idle.append(group)
         else:
-            _stop([group])
+            group.end(NOT_NEEDED)
+            group.close()
+
+    def make_room(self, placement: Placement) -> None:
+        """Tell the groups that wait on a work pool to stop, because others wait for their GPUs."""
+        self._end(lambda one: one.placement.work_pool == placement.work_pool)
 
     def keeps(self, group: ShardGroup) -> bool:
         """Whether a group will wait for another session."""
@@ -213,18 +223,30 @@ class ShardGroups:
 
     def keep(self, keys: Collection[str]) -> None:
         """Stop the groups that wait and whose keys are not among these."""
-        with self._lock:
-            gone = [one for one in self._idle if one.key not in keys]
-            self._idle = [one for one in self._idle if one.key in keys]
-        _stop(gone)
+        self._end(lambda one: one.key not in keys)
+        self._close_ending()
 
     def close(self) -> None:
         """Stop all groups that wait."""
         self.keep(())
 
+    def _end(self, concerns: Callable[[ShardGroup], bool]) -> None:
+        """Tell some of the groups that wait to stop."""
+        with self._lock:
+            gone = [one for one in self._idle if concerns(one)]
+            self._idle = [one for one in self._idle if one not in gone]
+            self._ending += gone
+        for group in gone:
+            group.end(NOT_NEEDED)
 
-def _stop(groups: Collection[ShardGroup]) -> None:
-    for group in groups:
-        group.end(NOT_NEEDED)
-    for group in groups:
-        group.close()
+    def _close_ending(self) -> None:
+        """Return when the groups that were told to stop have done so."""
+        with self._lock:
+            gone, self._ending = self._ending, []
+        for group in gone:
+            group.close()
+
+
+def _may_clash(one: Placement, other: Placement) -> bool:
+    """Whether shards of both may need the same GPUs, and none would wait for them."""
+    return one.work_pool == other.work_pool and not (one.gpus and other.gpus)

@@ -19,6 +19,8 @@ _LOOK_EVERY_S = 1.0
 _LIST_EVERY_S = 3.0
 # Shards tell how they ended within this time.
 _END_S = 15.0
+# Shards that do not start for so long may wait for the GPUs of others.
+_STARTED_S = 60.0
 
 
 @dataclass
@@ -135,6 +137,8 @@ class Parent:
             if over:
                 return _why(shards)
             self._notice(group)
+            if any(shard.needs_room for shard in shards):
+                self._groups.make_room(group.placement)
             time.sleep(_LOOK_EVERY_S)
 
     def _look_for_chunks(self, shards: "Sequence[_Shard]", *, at_once: bool) -> None:
@@ -205,6 +209,8 @@ class _Shard:
         self.spent = Spent()
         self._watch = watch
         self._group = group
+        self._began = time.monotonic()
+        self._waits = False
         self._done = False
         self._ended: str | None = None
 
@@ -215,6 +221,7 @@ class _Shard:
             self.serves = True
             self._group.appeared.add(self.number)
             self.steps = sign["steps"] or self.steps
+            self._waits = sign["state"] == "waiting"
             self._done = sign["state"] in ("done", "failed")
             self.error = sign["error"] or self.error
             self.limit = sign["limit"] or self.limit
@@ -228,6 +235,12 @@ class _Shard:
     def is_over(self) -> bool:
         """Whether it serves no more: it ended, or it is lost."""
         return self._done or self._ended is not None or self._is_lost
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether it may wait for GPUs that idle shards hold."""
+        is_late = not self.serves and time.monotonic() - self._began >= _STARTED_S
+        return not self.is_over and (self._waits or is_late)
 
     @property
     def is_busy(self) -> bool:

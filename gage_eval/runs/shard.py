@@ -141,7 +141,7 @@ class _Shard:
             env = dict(os.environ)
             needed = serving.session.engine.gpus
             if needed and (gpus := devices(env)):
-                held = hold_gpus(gpus, needed, waiting=_log.warning, check=serving.check)
+                held = hold_gpus(gpus, needed, waiting=serving.wait_for_gpus, check=serving.check)
                 env["CUDA_VISIBLE_DEVICES"] = ",".join(self._opened.enter_context(held))
             self._env = env
         return self._env
@@ -242,6 +242,12 @@ class _Serving:
         """Raise RunCancelled if the session has ended."""
         if self._stopped is not None:
             raise RunCancelled(self._stopped)
+
+    def wait_for_gpus(self, text: str) -> None:
+        """Tell the parent that GPUs are missing, which can end shards that hold some."""
+        _log.warning("%s", text)
+        self._state = "waiting"
+        self._tell()
 
     def look(self, over: str | None) -> None:
         """Stop if the session has ended, or its group.
