@@ -173,7 +173,7 @@ class Parent:
         self._noticed = notice
 
     def _end(self, place: SessionFolder, reason: str, group: ShardGroup, shards: "list[_Shard]") -> None:
-        """End the session; return when its shards have stopped to serve it, or after a while."""
+        """End the session; return when its shards have stopped serving it, or after a while."""
         for shard in shards:
             shard.look()
         is_kept = self._groups.keeps(group)
