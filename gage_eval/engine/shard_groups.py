@@ -136,7 +136,7 @@ class ShardGroup:
             base: the config's folder, for shards on this machine.
 
         Raises:
-            StoreError: the shards cannot be told.
+            StoreError: the store cannot be written.
         """
         self._state.update(session=session, base=base)
         self._beat.write()
