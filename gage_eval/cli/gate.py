@@ -273,7 +273,7 @@ def _tell(entry: "BaselineEntry") -> None:
 def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
     from gage_eval.cli.compare import number_text, p_text
     from gage_eval.cli.output import print_table
-    from gage_eval.report.console import clean
+    from gage_eval.report.console import clean, folded, terminal_width
     from gage_eval.report.summary import signed_text
 
     entry = found.entry
@@ -298,11 +298,11 @@ def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
         )
     header = ("task", "metric", "verdict", "baseline", "run", "better by", "at least", "p", "n")
     print_table(header, rows, right=header[3:], stack=True)
-    for one in found.tasks:
-        for note in _notes(one, found.rule.tolerance):
-            print(clean(f"{one.comparison.task_id}: {note}"))
+    notes = [f"{one.comparison.task_id}: {note}" for one in found.tasks for note in _notes(one, found.rule.tolerance)]
     if anchor is not None and anchor.verdict != found.verdict:
-        print(clean(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}."))
+        notes.append(f"Against the anchor (entry {anchor.entry.number}) the verdict is {anchor.verdict}.")
+    for note in notes:
+        print(folded(clean(note), terminal_width(sys.stdout), 2))
 
 
 def _notes(one: "GatedTask", tolerance: float) -> Iterator[str]:
