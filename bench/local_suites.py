@@ -14,7 +14,7 @@ from bench import made_rows
 from gage_eval import stages
 from gage_eval.config.load import load_config
 from gage_eval.config.models import DatasetParams, implied_loader, origin_patterns
-from gage_eval.config.templates import list_suites
+from gage_eval.config.template_places import suite_file, suite_folders
 from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import DataOrigin, load_origin, origin_paths
 from gage_eval.hashing import file_digest
@@ -54,12 +54,12 @@ class LocalSuite:
 
 
 def suite_names() -> list[str]:
-    return [suite.name for suite in list_suites()]
+    return sorted(suite_folders())
 
 
 def template_of(name: str) -> tuple[Path, dict[str, Any]]:
     """The newest template of a suite and its file."""
-    (path,) = [suite.path for suite in list_suites() if suite.name == name]
+    path = suite_file(name)
     # Dumped and read again: anchors become copies.
     loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
     return path, copy.deepcopy(loaded)

@@ -13,6 +13,7 @@ from gage_eval.config.digest import definition_digest
 from gage_eval.config.distill import distilled
 from gage_eval.config.init import Mode, initialised
 from gage_eval.config.model_choice import ModelChoice
+from gage_eval.config.templates import SuiteInfo
 from gage_eval.errors import ConfigError, InputError
 from gage_eval.files import write_new
 from gage_eval.planning import forecast
@@ -193,9 +194,9 @@ HOLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("suite", [suite.name for suite in list_suites()])
-def test_every_suite_runs_by_a_run_config_as_by_its_name(suite: str, here: Path) -> None:
-    info = next(one for one in list_suites() if one.name == suite)
+@pytest.mark.parametrize("info", list_suites(), ids=lambda info: info.name)
+def test_every_suite_runs_by_a_run_config_as_by_its_name(info: SuiteInfo, here: Path) -> None:
+    suite = info.name
     needs = info.card.needs if info.card is not None else []
     if "sandbox" in needs:
         pytest.skip("the suite refuses to load without its sandbox")
