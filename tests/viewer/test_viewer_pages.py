@@ -10,10 +10,12 @@ from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 import gage_eval
+from gage_eval.errors import InputError
 from gage_eval.runs.explain import tally
 from gage_eval.runs.options import Locations
 from gage_eval.runs.outcomes import RowFilter
 from gage_eval.runs.reading import RunReader
+from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.query import term
 
 
@@ -117,9 +119,9 @@ def test_sql_filters_and_cannot_leave_the_index(client: TestClient) -> None:
 
 
 def test_sql_with_an_unknown_column_names_the_one_that_was_meant(client: TestClient) -> None:
-    page = client.get("/runs/first/samples", params={"where": "scor < 1"}).text
-    assert "SQL: there is no column &#39;scor&#39;. Did you mean &#39;score&#39;?" in page
-    assert "Nothing matches" not in page
+    shown = client.get("/runs/first/samples", params={"where": "scor < 1"}).text
+    assert "SQL: there is no column &#39;scor&#39;. Did you mean &#39;score&#39;?" in shown
+    assert "Nothing matches" not in shown
 
 
 def test_lists_sort_by_any_column_and_have_pages(client: TestClient) -> None:
@@ -147,6 +149,16 @@ def test_every_column_orders_the_same_answers_both_ways_with_missing_values_last
                 values = [row["sample_id" if name == "id" else name] for row in found]
                 known = [value for value in values if value is not None]
                 assert values == sorted(known, reverse=desc == "1") + [None] * (len(values) - len(known)), name
+
+
+def test_a_task_without_answers_leads_to_no_list(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_answers(*_: object) -> None:
+        raise InputError("task 'sums' has no answer yet.")
+
+    monkeypatch.setattr(ListPage, "open", without_answers)
+    shown = client.get("/runs/first").text
+    assert "Task &#39;sums&#39; has no answer yet." in shown
+    assert "/samples?" not in shown
 
 
 def test_unknown_fields_are_answered_with_the_known_ones(client: TestClient) -> None:
