@@ -1,4 +1,4 @@
-"""The pictures of docs/orchestration.md: a run of the demo suite from its form in the Prefect UI to its report.
+"""The pictures of README.md and docs/orchestration.md: a run of the demo suite from its form to its report.
 
 python -m tools.ui_pictures    start a server in a temporary folder, take the pictures, and stop it
 
@@ -25,6 +25,7 @@ from gage_eval.ports import free_port
 from tools.chromium import chromium
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from playwright.sync_api import Page
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -40,6 +41,9 @@ _UNDER_WAY = re.compile(r"\d+ of \d+ .* left$")
 # The page lays itself out again for the height of a picture.
 _LAYOUT_MS = 1_500.0
 _WIDTH = 1280
+# Height of two pages that are shown side by side, and what is between them.
+_BESIDE = 1090
+_MARGIN_COLOUR = "#8b9099"
 # Colours of a picture: the UI has few, and the files stay small.
 _COLOURS = 48
 
@@ -62,6 +66,7 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     page.goto(f"{running.ui_url}/runs/flow-run/{_flow_run(running)}")
     open_progress(page)
     _save(page, "prefect-progress", height=1130)
+    under_way = _picture(page, height=_BESIDE)
     page.get_by_text("Completed", exact=True).first.wait_for(timeout=_RUN_MS)
     page.get_by_text("Logs", exact=True).click()
     page.get_by_text("Finished in state").first.wait_for()
@@ -69,8 +74,13 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     page.get_by_text("Artifacts", exact=True).click()
     page.get_by_text(f"{SUITE}-report", exact=True).click()
     page.get_by_text("Samples and answers").first.wait_for()
-    assert re.search(r"\d\.\d{3}", page.locator("body").inner_text()), "the report shows a score"
+    text = page.locator("body").inner_text()
+    assert re.search(r"\d\.\d{3}", text), "the report shows a score"
     _save(page, "prefect-report", height=900)
+    report = re.search(r"(/\S+/report\.html)", text)
+    assert report, "the page names the report"
+    page.goto(f"file://{report[1]}")
+    _save_beside("run", under_way, _picture(page, height=_BESIDE))
 
 
 def open_form(page: "Page", ui_url: str, deployment: str) -> None:
@@ -133,13 +143,34 @@ def _flow_run(running: server.Running) -> str:
 
 
 def _save(page: "Page", name: str, *, height: int) -> None:
+    _write(name, _picture(page, height=height))
+
+
+def _save_beside(name: str, left: "Image", right: "Image") -> None:
+    """Save two pictures of one height as one, with a margin around each."""
+    from PIL import Image
+
+    margin = 12
+    size = (left.width + right.width + 3 * margin, left.height + 2 * margin)
+    both = Image.new("RGB", size, _MARGIN_COLOUR)
+    both.paste(left, (margin, margin))
+    both.paste(right, (left.width + 2 * margin, margin))
+    _write(name, both, colours=256)
+
+
+def _picture(page: "Page", *, height: int) -> "Image":
+    """The page in a window of this height, at three quarters of its size."""
     from PIL import Image
 
     page.set_viewport_size({"width": _WIDTH, "height": height})
     page.wait_for_timeout(_LAYOUT_MS)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").resize((960, height * 3 // 4))
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    return picture.resize((_WIDTH * 3 // 4, height * 3 // 4))
+
+
+def _write(name: str, picture: "Image", *, colours: int = _COLOURS) -> None:
     file = FOLDER / f"{name}.png"
-    picture.quantize(_COLOURS).save(file, optimize=True)
+    picture.quantize(colours).save(file, optimize=True)
     sys.stdout.write(f"{os.path.relpath(file)}: {file.stat().st_size // 1024} KiB\n")
 
 
