@@ -227,15 +227,30 @@ def _json_values(array: pa.Array) -> list[Any]:
 
 def _messages_of(array: pa.StructArray, *, collapse: bool) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": role} for role in array.field("role").to_pylist()]
-    contents = _lists_of(array.field("content"), _segments_of)
-    for message, content in zip(messages, contents, strict=True):
-        if content is not None:
-            message["content"] = _collapsed(content) if collapse else content
-    for name in ("tool_call_id", "name"):
-        _set(messages, name, _text_values(array.field(name)))
-    _set(messages, "tool_calls", _json_values(array.field("tool_calls")))
+    contents = array.field("content")
+    if collapse and (texts := _only_texts(contents)) is not None:
+        _set(messages, "content", texts)
+    else:
+        for message, content in zip(messages, _lists_of(contents, _segments_of), strict=True):
+            if content is not None:
+                message["content"] = _collapsed(content) if collapse else content
+    for name, decoded in _OF_MESSAGE.items():
+        column = array.field(name)
+        if column.null_count < len(column):
+            _set(messages, name, decoded(column))
     _update(messages, _json_values(array.field("extra")))
     return messages
+
+
+def _only_texts(contents: pa.ListArray) -> list[str] | None:
+    """The texts of contents that are one text segment each, as most are; None where one of them is anything else."""
+    if contents.null_count or pc.unique(pc.list_value_length(contents)).to_pylist() != [1]:
+        return None
+    segments = contents.flatten()
+    if segments.field("extra").null_count < len(segments) or pc.unique(segments.field("type")).to_pylist() != ["text"]:
+        return None
+    texts: list[str] = segments.field("text").to_pylist()
+    return texts
 
 
 def _conversations_of(array: pa.Array) -> list[list[dict[str, Any]] | None]:
@@ -320,6 +335,11 @@ _ENCODERS: dict[str, Callable[[list[Any]], pa.Array]] = {
     "references": lambda rows: _list_array(rows, _reference_array),
     "few_shot_examples": lambda rows: _list_array(rows, _few_shot_array),
     "golden_trajectories": lambda rows: _list_array(rows, messages_to_array),
+}
+_OF_MESSAGE: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
+    "tool_call_id": _text_values,
+    "name": _text_values,
+    "tool_calls": _json_values,
 }
 _DECODERS: dict[str, Callable[[pa.Array], Sequence[Any]]] = {
     **dict.fromkeys(_TEXT_COLUMNS, _text_values),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -94,7 +95,8 @@ class Standardizer:
     def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
         """Samples and `tables.REJECTS` rows of raw records, both in the records' order."""
         rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
-        self._media.look({url for text in texts for url in addresses_in(text)})
+        naming = records["record"].filter(pc.match_substring(records["record"], "media:")).to_pylist()
+        self._media.look({url for text in naming for url in addresses_in(text)})
         good: list[_Standard] = []
         bad: list[tuple[int, int, str, str]] = []
         self.adapters_failed = {}

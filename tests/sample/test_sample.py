@@ -111,6 +111,22 @@ def test_messages_survive_arrow_in_openai_form(conversations: list[list[dict[str
     assert same(again, wanted + wanted)
 
 
+@settings(deadline=None)
+@given(st.lists(strategies.CONVERSATIONS, max_size=4), st.integers(0, 4))
+def test_messages_have_the_same_short_form_alone_and_among_others(
+    conversations: list[list[dict[str, Any]]], offset: int
+) -> None:
+    plain = [{"role": "user", "content": "Hi"}]
+    wanted = [
+        normalise_sample({"id": "a", "references": [], "messages": messages})["messages"]
+        for messages in [plain, *conversations, plain]
+    ]
+    array = messages_to_array(wanted)
+    alone = [messages_from_array(array.slice(row, 1))[0] for row in range(len(array))]
+    assert same(messages_from_array(array.slice(offset)), alone[offset:])
+    assert alone[0] == alone[-1] == plain
+
+
 def test_a_single_text_becomes_a_plain_string_when_sent() -> None:
     array = messages_to_array([[{"role": "user", "content": "Hi"}], []])
     assert messages_from_array(array) == [[{"role": "user", "content": "Hi"}], []]
