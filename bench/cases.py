@@ -321,7 +321,7 @@ CASES = (
     Case("rows_10k_wide", "10,000 rows, 256 in flight, 50 ms (ideal 2.0 s)", rows_10k_wide, 3),
     Case("events", "10,000 rows, no latency: with and without an event log", events, 5),
     Case("engine", "infer alone: 100,000 rows, 64 in flight, 1 ms", engine, 1),
-    Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 1),
+    Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 3),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),
     Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
