@@ -8,8 +8,9 @@ axis, so that it is in sight where the picture is wider than the screen.
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from html import escape
 from typing import Any
+
+from markupsafe import escape
 
 from gage_eval.report.summary import format_value
 
