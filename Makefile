@@ -17,7 +17,9 @@ HAS_GPU := $(shell nvidia-smi --list-gpus 2>/dev/null | grep GPU)
 LM_EVAL := .venv-lm-eval
 # Reads our exports.
 INSPECT := .venv-inspect
-JOBS ?= 2
+# Tests that wait for servers and processes leave room for a third process on two cores; models do not.
+TEST_JOBS = $(or $(JOBS),3)
+MODEL_JOBS = $(or $(JOBS),2)
 ROWS ?= 3
 ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
@@ -42,10 +44,10 @@ demo: install-demo ## evaluate a small model on this CPU, with the Prefect UI on
 	$(BIN)/gage suite demo $(ARGS)
 
 test: install-dev ## run all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-fast: install-dev ## run the tests that start neither a Prefect server nor a model
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist loadfile -m "not server and not model and not vllm and not suites and not e2e and not browser and not gpu" $(ARGS)
 
 test-e2e: install-dev ## run suites on Prefect with Postgres and two workers, and on a failing store (Debian: postgresql, chromium)
 	$(BIN)/python -m pytest -m e2e tests/e2e tests/runs/test_outages_of_s3.py $(ARGS)
@@ -76,13 +78,13 @@ bench: install-dev ## measure speed and memory against the targets; BENCH=quick 
 	$(BIN)/python -m bench $(if $(BENCH),--$(BENCH)) $(ARGS)
 
 test-vllm: install-dev install-vllm ## run the tests of vLLM and transformers, with a small model on this CPU
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
+	$(BIN)/python -m pytest -n $(MODEL_JOBS) --dist loadfile -m vllm tests/vllm $(ARGS)
 
 test-gpu: install-dev $(if $(HAS_GPU),install-gpu) ## run vLLM on this machine's NVIDIA GPUs; skips without one
 	$(BIN)/python -m pytest -m gpu tests/gpu $(ARGS)
 
 test-suites: install-dev install-vllm ## run every built-in suite with a small model on this CPU; ROWS=… rows each
-	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/suites $(ARGS)
+	ROWS=$(ROWS) $(BIN)/python -m pytest -n $(MODEL_JOBS) --dist worksteal tests/suites $(ARGS)
 
 bench-vllm: install-dev install-vllm ## measure vllm_native against vLLM's own throughput benchmark
 	$(BIN)/python -m bench.vllm $(ARGS)
