@@ -22,6 +22,7 @@ from gage_eval.canonical import digest, sha256_hex
 from gage_eval.errors import GageError, InputError, closest, visible
 from gage_eval.files import local_path
 from gage_eval.interrupts import is_real, raise_if_received
+from gage_eval.python_syntax import module_tree
 
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
@@ -356,7 +357,7 @@ def _collect(root: Path, folder: Path, files: set[Path]) -> None:
 def _imported_by(file: Path) -> set[str]:
     """Top-level names of the modules that a file imports."""
     try:
-        tree = ast.parse(file.read_bytes())
+        tree = module_tree(file.read_bytes())
     except (SyntaxError, ValueError):
         return set()
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

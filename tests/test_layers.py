@@ -30,6 +30,7 @@ ORDER = (
         "keeper",
         "interrupts",
         "files",
+        "python_syntax",
         "packaged",
         "extras",
         "allowed_code",

@@ -74,6 +74,7 @@ MOVING = frozenset(
             "marks",
             "observability",
             "ports",
+            "python_syntax",
         ),
         *("planning.generate_spec", "planning.keys", "planning.specs", "registry", "stages.base", "stages.unscored"),
         "stages.watching",

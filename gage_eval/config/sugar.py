@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from gage_eval.python_syntax import expression_tree
+
 _MAX_SUGAR = 4096
 
 
@@ -81,7 +83,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         with warnings.catch_warnings():
             # A pattern such as '\\d' is meant literally.
             warnings.simplefilter("ignore")
-            call = ast.parse(f"f({rest}", mode="eval").body
+            call = expression_tree(f"f({rest}")
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError(expected)
         params: dict[str, Any] = {}

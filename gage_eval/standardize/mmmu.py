@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gage_eval import canonical, registry
+from gage_eval.python_syntax import expression_tree
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     Choice,
@@ -215,7 +216,7 @@ def _listed(value: Any, field: str) -> list[Any]:
         return []
     try:
         # Literals only, nothing is evaluated; and only those that JSON has too.
-        found = canonical.normalise(ast.literal_eval(text))
+        found = canonical.normalise(ast.literal_eval(expression_tree(text)))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise RecordRejected(f"{field}: '{text[:60]}' is not a list.") from None
     return found if type(found) is list else []
