@@ -42,7 +42,7 @@ class Limiter:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timers: set[asyncio.Future[None]] = set()
         self._stopped: str | None = None
-        self._set(limit)
+        self.resize(limit)
 
     @property
     def cap(self) -> int:
@@ -51,8 +51,11 @@ class Limiter:
 
     def resize(self, limit: int) -> None:
         """Change the limit and the cap. A higher limit grants slots at once; a lower one takes effect as calls end."""
-        self._set(limit)
-        self._grant()
+        if limit < 1:
+            raise ValueError(f"a limit of {limit} lets nothing through")
+        self._cap = limit
+        self._adaptive = Adaptive(limit)
+        self._update()
 
     def answered(self) -> None:
         """An attempt succeeded."""
@@ -78,13 +81,16 @@ class Limiter:
     def share(self, slots: int) -> None:
         """Leave the other slots to other processes, until the next call. The cap stays; no slot at all is possible."""
         self._share = slots
-        self.limit = min(self._adaptive.limit, slots)
-        self._grant()
+        self._update()
 
     def _follow(self) -> None:
-        before, self.limit = self.limit, min(self._adaptive.limit, self._share)
+        before = self.limit
+        self._update()
         if self.limit != before and self.on_change is not None:
             self.on_change(before, self.limit)
+
+    def _update(self) -> None:
+        self.limit = min(self._adaptive.limit, self._share)
         self._grant()
 
     async def wait(self, seconds: float) -> None:
@@ -170,13 +176,6 @@ class Limiter:
     def _go_on(self) -> None:
         if self._stopped is not None:
             raise BudgetSpent(self._stopped)
-
-    def _set(self, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"a limit of {limit} lets nothing through")
-        self._cap = limit
-        self.limit = min(limit, self._share)
-        self._adaptive = Adaptive(limit)
 
     def _grant(self) -> None:
         while self._waiting and self.active < self.limit:
