@@ -31,8 +31,8 @@ from gage_eval.runs.reading import RunReader
 
 # The verdict on a cell; failed: it has no scores; unmeasured: there is no baseline, or one that does not compare.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
-# What the night as a whole is, the gravest first.
 _CRON_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
+# What the night as a whole is, the gravest first.
 _GRAVEST: tuple[CellVerdict, ...] = ("regressed", "failed", "unmeasured", "inconclusive", "improved", "passed")
 
 

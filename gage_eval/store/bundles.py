@@ -40,10 +40,12 @@ class Bundle:
 
     def put(self, objects: Objects) -> str:
         """Store the bundle; its files are there already (`put_files`). Returns its name."""
-        path = bundle_path(self.name)
-        while not objects.create(path, self._text) and not objects.renew(path):
+        text = self._text
+        name = sha256_hex(text)
+        path = bundle_path(name)
+        while not objects.create(path, text) and not objects.renew(path):
             continue  # collected in between
-        return self.name
+        return name
 
     @classmethod
     def find(cls, objects: Objects, name: str) -> "Bundle":
