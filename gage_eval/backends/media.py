@@ -7,10 +7,10 @@ from gage_eval.backends.base import BackendContext
 from gage_eval.client.http import data_url
 from gage_eval.client.types import Request
 from gage_eval.errors import InputError
+from gage_eval.store.media import MEDIA_SCHEME
 
-_MEDIA = "media://"
 # What the body of a request that refers to media holds; others need no look at their messages.
-MEDIA_REFERENCE = _MEDIA.encode()
+MEDIA_REFERENCE = MEDIA_SCHEME.encode()
 
 
 def holds_parts(messages: Sequence[dict[str, Any]]) -> bool:
@@ -51,7 +51,7 @@ def _part(part: dict[str, Any], request: Request, context: BackendContext, *, fi
     # A backend that reads files gets only files of the store, and none that a dataset names.
     rest = {name: value for name, value in holder.items() if name != "path" or not files}
     url = holder.get("url")
-    if not isinstance(url, str) or not url.startswith(_MEDIA):
+    if not isinstance(url, str) or not url.startswith(MEDIA_SCHEME):
         return {**part, kind: rest}
     if context.media is None:
         raise InputError(f"a message refers to {url}, but the run has no media store.")

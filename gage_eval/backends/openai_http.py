@@ -171,7 +171,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         if request.kind == "likelihood":
             return await echo_likelihood.answer(self._endpoint, self._model, request)
         path, read = ("chat/completions", read_chat) if request.kind == "chat" else ("completions", read_completion)
-        if request.kind == "chat" and body.find(MEDIA_REFERENCE) >= 0:
+        if request.kind == "chat" and MEDIA_REFERENCE in body:
             body = await asyncio.to_thread(self._with_media, request)
         elif self._cuts_at_stops:
             body = encode(self._sent(self.body(request)))

@@ -24,13 +24,12 @@ from gage_eval.prepare.images import ImageRules, pillow_version, prepared
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import MEDIA_TYPES
 from gage_eval.store import Artifact
-from gage_eval.store.media import MEDIA_URL, Media
+from gage_eval.store.media import MEDIA_SCHEME, MEDIA_URL, Media
 from gage_eval.store.media_types import is_media_type, media_type
 
 MAX_BYTES = 512 * 2**20
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30})://")
 _REMOTE = ("http://", "https://")
-_STORED = "media://"
 _DATA = "data:"
 _SHOWN = 80
 _MAX_HEAD = 200
@@ -155,17 +154,17 @@ class MediaReader:
         data = self._bytes(url)
         if kind == "image_url":
             picture = prepared(data, self._rules.images)
-            kept = url if picture.data is data and url.startswith(_STORED) else self._store.put(picture.data)
+            kept = url if picture.data is data and url.startswith(MEDIA_SCHEME) else self._store.put(picture.data)
             facts = {"media_type": picture.media_type, "width": picture.width, "height": picture.height}
             return Medium(kept, {"url": kept, "type": kind, "bytes": len(picture.data), **facts})
-        kept = url if url.startswith(_STORED) else self._store.put(data)
-        found = media_type(data, "" if url.startswith((_STORED, _DATA)) else url)
+        kept = url if url.startswith(MEDIA_SCHEME) else self._store.put(data)
+        found = media_type(data, "" if url.startswith((MEDIA_SCHEME, _DATA)) else url)
         return Medium(kept, {"url": kept, "type": kind, "bytes": len(data), "media_type": found}, found)
 
     def _bytes(self, url: str) -> bytes:
         if url.startswith(_DATA):
             return data_of(url)
-        if url.startswith(_STORED):
+        if url.startswith(MEDIA_SCHEME):
             return self._store.get(url)
         try:
             return local_file(url, self._rules).read_bytes()
@@ -246,7 +245,7 @@ def without_data_urls(messages: list[dict[str, Any]], store: Media) -> list[dict
                 segments.append({**segment, kind: holder})
             else:
                 segments.append(segment)
-                if url.startswith(_STORED):
+                if url.startswith(MEDIA_SCHEME):
                     _check_stored(url, store)
         out.append({**message, "content": segments})
     return out
@@ -283,7 +282,7 @@ def _holds_data(message: Mapping[str, Any]) -> bool:
         return False
     for segment in content:
         kind = segment["type"]
-        if kind != "text" and segment[kind]["url"].startswith((_DATA, _STORED)):
+        if kind != "text" and segment[kind]["url"].startswith((_DATA, MEDIA_SCHEME)):
             return True
     return False
 
@@ -338,7 +337,7 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
         if url.startswith(_REMOTE):
             continue
         images = images or kind == "image_url"
-        if not url.startswith((_DATA, _STORED)):
+        if not url.startswith((_DATA, MEDIA_SCHEME)):
             contents.append(_content(url, rules))
     if not contents and not images:
         return None

@@ -17,6 +17,7 @@ from gage_eval.planning.specs import LoadSpec, TaskPlan
 from gage_eval.sample.record import RecordRejected
 from gage_eval.stages.standardize import to_standard
 from gage_eval.standardize.compose import build
+from gage_eval.store.media import media_url
 
 _LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})
 _ROWS = 200
@@ -108,7 +109,7 @@ def _is_local(load: LoadSpec) -> bool:
 def _records(load: LoadSpec) -> Iterator[tuple[int, str]]:
     if registry.loaders.get(load.loader).info.get("keeps_media"):
         # Media are not stored: only the fields' existence matters.
-        return iter(load.source.records(lambda *_: f"media://sha256/{'0' * 64}"))
+        return iter(load.source.records(lambda *_: media_url("0" * 64)))
     return iter(load.source.records())
 
 

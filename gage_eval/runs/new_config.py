@@ -21,6 +21,7 @@ from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.validation import validated
 from gage_eval.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
+from gage_eval.store.media import media_url
 
 _ROWS = 200
 _SCHEMA = ".gage/config.schema.json"
@@ -124,7 +125,7 @@ def _records(file: Path) -> Iterator[dict[str, Any]]:
                        "backends": [{"backend_id": "b", "type": "dummy"}]})  # fmt: skip
     load = make_plan(parse_config(text, source=str(file), env={})).tasks[0].load
     media = registry.loaders.get(load.loader).info.get("keeps_media")
-    rows = load.source.records(lambda *_: f"media://sha256/{'0' * 64}") if media else load.source.records()
+    rows = load.source.records(lambda *_: media_url("0" * 64)) if media else load.source.records()
     for number, (_, record) in enumerate(rows, 1):
         try:
             value = json.loads(record)

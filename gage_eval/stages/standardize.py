@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gage_eval import registry
 from gage_eval.errors import InputError
@@ -22,7 +21,7 @@ from gage_eval.stages.watching import tell_rejects
 from gage_eval.standardize.callables import AdapterFailed, attach
 from gage_eval.standardize.compose import build
 from gage_eval.standardize.inputs import with_inputs
-from gage_eval.store.media import Media, MediaKeeper, addresses_in
+from gage_eval.store.media import Media, MediaKeeper, urls_in
 from gage_eval.tables import REJECTS, SAMPLES
 
 
@@ -95,8 +94,7 @@ class Standardizer:
     def standardize(self, records: pa.Table) -> tuple[_Ready, pa.Table]:
         """Samples and `tables.REJECTS` rows of raw records, both in the records' order."""
         rows, lines, texts = (records[name].to_pylist() for name in ("row_index", "line", "record"))
-        naming = records["record"].filter(pc.match_substring(records["record"], "media:")).to_pylist()
-        self._media.look({url for text in naming for url in addresses_in(text)})
+        self._media.look(urls_in(records["record"]))
         good: list[_Standard] = []
         bad: list[tuple[int, int, str, str]] = []
         self.adapters_failed = {}

@@ -8,11 +8,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store.objects import Objects
 
-MEDIA_URL = re.compile(rb"media://sha256/([0-9a-f]{64})")
+MEDIA_SCHEME = "media://"
+MEDIA_URL = re.compile(rb"%bsha256/([0-9a-f]{64})" % MEDIA_SCHEME.encode())
 _AUTO_THREADS = 8
 _REMEMBERED = 32_768
 
@@ -152,14 +156,15 @@ class MediaKeeper(Media):
             self._under_way.popleft().result()
 
 
-def addresses_in(text: str) -> set[str]:
-    """The URLs of stored media that a text holds."""
-    return {match[0].decode() for match in MEDIA_URL.finditer(text.encode())} if "media:" in text else set()
+def urls_in(texts: pa.ChunkedArray) -> set[str]:
+    """The URLs of stored media that the texts of a column hold."""
+    naming = texts.filter(pc.match_substring(texts, MEDIA_SCHEME)).to_pylist()
+    return {match[0].decode() for text in naming for match in MEDIA_URL.finditer(text.encode())}
 
 
 def media_url(name: str) -> str:
     """The URL of a medium by its sha256."""
-    return f"media://sha256/{name}"
+    return f"{MEDIA_SCHEME}sha256/{name}"
 
 
 def _name(url: str) -> str:

@@ -14,7 +14,7 @@ from gage_eval.store.bundles import Bundle
 from gage_eval.store.content import content_hash
 from gage_eval.store.gc import artifact_files
 from gage_eval.store.manifest import folder, manifest_path, part_name
-from gage_eval.store.media import Media
+from gage_eval.store.media import Media, media_url
 from gage_eval.store.objects import Objects, is_digest
 from gage_eval.store.responses import ROOT as RESPONSES
 from gage_eval.store.responses import parse_index
@@ -143,7 +143,7 @@ def _media(objects: Objects) -> Iterator[Finding]:
             yield Finding(item.path, "has a name that is not a sha256")
             continue
         try:
-            media.get(f"media://sha256/{name}")
+            media.get(media_url(name))
         except StoreError as error:
             if objects.exists(item.path):  # else collected since the listing
                 yield Finding(item.path, str(error))

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from gage_eval.errors import GageError, InputError
 from gage_eval.runs.folder import REPORT_FILE
+from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
@@ -167,7 +168,7 @@ class Viewer:
         """Media of the store's samples. What a browser could run as a page is only offered as a file."""
         digest = request.path_params["digest"]
         media = self.opened.store.media
-        url = f"media://sha256/{digest}"
+        url = media_url(digest)
         data = media.get(url)
         kind = media_type(data)
         headers = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}

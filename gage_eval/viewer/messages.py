@@ -10,10 +10,11 @@ from typing import Any, Literal
 import orjson
 
 from gage_eval.canonical import decode
+from gage_eval.store.media import MEDIA_URL
 
 PartKind = Literal["text", "image", "audio", "video", "link", "json"]
 
-_MEDIA = re.compile(r"media://sha256/([0-9a-f]{64})")
+_MEDIA = re.compile(MEDIA_URL.pattern.decode())
 _DATA = re.compile(r"data:(?:image/(?:png|jpeg|gif|webp)|audio/[\w.+-]+);base64,[A-Za-z0-9+/=]+")
 _OWN = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
 _MOST_TOKENS = 6_000

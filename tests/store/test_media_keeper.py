@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from gage_eval.canonical import sha256_hex
 from gage_eval.errors import StoreError
 from gage_eval.store import Store
-from gage_eval.store.media import addresses_in
+from gage_eval.store.media import urls_in
 
 
 def test_media_are_put_side_by_side_and_are_there_at_the_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +90,8 @@ def test_what_a_keeper_remembers_is_bounded(local: Store, monkeypatch: pytest.Mo
         assert len(keeper._known) <= 3
 
 
-def test_the_addresses_in_a_text() -> None:
-    url = f"media://sha256/{'a1' * 32}"
-    assert addresses_in(f'{{"x": "{url}", "y": ["{url}", "{url[:-1]}"]}}') == {url}
-    assert addresses_in("no media: here") == set()
+def test_the_urls_of_stored_media_in_a_column() -> None:
+    url, other = (f"media://sha256/{digits * 32}" for digits in ("a1", "b2"))
+    texts = [f'{{"x": "{url}", "y": ["{url}", "{url[:-1]}"]}}', "no media: here", other]
+    assert urls_in(pa.chunked_array([texts[:2], texts[2:]])) == {url, other}
+    assert urls_in(pa.chunked_array([texts[1:2]])) == set()
