@@ -32,9 +32,6 @@ from gage_eval.store import Store, local_folder
 if TYPE_CHECKING:
     from gage_eval.deployments import Deployed
 
-# Timeout for the API at the start, and number of retries while its database is locked.
-_START_S = 15.0
-_START_RETRIES = 3
 _NAME_TRIES = 20
 
 
@@ -101,8 +98,8 @@ def submit(
     """
     _configure()
     with packages_beside():
+        from flows.api import patient_client
         from flows.forms import parameters_of
-        from flows.reporter import api_client
         from flows.submit import deployment_of, for_any_folder
     from prefect.utilities.urls import url_for
 
@@ -112,7 +109,7 @@ def submit(
         raise InputError(f"run '{options.run_id}' exists already; choose another name, or resume it.")
     packed = pack(options, blocks_at(api_url), strict=True)
     try:
-        with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
+        with patient_client(api_url, tell) as client:
             deployment = deployment_of(client, options)
             pool = deployment.work_pool_name or POOL
             for note in lacks(packed, places.store, pool if pool != POOL else None):
@@ -219,11 +216,11 @@ def deploy(
     """
     _configure()
     with packages_beside():
+        from flows.api import patient_client
         from flows.automations import ensure_automations
         from flows.deploy import check_schedule, deploy_all
         from flows.lost_runs import lost_run_automations
         from flows.regressions import check_webhook, regression_automations
-        from flows.reporter import api_client
     from gage_eval.deployments import all_deployments, nightly_deployment
 
     deployments = all_deployments(gpu_pools or [pool])
@@ -237,7 +234,7 @@ def deploy(
         for note in night.lacks(pool if pool != POOL else None):
             tell(note)
     try:
-        with api_client(api_url, timeout_s=_START_S, retries=_START_RETRIES) as client:
+        with patient_client(api_url, tell) as client:
             if night is not None:
                 check_webhook(client, night.asked)
                 if not dry_run:
@@ -284,7 +281,7 @@ def _configure() -> None:
 def _start(options: RunOptions, api_url: str, named_store: str | None, observers: Sequence[Observer]) -> FlowRunRecord:
     """Create the flow run. It is Pending until the run has a folder, so that every Running flow run has a known run."""
     with packages_beside():
-        from flows.reporter import api_client
+        from flows.api import patient_client
         from flows.submit import create_flow_run, for_any_folder
     from prefect.utilities.urls import url_for
 
@@ -293,11 +290,7 @@ def _start(options: RunOptions, api_url: str, named_store: str | None, observers
     if named_store is not None:
         anywhere = anywhere.model_copy(update={"store": named_store})
     try:
-        with api_client(timeout_s=_START_S, retries=0) as client:
-            problem = client.api_healthcheck()
-            if problem is not None:
-                raise problem
-        with api_client(timeout_s=_START_S, retries=_START_RETRIES) as client:
+        with patient_client(api_url, lambda text: _warn(observers, text)) as client:
             run = create_flow_run(client, anywhere)
     except Exception as problem:
         raise _refusal(problem, api_url, "the run", ", or run with --inline") from problem
@@ -318,9 +311,13 @@ def _files_for_a_retry(options: RunOptions, api_url: str, observers: Sequence[Ob
     except InputError:
         return None  # The run itself reports a config that cannot be used.
     if packed is not None and packed.stays and local_folder(places.store) is None:
-        for observer in observers:
-            observer.tell(RunWarning(f"a worker on another machine cannot retry this run. {' '.join(packed.stays)}"))
+        _warn(observers, f"a worker on another machine cannot retry this run. {' '.join(packed.stays)}")
     return _stored(packed, places)
+
+
+def _warn(observers: Sequence[Observer], text: str) -> None:
+    for observer in observers:
+        observer.tell(RunWarning(text))
 
 
 def _stored(packed: Packed | None, places: Locations) -> str | None:
@@ -331,7 +328,7 @@ def _stored(packed: Packed | None, places: Locations) -> str | None:
 def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:
     """The error for an API that does not answer, or that refuses something."""
     with packages_beside():
-        from flows.reporter import is_unanswered
+        from flows.api import is_unanswered
 
     reason = type(problem).__name__
     if is_unanswered(problem):

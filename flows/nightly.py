@@ -16,10 +16,10 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from blocks import PrefectBlocks
+from flows.api import api_client
 from flows.events import post_artifact
 from flows.forms import STORAGE, StorageForm
 from flows.launch import launch
-from flows.reporter import api_client
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError

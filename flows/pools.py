@@ -12,7 +12,7 @@ from prefect.client.schemas.filters import FlowFilter, FlowRunFilter, WorkPoolFi
 from prefect.client.schemas.objects import FlowRun, WorkerStatus
 from prefect.states import Cancelled, Cancelling, Pending
 
-from flows.reporter import api_client, is_unanswered
+from flows.api import api_client, is_unanswered
 from gage_eval.backends.placement import Placement
 from gage_eval.engine.shard_groups import Launched
 from gage_eval.errors import InputError

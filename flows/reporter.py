@@ -8,13 +8,12 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.exceptions import PrefectException, PrefectHTTPStatusError
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
+
+from flows.api import api_client, is_unanswered
 
 Report: TypeAlias = Callable[[SyncPrefectClient], None]
 
@@ -24,13 +23,12 @@ _RETRY_S = 1.0
 # After this time without an answer, the user is informed.
 _SILENT_S = 10.0
 # After the end of the run: the longest wait for the next report that the API takes, and for all of them.
-_END_S = 8.0
+_END_S = 20.0
 _LONGEST_END_S = 60.0
 _WATCH_EVERY_S = 1.5
 # Log lines: most in one request, and most that are kept while the API does not answer.
 _LINES_AT_ONCE = 200
 _MOST_LINES = 5_000
-_BUSY = frozenset({408, 429})
 
 _log = logging.getLogger(__name__)
 
@@ -149,33 +147,3 @@ class Reporter:
             client.create_logs(lines)
             for _ in lines:
                 self._lines.popleft()
-
-
-def is_unanswered(error: Exception) -> bool:
-    """Whether a request failed because the API is gone, hangs or is busy, so that a retry may succeed."""
-    if isinstance(error, PrefectHTTPStatusError):
-        status = error.response.status_code
-        return status in _BUSY or status >= 500
-    # Everything else is not a connection failure: the API refused the report, or the report is wrong.
-    return not isinstance(
-        error, PrefectException | ValueError | TypeError | LookupError | AttributeError | AssertionError
-    )
-
-
-@contextmanager
-def api_client(url: str | None = None, *, timeout_s: float, retries: int) -> Iterator[SyncPrefectClient]:
-    """An API client with a short timeout.
-
-    Args:
-        url: the API; the configured one by default.
-        timeout_s: timeout of a request.
-        retries: retries of a request.
-    """
-    changed: dict[Any, Any] = {PREFECT_CLIENT_MAX_RETRIES: retries}
-    if url is not None:
-        changed[PREFECT_API_URL] = url
-    with (
-        temporary_settings(changed),
-        get_client(sync_client=True, httpx_settings={"timeout": timeout_s}) as client,
-    ):
-        yield client

@@ -11,7 +11,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Failed
 
-from flows.reporter import api_client, is_unanswered
+from flows.api import api_client, is_unanswered
 from flows.states import aborted
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported

@@ -5,6 +5,8 @@ takes the retry. Its config and the files that it names are in the store. The st
 out is Pending, which workers leave alone.
 """
 
+from uuid import uuid4
+
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import DeploymentResponse
@@ -34,7 +36,12 @@ def create_flow_run(client: SyncPrefectClient, options: RunOptions) -> FlowRun:
             import_object(entrypoint(flow)), name=options.run_id, parameters=parameters, state=Pending()
         )
     return client.create_flow_run_from_deployment(
-        deployment.id, name=options.run_id, parameters=parameters, state=Pending()
+        # With the key, a request that is sent again after no answer came creates no second run.
+        deployment.id,
+        name=options.run_id,
+        parameters=parameters,
+        state=Pending(),
+        idempotency_key=str(uuid4()),
     )
 
 

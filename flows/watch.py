@@ -16,9 +16,10 @@ from uuid import UUID
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.context import FlowRunContext
 
+from flows.api import api_client
 from flows.events import post_event
 from flows.lost_runs import HEARTBEAT, take_back
-from flows.reporter import Report, api_client
+from flows.reporter import Report
 from gage_eval.liveness import HEARTBEAT_S
 
 # How often the run looks for its worker, and how long a heartbeat may take.
