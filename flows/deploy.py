@@ -1,5 +1,6 @@
 """Brings the deployments of `gage_eval.deployments` to a Prefect server. What is there already stays untouched."""
 
+import asyncio
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from prefect.client.schemas.objects import ConcurrencyLimitStrategy, Concurrency
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.exceptions import ObjectNotFound
+from prefect.server.schemas.schedules import CronSchedule as ServerCronSchedule
 from prefect.utilities.importtools import import_object
 from prefect.workers.process import ProcessWorker
 
@@ -51,17 +53,24 @@ def deploy_all(
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Refuse a schedule that Prefect cannot read.
+    """Refuse a schedule that Prefect cannot read, or by which it would never start a run.
 
     Raises:
-        InputError: it is not a cron expression.
+        InputError: it is not a cron expression, or no date fits it.
     """
     try:
-        CronSchedule(cron=schedule.cron, timezone=schedule.timezone)
+        read = ServerCronSchedule(cron=schedule.cron, timezone=schedule.timezone)
     except ValueError as error:
         raise InputError(
             f"schedule.cron: '{schedule.cron}' is not a cron expression: give minute, hour, day of the month, month "
             "and day of the week, such as 0 2 * * *"
+        ) from error
+    try:
+        asyncio.run(read.get_dates(n=1))
+    except ValueError as error:
+        raise InputError(
+            f"schedule.cron: '{schedule.cron}' never comes: Prefect finds no date with that day of the month in that "
+            "month; change one of the two, such as 0 2 1 * *"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Schedules that Prefect cannot read are refused before anything is deployed."""
+"""Schedules that Prefect cannot read, or that never come, are refused before anything is deployed."""
 
 import pytest
 
@@ -13,6 +13,12 @@ def test_a_schedule_that_is_no_cron_expression_is_refused(cron: str) -> None:
         check_schedule(Schedule(cron=cron))
 
 
-@pytest.mark.parametrize("cron", ["0 2 * * *", "*/30 1-5 * * MON-FRI", "0 2 1,15 * *"])
+@pytest.mark.parametrize("cron", ["0 2 * * *", "*/30 1-5 * * MON-FRI", "0 2 1,15 * *", "0 3 29 2 *", "0 3 31 2,3 *"])
 def test_schedules_of_cron_are_taken(cron: str) -> None:
     check_schedule(Schedule(cron=cron, timezone="Europe/Berlin"))
+
+
+@pytest.mark.parametrize("cron", ["0 3 30 2 *", "0 3 31 4,6,9,11 *"])
+def test_a_schedule_that_never_comes_is_refused(cron: str) -> None:
+    with pytest.raises(InputError, match=r"never comes: .* change one of the two"):
+        check_schedule(Schedule(cron=cron, timezone="Europe/Berlin"))
