@@ -4,8 +4,6 @@
 """
 
 import logging
-import math
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,16 +22,16 @@ from prefect.states import Cancelled, Completed, Failed, Running
 from blocks import PrefectBlocks
 from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
-from flows.lost_runs import INNER_HEARTBEAT, take_back
+from flows.lost_runs import INNER_HEARTBEAT
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
+from flows.watch import Pulse
 from gage_eval import server
 from gage_eval.canonical import canonical_json
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
-from gage_eval.liveness import HEARTBEAT_S
 from gage_eval.marks import Stage
 from gage_eval.observability.events import (
     Event,
@@ -91,7 +89,7 @@ class ShownRun:
         self._cancelled = False
         self._ended = False
         self._silent = False
-        self._heartbeat_due = time.monotonic() if in_flow_run else math.inf
+        self._pulse = _pulse(self._id) if in_flow_run else None
         self._is_owner = owner_at is not None
         self._api_url = owner_at
         self._reporter = Reporter(owner_at, watch=self._look if self._is_owner else None, on_silence=self._warn)
@@ -259,11 +257,8 @@ class ShownRun:
 
     def _look(self, client: SyncPrefectClient) -> None:
         """Send a heartbeat if it is due, and end the run if the flow run was cancelled."""
-        if time.monotonic() >= self._heartbeat_due:
-            self._heartbeat_due = time.monotonic() + HEARTBEAT_S
-            post_event(client, INNER_HEARTBEAT, {"prefect.resource.id": f"prefect.flow-run.{self._id}"})
-            if not self._ended:
-                take_back(client, self._id)
+        if self._pulse is not None and not self._ended:
+            self._pulse.beat(client)
         if self._cancelled:
             return
         try:
@@ -306,6 +301,12 @@ def _inputs_of(task: TaskPlan) -> dict[StageId, Inputs]:
 
     run_dag(task, call)
     return found
+
+
+def _pulse(flow_run_id: UUID) -> Pulse:
+    """The heartbeats of a run that is a part of another flow run."""
+    resource = {"prefect.resource.id": f"prefect.flow-run.{flow_run_id}"}
+    return Pulse(flow_run_id, partial(post_event, event=INNER_HEARTBEAT, resource=resource))
 
 
 def _now() -> str:
