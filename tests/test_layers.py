@@ -27,6 +27,7 @@ ORDER = (
         "processes",
         "ports",
         "background",
+        "periodic",
         "keeper",
         "interrupts",
         "files",

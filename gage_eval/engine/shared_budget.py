@@ -7,13 +7,13 @@ sends nothing gives back what it has not spent.
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
 
 from gage_eval.client.budget import Budget, Part
 from gage_eval.engine.quota import Amounts, Holder, Quota
 from gage_eval.errors import StoreError
+from gage_eval.periodic import Periodic
 from gage_eval.store.gc import LIMITS
 from gage_eval.store.heartbeats import GONE_S, RENEW_S
 from gage_eval.store.objects import Objects, safe_name
@@ -62,8 +62,7 @@ class SharedBudget:
         # More is asked for when so much is spent.
         self._low: Amounts = (0.0, 0.0)
         self._looked = time.monotonic()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look_regularly, name="gage-eval-budget", daemon=True)
+        self._looking = Periodic(self._look_if_due, _ASK_EVERY_S, name="gage-eval-budget")
 
     def start(self) -> None:
         """Follow the others from now on. There is a part when there is something to send.
@@ -73,23 +72,20 @@ class SharedBudget:
         """
         self._follow(self._quota.held, self._others_spent)
         self._look()
-        self._thread.start()
+        self._looking.start()
 
     def stop(self) -> None:
         """Give back what is not spent."""
-        self._end.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._looking.stop()
         if self._is_owner:
             self._quota.remove()
         else:
             self._try_to_look()
 
-    def _look_regularly(self) -> None:
-        while not self._end.wait(_ASK_EVERY_S):
-            waited = time.monotonic() - self._looked
-            if waited >= RENEW_S or (waited >= self._ask_every_s and self._asks):
-                self._try_to_look()
+    def _look_if_due(self) -> None:
+        waited = time.monotonic() - self._looked
+        if waited >= RENEW_S or (waited >= self._ask_every_s and self._asks):
+            self._try_to_look()
 
     @property
     def _asks(self) -> bool:
@@ -99,7 +95,7 @@ class SharedBudget:
 
     @property
     def _sends(self) -> bool:
-        return self._is_busy() and not self._end.is_set()
+        return self._is_busy() and not self._looking.is_stopped
 
     def _try_to_look(self) -> None:
         try:

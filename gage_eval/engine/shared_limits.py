@@ -6,13 +6,13 @@ comes takes only what the others have given back, so it may wait a few seconds f
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.quota import Amounts, Holder, Quota
 from gage_eval.errors import StoreError
+from gage_eval.periodic import Periodic
 from gage_eval.store.gc import LIMITS
 from gage_eval.store.heartbeats import RENEW_S
 from gage_eval.store.objects import Objects
@@ -65,8 +65,7 @@ class SharedLimits:
         self._share: Amounts = self._quota.held
         self._was_busy = False
         self._looked = time.monotonic()
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look_regularly, name="gage-eval-limits", daemon=True)
+        self._looking = Periodic(self._look_if_due, min(_TICK_S, renew_s), name="gage-eval-limits")
 
     def start(self) -> None:
         """Take this run's part now, and follow the others from now on.
@@ -76,24 +75,21 @@ class SharedLimits:
         """
         self._use(self._quota.held)
         self._look()
-        self._thread.start()
+        self._looking.start()
 
     def stop(self) -> None:
         """Leave the limits to the others."""
-        self._end.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._looking.stop()
         self._quota.leave()
 
-    def _look_regularly(self) -> None:
-        while not self._end.wait(min(_TICK_S, self._renew_s)):
-            if time.monotonic() - self._looked < self._look_every_s:
-                continue
-            try:
-                self._look()
-            except StoreError as error:
-                # The last known part stays.
-                _log.debug("the runs that share an endpoint could not be counted: %s", error)
+    def _look_if_due(self) -> None:
+        if time.monotonic() - self._looked < self._look_every_s:
+            return
+        try:
+            self._look()
+        except StoreError as error:
+            # The last known part stays.
+            _log.debug("the runs that share an endpoint could not be counted: %s", error)
 
     @property
     def _look_every_s(self) -> float:

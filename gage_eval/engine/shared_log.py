@@ -6,11 +6,11 @@ already, and is only synced: on a network file system it would otherwise stay in
 
 import logging
 import os
-import threading
 from pathlib import Path
 
 from gage_eval.engine.wal import FIRST_RECORD, MAGIC, LogWriter
 from gage_eval.errors import StoreError
+from gage_eval.periodic import Periodic
 from gage_eval.store.wip import Wip
 
 # Twice as often as answers may be lost: sending a segment takes time, too.
@@ -30,21 +30,19 @@ class SharedLog:
     def __init__(self, log: LogWriter, wip: Wip, *, every_s: float = SHARE_EVERY_S) -> None:
         self._log = log
         self._wip = wip
-        self._every_s = every_s
         # Segment of the log and offset up to which answers were shared, and the number of the next shared segment.
         self._shared = (0, FIRST_RECORD)
         self._number = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._share_regularly, name="gage-eval-log", daemon=True)
+        self._sharing = Periodic(self._try, every_s, name="gage-eval-log")
 
     @property
     def started(self) -> bool:
         """Whether `start` was called."""
-        return self._thread.ident is not None
+        return self._sharing.is_started
 
     def start(self) -> None:
         """Share regularly from now on."""
-        self._thread.start()
+        self._sharing.start()
 
     def close(self, *, finished: bool) -> None:
         """Stop sharing.
@@ -52,8 +50,7 @@ class SharedLog:
         Args:
             finished: every answer is in a committed chunk, so that the last ones need not be shared.
         """
-        self._end.set()
-        self._thread.join()
+        self._sharing.stop()
         if not finished:
             self._try()
 
@@ -84,10 +81,6 @@ class SharedLog:
                 file.seek(start[1] if number == start[0] else FIRST_RECORD)
                 found.append(file.read(until[1] - file.tell()) if number == until[0] else file.read())
         return found
-
-    def _share_regularly(self) -> None:
-        while not self._end.wait(self._every_s):
-            self._try()
 
     def _try(self) -> None:
         try:

@@ -2,12 +2,14 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from gage_eval.errors import GageError
 from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
 from gage_eval.observability.results import StageResult
+from gage_eval.periodic import Periodic
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.record import RunRecord, RunStatus, StageRecord, stage_name
 
@@ -39,9 +41,9 @@ class Recorder:
         self._changed: dict[str, StageRecord] = {}
         self._refreshed: set[str] = set()
         self._warned = False
-        self._end = threading.Event()
-        self._writer = threading.Thread(target=self._write_regularly, name="gage-eval-run-record", daemon=True)
-        self._writer.start()
+        self._written = time.monotonic()
+        self._regular = Periodic(self._write_if_due, WRITE_EVERY_S, name="gage-eval-run-record")
+        self._regular.start()
 
     def tell(self, event: Event) -> None:
         task_id, stage = event.stage_id
@@ -80,17 +82,12 @@ class Recorder:
 
     def close(self) -> None:
         """Stop the regular writing."""
-        self._end.set()
-        if threading.current_thread() is not self._writer:
-            self._writer.join()
+        self._regular.stop()
 
-    def _write_regularly(self) -> None:
-        waited = 0.0
-        while not self._end.wait(WRITE_EVERY_S):
-            waited += WRITE_EVERY_S
-            if self._changed or waited >= SIGN_OF_LIFE_S:
-                waited = 0.0
-                self._try_to_write()
+    def _write_if_due(self) -> None:
+        if self._changed or time.monotonic() - self._written >= SIGN_OF_LIFE_S:
+            self._written = time.monotonic()
+            self._try_to_write()
 
     def _try_to_write(self) -> None:
         """Write the changes. If that fails, the run continues, and one warning is logged."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from gage_eval.canonical import canonical_json, decode
 from gage_eval.errors import StoreError
+from gage_eval.periodic import Periodic
 from gage_eval.store.objects import Objects
 
 # How often a sign is renewed, and after how long without a change its process counts as gone.
@@ -36,11 +37,9 @@ class Heartbeat:
         self._objects = objects
         self._path = path
         self._state = state
-        self._renew_s = renew_s
         self._count = 0
-        self._end = threading.Event()
         self._writing = threading.Lock()
-        self._thread = threading.Thread(target=self._renew, name="gage-eval-heartbeat", daemon=True)
+        self._renewing = Periodic(self._renew, renew_s, name="gage-eval-heartbeat")
 
     def start(self) -> None:
         """Write the first sign, then renew it regularly.
@@ -49,7 +48,7 @@ class Heartbeat:
             StoreError: the store cannot be written.
         """
         self.write()
-        self._thread.start()
+        self._renewing.start()
 
     def write(self) -> None:
         """Renew the sign now.
@@ -62,17 +61,14 @@ class Heartbeat:
             self._objects.replace(self._path, canonical_json({**self._state(), "renewal": self._count}))
 
     def stop(self) -> None:
-        """Renew it no more."""
-        self._end.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        """Stop renewing it."""
+        self._renewing.stop()
 
     def _renew(self) -> None:
-        while not self._end.wait(self._renew_s):
-            try:
-                self.write()
-            except StoreError as error:
-                _log.debug("a sign of life could not be written: %s", error)
+        try:
+            self.write()
+        except StoreError as error:
+            _log.debug("a sign of life could not be written: %s", error)
 
 
 class Watch:

@@ -5,7 +5,6 @@ deleting one could let two holders in. On S3 a lock is a lease: an object that i
 A waiting process takes over a lease that has not changed for its lifetime, so no clocks are compared.
 """
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from gage_eval.canonical import canonical_json
 from gage_eval.errors import StoreError
 from gage_eval.files import locked
+from gage_eval.periodic import Periodic
 from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
 
 LEASE_S = 30.0
@@ -65,8 +65,7 @@ class Lease:
         self._count = 0
         self._mine = b""
         self._seen, self._since = b"", time.monotonic()
-        self._stop = threading.Event()
-        self._renewer = threading.Thread(target=self._renew, name="gage-eval-lease", daemon=True)
+        self._renewing = Periodic(self._renew, lease_s / 3, name="gage-eval-lease")
 
     def __enter__(self) -> None:
         while not self.take():
@@ -78,7 +77,7 @@ class Lease:
     def take(self) -> bool:
         """Hold it from now on; False while another process holds it."""
         if self._acquire(self._seen if time.monotonic() - self._since >= self._lease_s else None):
-            self._renewer.start()
+            self._renewing.start()
             return True
         current = self._current()
         if current != self._seen:
@@ -87,8 +86,7 @@ class Lease:
 
     def give_back(self) -> None:
         """Release it. If the store does not answer, it expires."""
-        self._stop.set()
-        self._renewer.join()
+        self._renewing.stop()
         # Refused when the lease was taken over: then another holder releases it. The end of a run that fails because
         # of its store has that error to tell.
         with suppress(StoreError):
@@ -115,12 +113,12 @@ class Lease:
             return b""
 
     def _renew(self) -> None:
-        while not self._stop.wait(self._lease_s / 3):
-            renewed = self._next()
-            try:
-                kept = self._objects.swap(self._path, renewed, expected=self._mine)
-            except StoreError:
-                continue  # the store cannot be reached: the work itself reports that
-            if not kept:
-                return
+        renewed = self._next()
+        try:
+            kept = self._objects.swap(self._path, renewed, expected=self._mine)
+        except StoreError:
+            return  # the store cannot be reached: the work itself reports that
+        if kept:
             self._mine = renewed
+        else:
+            self._renewing.stop()

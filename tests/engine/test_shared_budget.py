@@ -103,8 +103,7 @@ def test_a_killed_process_has_spent_all_that_it_held(tmp_path: Path, monkeypatch
     killed.busy = True
     until(lambda: killed.budget.part.tokens > 0)
     # As after SIGKILL: what it says in the store stays as it is.
-    killed.shared._end.set()
-    killed.shared._thread.join()
+    killed.shared._looking.stop()
     held = killed.budget.part.tokens
     other = Process(objects, tokens=2100).start()
     other.thread.join()

@@ -127,7 +127,7 @@ def test_the_part_of_a_killed_run_returns_to_the_others(tmp_path: Path) -> None:
     killed, other = Run(objects, 8), Run(objects, 8)
     until(lambda: other.part == (4, 0.5))
     # As after SIGKILL: its sign of life stays as it is.
-    killed.limits._end.set()
+    killed.limits._looking.stop()
     until(lambda: other.part == (8, 1.0))
     other.limits.stop()
     assert list(objects.list("limits")) == []
