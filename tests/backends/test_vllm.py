@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engines import ends, engine_of, is_alive
+from support.engines import FAKE_VLLM, ends, engine_of, is_alive, starts, write_fake_vllm
 
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend, parse_config
@@ -20,23 +20,17 @@ from gage_eval.engine.runtime import Runtime
 from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.ports import free_port
 
-FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a checkpoint and an interpreter whose vLLM is `fake_vllm`."""
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    python.chmod(0o755)
+    write_fake_vllm(tmp_path)
     return tmp_path
 
 
 def context(folder: Path, **env: str) -> BackendContext:
     kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    return BackendContext(folder, env={**kept, "FAKE_LOG": str(folder / "starts"), **env})
+    return BackendContext(folder, env={**kept, **env})
 
 
 def started(folder: Path, runtime: Runtime, env: dict[str, str] | None = None, **config: Any) -> VLLM:
@@ -44,10 +38,6 @@ def started(folder: Path, runtime: Runtime, env: dict[str, str] | None = None, *
     backend = runtime.backend("vllm", given, context(folder, **(env or {})))
     assert isinstance(backend, VLLM)
     return backend
-
-
-def starts(folder: Path) -> list[tuple[dict[str, str], str | None, list[str]]]:
-    return [json.loads(line) for line in (folder / "starts").read_text().splitlines()]
 
 
 def ask(runtime: Runtime, backend: Backend, *requests: Request) -> list[Response]:
@@ -124,7 +114,7 @@ def test_a_line_that_announces_a_cause_is_not_taken_for_it(folder: Path) -> None
 
 
 def test_a_server_that_is_not_ready_in_time_is_ended(folder: Path) -> None:
-    (folder / "python").write_text("#!/bin/sh\nexec sleep 600\n")
+    write_fake_vllm(folder, "exec sleep 600")
     with Runtime() as runtime, pytest.raises(EndpointFailed, match=r"has not loaded the model in 0\.3 s"):
         started(folder, runtime, start_timeout=0.3)
 
@@ -193,13 +183,11 @@ def test_replicas_have_gpus_of_their_own_and_share_the_requests(folder: Path) ->
 def test_too_few_gpus_are_said_before_anything_starts(folder: Path) -> None:
     with Runtime() as runtime, pytest.raises(InputError, match="need 4 GPUs, and there are 3"):
         started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "0,1,2"}, replicas=2, tensor_parallel_size=2)
-    assert not (folder / "starts").exists()
+    assert starts(folder) == []
 
 
 def test_a_replica_that_fails_takes_the_others_along(folder: Path) -> None:
-    (folder / "python").write_text(
-        f'#!/bin/sh\n[ "$CUDA_VISIBLE_DEVICES" = 1 ] && exit 3\nexec {sys.executable} {FAKE} "$@"\n'
-    )
+    write_fake_vllm(folder, f'[ "$CUDA_VISIBLE_DEVICES" = 1 ] && exit 3\nexec {FAKE_VLLM}')
     with Runtime() as runtime, pytest.raises(EndpointFailed, match="ended with status 3"):
         started(folder, runtime, {"CUDA_VISIBLE_DEVICES": "0,1"}, replicas=2)
 
@@ -247,7 +235,7 @@ def running(folder: Path) -> Iterator[tuple[str, BackendContext]]:
     port = free_port()
     env = {**context(folder).env, "VLLM_API_KEY": "abc", "SOME_KEY": "abc"}
     flags = ["-m", "vllm", "--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.9"]
-    server = subprocess.Popen([sys.executable, str(FAKE), *flags], env=env, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([str(folder / "python"), *flags], env=env, stdout=subprocess.DEVNULL)
     try:
         yield f"http://127.0.0.1:{port}/v1", BackendContext(folder, env=env)
         assert server.poll() is None, "it was not ours to end"
@@ -302,7 +290,7 @@ time.sleep(600)
 
 
 def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo_root: Path) -> None:
-    (folder / "python").write_text(f'#!/bin/sh\nsleep 600 &\n{sys.executable} {FAKE} "$@"\n')
+    write_fake_vllm(folder, f"sleep 600 &\n{FAKE_VLLM}")
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(folder)],
         cwd=repo_root,

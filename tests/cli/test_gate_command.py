@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +9,10 @@ import orjson
 import pytest
 
 from tests.cli.conftest import Gage
+from tests.support.engines import starts, write_fake_vllm
 from tests.support.workspace import write_config
 
 COUNT = 400
-FAKE_VLLM = Path(__file__).parents[1] / "support" / "fake_vllm.py"
 
 
 @pytest.fixture
@@ -88,19 +87,13 @@ def test_repeats_are_runs_of_their_own_and_are_asked_anew(runs: Path, gage: Gage
     assert "run noise not estimated" not in gage("gate", "good", "--baseline", "main").out
 
 
-def test_all_repeats_use_one_engine(workspace: Path, gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_LOG", str(workspace / "starts"))
-    (workspace / "checkpoint").mkdir()
-    (workspace / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512}')
-    python = workspace / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE_VLLM} "$@"\n')
-    python.chmod(0o755)
-    engine = {"model_path": "checkpoint", "python": "./python"}
+def test_all_repeats_use_one_engine(workspace: Path, gage: Gage) -> None:
+    engine = write_fake_vllm(workspace)
     write_config(workspace, backends=[{"backend_id": "model", "type": "vllm", "config": engine}])
     assert gage("run", "mine.yaml", "--run-id", "first").code == 0
     assert gage("baseline", "set", "main", "first", "--repeats", "3").code == 0
     # One start for the run, and one for both repeats.
-    assert len((workspace / "starts").read_text().splitlines()) == 2
+    assert len(starts(workspace)) == 2
 
 
 def test_the_gate_says_which_of_verdict_and_alarm_has_fired(runs: Path, gage: Gage) -> None:

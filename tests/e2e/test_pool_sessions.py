@@ -14,13 +14,13 @@ import yaml
 from sessions.shards import STOP_S, seconds_until_gone, signs
 from support.cluster import Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.engines import starts, write_fake_vllm
 from support.prefect import wait_for
 from support.runs import gage, write_config
 
 from gage_eval.store import Store
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
-FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
 ROWS = 300
 SHARDS = 2
 CONCURRENCY = 4
@@ -106,12 +106,7 @@ def test_shards_serve_all_tasks_on_their_pool_and_a_hit_starts_none(
 def test_the_shards_of_a_model_start_once_for_all_runs_of_a_matrix(
     cluster: Cluster, deployed: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512}')
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nFAKE_LOG={tmp_path}/starts exec {sys.executable} {FAKE} "$@"\n')
-    python.chmod(0o755)
-    engine = {"model_path": str(tmp_path / "checkpoint"), "python": str(python)}
+    engine = write_fake_vllm(tmp_path)
     adapter = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine"}
     for name in ("one", "two"):
         write_config(
@@ -128,7 +123,7 @@ def test_the_shards_of_a_model_start_once_for_all_runs_of_a_matrix(
 
     gage(tmp_path, "matrix", "pair.yaml", "--store", str(cluster.store), env=cluster.env)
 
-    assert len((tmp_path / "starts").read_text().splitlines()) == 1
+    assert len(starts(tmp_path)) == 1
     assert len(shard_runs(cluster)) == before + 1
     wait_for(lambda: shard_runs(cluster)[0]["state_type"] == "COMPLETED", "the shard ends with the matrix")
     assert [item.path for item in Store.open(str(cluster.store)).objects.list("shards")] == []

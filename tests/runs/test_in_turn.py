@@ -1,74 +1,36 @@
 """Promises of runs in turn: an engine starts once for all runs that need it, and none is left running."""
 
-import json
 import os
-import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
-from gage_eval.runs import RunOptions, RunSession, run_inline
+from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.in_turn import engine_keys, run_in_turn
 from gage_eval.runs.inline import carry_out
-from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
-from tests.support.engines import is_alive
-from tests.support.workspace import write_config, write_rows
+from tests.support.engines import engines_of, is_alive, options_on_engine, run_on, starts, write_fake_vllm
+from tests.support.workspace import write_rows
 
-FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
 Config = Callable[..., RunOptions]
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
+def config(tmp_path: Path) -> Config:
     """Writes configs whose engine is `fake_vllm`; returns the options that run them."""
-    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "starts"))
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512}')
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    python.chmod(0o755)
+    write_fake_vllm(tmp_path)
     write_rows(tmp_path)
-
-    def write(name: str, rows: str = "rows.jsonl", **engine: Any) -> RunOptions:
-        given = {"model_path": "checkpoint", "python": "./python", **engine}
-        write_config(
-            tmp_path,
-            f"{name}.yaml",
-            metadata={"name": name},
-            datasets=[{"dataset_id": "sums", "params": {"path": rows}}],
-            backends=[{"backend_id": "engine", "type": "vllm", "config": given}],
-        )
-        # No answer of another run is reused.
-        return RunOptions(config=str(tmp_path / f"{name}.yaml"), store=str(tmp_path / "store"), freshness=name)
-
-    return write
-
-
-def run(options: RunOptions, host: EngineHost) -> RunReader:
-    return RunReader.open(Locations.at(options.store), run_inline(options, host=host).run_id)
-
-
-def starts(folder: Path) -> list[dict[str, str]]:
-    log = folder / "starts"
-    return [json.loads(line)[0] for line in log.read_text().splitlines()] if log.exists() else []
-
-
-def engines_of(reader: RunReader | GageError) -> set[int]:
-    """The processes that gave the answers of a run."""
-    assert isinstance(reader, RunReader)
-    answers = reader.task("sums").artifact("infer", "responses").table(columns=["answer"])["answer"].to_pylist()
-    return {int(answer.split()[0]) for answer in answers}
+    return partial(options_on_engine, tmp_path)
 
 
 def test_an_engine_starts_once_whatever_its_runs_say_of_requests(config: Config, tmp_path: Path) -> None:
     asked = [config("a"), config("b", default_params={"temperature": 1}), config("c", max_concurrency=2)]
-    first, *others = [engines_of(one) for one in run_in_turn(asked, run)]
+    first, *others = [engines_of(one) for one in run_in_turn(asked, run_on)]
     assert others == [first, first]
     assert len(starts(tmp_path)) == 1
     assert not any(map(is_alive, first))
@@ -83,8 +45,8 @@ def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(confi
         order.append(number)
         alive.append({pid for pid in set().union(engines_of(result), *alive) if is_alive(pid)})
 
-    results = run_in_turn(asked, run, ended=ended)
-    assert [one["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
+    results = run_in_turn(asked, run_on, ended=ended)
+    assert [one.flags["max-model-len"] for one in starts(tmp_path)] == ["64", "32"]
     assert order == [0, 2, 1]
     assert [len(pids) for pids in alive] == [1, 1, 1]
     assert [one.stored.record.name for one in results if isinstance(one, RunReader)] == ["a", "b", "c"]
@@ -92,29 +54,32 @@ def test_runs_of_one_engine_follow_each_other_and_no_two_engines_are_alive(confi
 
 def test_a_run_whose_answers_are_there_starts_no_engine(config: Config, tmp_path: Path) -> None:
     asked = [config("a"), config("b")]
-    run_in_turn(asked, run)
+    run_in_turn(asked, run_on)
     assert len(starts(tmp_path)) == 1
-    results = run_in_turn(asked, run)
+    results = run_in_turn(asked, run_on)
     assert all(isinstance(one, RunReader) for one in results)
     assert len(starts(tmp_path)) == 1
 
 
-def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [0, 1])
+def test_a_run_that_crashes_leaves_the_engine_to_the_others(config: Config, tmp_path: Path, shards: int) -> None:
     def crash(options: RunOptions, host: EngineHost) -> RunReader:
-        reader = run(options, host)
+        reader = run_on(options, host)
         if "/a.yaml" in options.config:
             raise GageError("scoring crashed")
         return reader
 
-    first, second = run_in_turn([config("a"), config("b")], crash)
+    first, second = run_in_turn([config(name, shards=shards) for name in "ab"], crash)
     assert str(first) == "scoring crashed"
     assert isinstance(second, RunReader)
     assert len(starts(tmp_path)) == 1
 
 
-def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [0, 1])
+def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tmp_path: Path, shards: int) -> None:
     (tmp_path / "deadly.jsonl").write_text('{"id": "d", "question": "die", "answer": "1"}\n')
-    dead, second, third = run_in_turn([config("a", rows="deadly.jsonl"), config("b"), config("c")], run)
+    asked = [config("a", shards=shards, rows="deadly.jsonl"), *(config(name, shards=shards) for name in "bc")]
+    dead, second, third = run_in_turn(asked, run_on)
     assert "the engine core went away" in str(dead)
     assert engines_of(second) == engines_of(third)
     assert len(starts(tmp_path)) == 2
@@ -123,7 +88,7 @@ def test_an_engine_that_died_is_started_anew_for_the_next_run(config: Config, tm
 def test_a_cancelled_run_leaves_the_engine_to_the_next_one(config: Config, tmp_path: Path) -> None:
     def cancelled(options: RunOptions, host: EngineHost) -> RunReader:
         if "/b.yaml" not in options.config:
-            return run(options, host)
+            return run_on(options, host)
         with RunSession(options, host=host) as session:
             threading.Timer(0, session.cancel).start()
             session.env.cancelled.wait()
@@ -140,7 +105,7 @@ def test_ctrl_c_stops_the_engines(config: Config) -> None:
     pids: set[int] = set()
 
     def interrupted(options: RunOptions, host: EngineHost) -> RunReader:
-        pids.update(engines_of(run(options, host)))
+        pids.update(engines_of(run_on(options, host)))
         assert all(map(is_alive, pids))
         raise KeyboardInterrupt
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from sessions.shards import STOP_S, Started, placed_config, seconds_until_gone
 from support.endpoint import mock_endpoint
+from support.engines import starts, write_fake_vllm
 from support.runs import gage, stage_outputs, summary, write_config
 
 import gage_eval
@@ -19,7 +19,6 @@ from gage_eval.store import Store
 
 ROWS = 400
 CONCURRENCY = 8
-FAKE = Path(__file__).parents[1] / "support" / "fake_vllm.py"
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -198,11 +197,6 @@ def test_rows_in_error_are_committed_and_a_later_run_asks_only_for_them(tmp_path
 
 def test_an_engine_starts_once_per_shard_and_wave_for_all_tasks(tmp_path: Path) -> None:
     tasks, shards = 5, 2
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
-    python.chmod(0o755)
     requirement = {"shards": shards}
     adapters: list[dict[str, Any]] = [
         {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine", "resource_requirement": requirement},
@@ -212,23 +206,15 @@ def test_an_engine_starts_once_per_shard_and_wave_for_all_tasks(tmp_path: Path) 
         tmp_path,
         "",
         rows=40,
-        backends=[
-            {
-                "backend_id": "engine",
-                "type": "vllm",
-                "config": {"model_path": "checkpoint", "python": "./python"},
-            }
-        ],
+        backends=[{"backend_id": "engine", "type": "vllm", "config": write_fake_vllm(tmp_path)}],
         prompts=[{"prompt_id": "verdict", "template": "Is {{ model_answer }} right? SCORE: 1"}],
         role_adapters=adapters,
         tasks=[{"task_id": f"t{k}", "dataset_id": "sums", "sampling_params": {"seed": k}} for k in range(tasks)],
     )
-    env = {"FAKE_LOG": str(tmp_path / "starts")}
-    gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "one", env=env)
-    starts = len((tmp_path / "starts").read_text().splitlines())
-    assert starts == 2 * shards, "once per shard for infer, once per shard for the judge"
-    gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "two", env=env)
-    assert len((tmp_path / "starts").read_text().splitlines()) == starts, "a hit starts none"
+    gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "one")
+    assert len(starts(tmp_path)) == 2 * shards, "once per shard for infer, once per shard for the judge"
+    gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "two")
+    assert len(starts(tmp_path)) == 2 * shards, "a hit starts none"
 
 
 def test_a_work_pool_needs_a_prefect_api(tmp_path: Path) -> None:
@@ -241,14 +227,7 @@ def test_a_work_pool_needs_a_prefect_api(tmp_path: Path) -> None:
 
 def test_each_shard_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
-    python = tmp_path / "python"
-    python.write_text(
-        f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES" >> {tmp_path}/gpus\nexec {sys.executable} {FAKE} "$@"\n'
-    )
-    python.chmod(0o755)
-    config = {"model_path": "checkpoint", "python": "./python", "tensor_parallel_size": 2}
+    config = {**write_fake_vllm(tmp_path), "tensor_parallel_size": 2}
     adapter = {
         "adapter_id": "dut",
         "role_type": "dut_model",
@@ -262,13 +241,6 @@ def test_each_shard_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyP
         backends=[{"backend_id": "engine", "type": "vllm", "config": config}],
         role_adapters=[adapter],
     )
-    gage(
-        tmp_path,
-        "run",
-        "sums.yaml",
-        "--inline",
-        *("--run-id", "r"),
-        env={"CUDA_VISIBLE_DEVICES": "4,5,6,7", "FAKE_LOG": str(tmp_path / "starts")},
-    )
-    assert sorted((tmp_path / "gpus").read_text().splitlines()) == ["4,5", "6,7"]
+    gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "r", env={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
+    assert sorted(str(start.gpus) for start in starts(tmp_path)) == ["4,5", "6,7"]
     assert summary(tmp_path, "r")["run"]["usage"]["gpu_seconds"] > 0

@@ -1,7 +1,97 @@
-"""Processes of engines: which there are, and whether they end."""
+"""Engines in tests: a stand-in for vLLM, runs that it answers, and the processes of engines."""
 
+import json
+import shlex
+import sys
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
+
+from gage_eval.engine.host import EngineHost
+from gage_eval.errors import GageError
+from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from tests.support.workspace import write_config
+
+# Command of a shell script that runs `fake_vllm` with the arguments of the script.
+FAKE_VLLM = f'{shlex.join([sys.executable, str(Path(__file__).with_name("fake_vllm.py"))])} "$@"'
+
+
+class Start(NamedTuple):
+    """What one process of `fake_vllm` was started with."""
+
+    flags: dict[str, str]
+    gpus: str | None
+    argv: list[str]
+
+
+def write_fake_vllm(folder: Path, script: str = f"exec {FAKE_VLLM}") -> dict[str, Any]:
+    """Write a checkpoint, and an interpreter whose vLLM is `fake_vllm`.
+
+    Args:
+        folder: where both go; `starts` reads there which processes were started.
+        script: what the interpreter does.
+
+    Returns:
+        The settings of a vLLM backend that uses both, with paths relative to the folder.
+    """
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir(exist_ok=True)
+    (checkpoint / "config.json").write_text('{"max_position_embeddings": 512, "bos_token_id": 7}')
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\nexport FAKE_LOG={shlex.quote(str(folder / 'starts'))}\n{script}\n")
+    python.chmod(0o755)
+    return {"model_path": "checkpoint", "python": "./python"}
+
+
+def starts(folder: Path) -> list[Start]:
+    """The processes of `fake_vllm` that were started from a folder, in their order."""
+    log = folder / "starts"
+    return [Start(*json.loads(line)) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def options_on_engine(
+    folder: Path, name: str, *, shards: int = 0, rows: str = "rows.jsonl", **engine: Any
+) -> RunOptions:
+    """Options of a run on a folder's rows and `fake_vllm`; it reuses no answer of a run of another name.
+
+    Args:
+        folder: has the rows and what `write_fake_vllm` writes.
+        name: of the config.
+        shards: processes that serve the engine; 0 starts it in the run's own process.
+        rows: file of the rows.
+        **engine: settings of the backend.
+    """
+    backend = {
+        "backend_id": "engine",
+        "type": "vllm",
+        "config": {"model_path": "checkpoint", "python": "./python", **engine},
+    }
+    adapter: dict[str, Any] = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine"}
+    if shards:
+        adapter["resource_requirement"] = {"shards": shards, "work_pool": "local"}
+    file = write_config(
+        folder,
+        f"{name}.yaml",
+        metadata={"name": name},
+        datasets=[{"dataset_id": "sums", "params": {"path": rows}}],
+        backends=[backend],
+        role_adapters=[adapter],
+    )
+    return RunOptions(config=str(file), store=str(folder / "store"), freshness=name)
+
+
+def run_on(options: RunOptions, host: EngineHost) -> RunReader:
+    """Run in this process with the engines of a host."""
+    return RunReader.open(Locations.at(options.store), run_inline(options, host=host).run_id)
+
+
+def engines_of(reader: RunReader | GageError) -> set[int]:
+    """The processes of `fake_vllm` that gave the answers of a run."""
+    assert isinstance(reader, RunReader), reader
+    answers = reader.task("sums").artifact("infer", "responses").table(columns=["answer"])["answer"].to_pylist()
+    return {int(answer.split()[0]) for answer in answers}
 
 
 def engine_of(guard: int) -> int:
