@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,6 +65,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(FOREIGN_PREFIXES) or name in FOREIGN_NAMES:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def commands_leave_the_collector_alone() -> Iterator[None]:
+    """A command may tune its process; in this one, each would keep the garbage of all tests before it for ever."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gage_eval.cli.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
