@@ -1,7 +1,8 @@
 """Sends reports to a Prefect API in the background, so that a run never waits for the server.
 
 Reports are delivered in order. If the API is gone or hangs, a report is retried until the API takes it. After the end
-of the run the reporter waits as long as the API takes reports, and a few seconds for one that does not.
+of the run the reporter waits as long as the API takes reports, less long for one that is silent, and a few seconds for
+one that refuses connections.
 """
 
 import logging
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from prefect.client.orchestration import SyncPrefectClient
+from prefect.exceptions import PrefectHTTPStatusError
 
 from flows.api import api_client, is_unanswered
 
@@ -22,8 +24,10 @@ _REQUEST_S = 5.0
 _RETRY_S = 1.0
 # After this time without an answer, the user is informed.
 _SILENT_S = 10.0
-# After the end of the run: the longest wait for the next report that the API takes, and for all of them.
-_END_S = 20.0
+# After the end of the run: the longest wait for an API that is gone, for one that is silent or busy, and for all
+# reports. A server stalls where its database is on a slow or busy disk.
+_GONE_S = 8.0
+_STALLED_S = 25.0
 _LONGEST_END_S = 60.0
 _WATCH_EVERY_S = 1.5
 # Log lines: most in one request, and most that are kept while the API does not answer.
@@ -58,6 +62,7 @@ class Reporter:
         self._closing = threading.Event()
         self._watch_due = time.monotonic() + _WATCH_EVERY_S
         self._silent_since: float | None = None
+        self._is_gone = False
         self._reported = False
         self._taken_at = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="gage-eval-prefect", daemon=True)
@@ -84,8 +89,11 @@ class Reporter:
             self._changed.notify()
         now = self._taken_at = time.monotonic()
         last = now + _LONGEST_END_S
-        while self._thread.is_alive() and (left := min(self._taken_at + _END_S, last) - now) > 0:
-            self._thread.join(left)
+        while self._thread.is_alive() and now < last:
+            end = self._taken_at + (_GONE_S if self._is_gone else _STALLED_S)
+            if now >= end:
+                break
+            self._thread.join(min(end, last, now + _RETRY_S) - now)
             now = time.monotonic()
         return not self._reports
 
@@ -123,14 +131,19 @@ class Reporter:
 
     def _attempt(self, client: SyncPrefectClient, report: Report) -> bool:
         """Send a report. Returns whether the API took it or finally refused it."""
+        began = time.monotonic()
         try:
             report(client)
         except Exception as error:  # noqa: BLE001 - a failed report must not stop the run
             _log.debug("the Prefect API did not take a report: %r", error)
             if is_unanswered(error):
+                # A busy API answers with a status; one that is gone refuses the connection at once.
+                answered = isinstance(error, PrefectHTTPStatusError)
+                self._is_gone = not answered and time.monotonic() - began < _REQUEST_S
                 self._unanswered()
                 return False
         self._silent_since = None
+        self._is_gone = False
         self._taken_at = time.monotonic()
         return True
 
