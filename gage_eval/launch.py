@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gage_eval.runs.travel import Submitted
 
 # Timeout for the check of the API; and how many runs are searched for killed ones.
-_ANSWER_S = 1.0
+_ANSWER_S = 3.0
 _NEWEST = 50
 
 
