@@ -1,7 +1,6 @@
 """vLLM servers: one that runs already, or one or several that are started for the run."""
 
 import asyncio
-import logging
 import secrets
 import time
 from collections.abc import Awaitable
@@ -14,27 +13,17 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
-from gage_eval.backends.checkpoint import (
-    adapter,
-    check_engine,
-    find_checkpoint,
-    interpreter,
-    model_identity,
-    prefix_token,
-)
+from gage_eval.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
 from gage_eval.backends.child import Child
 from gage_eval.backends.engines import Engine
 from gage_eval.backends.served import ServedClient, StartedServer
 from gage_eval.backends.vllm_engine import (
     MODEL_NAME,
     THINKING_BUDGET,
+    Replica,
     VLLMEngineConfig,
-    down_the_ladder,
-    engine_arguments,
-    engine_env,
     gpus_of,
-    in_parallel,
-    replicas_of,
+    start_replicas,
     started_with,
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
@@ -48,7 +37,6 @@ from gage_eval.errors import EndpointFailed
 from gage_eval.marks import semantic
 from gage_eval.ports import HeldPort, hold_port
 
-_log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.25
 # How long one look may take.
 _LOOK_S = 5.0
@@ -171,41 +159,27 @@ class VLLM(BaseBackend[VLLMConfig]):
             self._servers.append(await self._connected(server.base_url, server.key, server.child))
 
     async def _start(self, log_folder: Path | None) -> list[StartedServer]:
-        arguments = engine_arguments(self.config, self.context, self.type)
-        return await in_parallel(
-            self._start_one(arguments, environment, log)
-            for environment, log in replicas_of(self.config, self.context, log_folder, self.type)
+        return await start_replicas(self.config, self.context, self.type, log_folder, self._start_one)
+
+    def _start_one(self, replica: Replica) -> tuple[Child, Awaitable[StartedServer]]:
+        port, key, lora = hold_port(), secrets.token_urlsafe(24), replica.lora
+        own = {
+            "host": "127.0.0.1",
+            "port": port.number,
+            "served_model_name": "base" if lora else MODEL_NAME,
+            # A line for each request would make the log grow with the dataset.
+            "disable_uvicorn_access_log": True,
+        }
+        adapters = {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"} if lora else {}
+        flags = _flags({**replica.arguments, **own, **adapters})
+        child = Child(
+            "vLLM's server",
+            [replica.python, "-m", "vllm.entrypoints.openai.api_server", *flags],
+            env={**replica.env, "VLLM_API_KEY": key},
+            log=replica.log,
+            hidden=(key,),
         )
-
-    async def _start_one(
-        self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None
-    ) -> StartedServer:
-        config = self.config
-        python = interpreter(config.python, self.context.base_dir)
-        lora = adapter(config, self.context, self.type)
-        adapters = {} if lora is None else {"enable_lora": True, "lora_modules": f"{MODEL_NAME}={lora}"}
-
-        def start(share: float) -> tuple[Child, Awaitable[StartedServer]]:
-            port, key = hold_port(), secrets.token_urlsafe(24)
-            own = {
-                "host": "127.0.0.1",
-                "port": port.number,
-                "served_model_name": "base" if lora else MODEL_NAME,
-                "gpu_memory_utilization": share,
-                # A line for each request would make the log grow with the dataset.
-                "disable_uvicorn_access_log": True,
-                **adapters,
-            }
-            child = Child(
-                "vLLM's server",
-                [python, "-m", "vllm.entrypoints.openai.api_server", *_flags(arguments | own)],
-                env=engine_env(config, self.context, **environment, VLLM_API_KEY=key),
-                log=log,
-                hidden=(key,),
-            )
-            return child, self._ready(child, port, key)
-
-        return await down_the_ladder(config.gpu_memory_utilization, start, _log.warning)
+        return child, self._ready(child, port, key)
 
     async def _ready(self, child: Child, port: HeldPort, key: str) -> StartedServer:
         base_url = f"http://127.0.0.1:{port.number}/v1"

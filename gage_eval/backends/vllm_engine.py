@@ -1,8 +1,10 @@
 """Code that the backends `vllm` and `vllm_native` share: engine fields, arguments, and retries with less memory."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +43,8 @@ _OURS = frozenset({
     "model", "tokenizer_revision", "host", "port", "uds", "api_key", "served_model_name", "ssl_keyfile", "ssl_certfile",
     "lora_modules", "enable_lora", "long_prefill_token_threshold", "hf_token", "disable_uvicorn_access_log",
 })  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 
 class VLLMEngineConfig(CheckpointConfig):
@@ -96,7 +100,62 @@ class VLLMEngineConfig(CheckpointConfig):
         return value
 
 
-def engine_arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Replica:
+    """What one engine of a config is started with.
+
+    Attributes:
+        python: its interpreter.
+        arguments: its arguments by vLLM's names, with its share of memory and without adapters.
+        lora: folder of the adapter.
+        env: its environment.
+        log: the file of its log.
+    """
+
+    python: str
+    arguments: dict[str, Any]
+    lora: str | None
+    env: dict[str, str]
+    log: Path | None
+
+
+async def start_replicas(
+    config: VLLMEngineConfig,
+    context: BackendContext,
+    type_: str,
+    log_folder: Path | None,
+    start: Callable[[Replica], tuple[Child, Awaitable[PartT]]],
+) -> list[PartT]:
+    """Start the engines of a config at once. One that runs out of memory is started again with a smaller share of it.
+
+    Args:
+        config: of the backend.
+        context: of the backend.
+        type_: the backend's type.
+        log_folder: where the engines write their logs.
+        start: spawns one engine; its awaitable is done when the model is loaded.
+
+    Raises:
+        InputError: the interpreter, the model or the adapter is not there, or there are too few GPUs.
+        EndpointFailed: an engine does not start; the others are ended.
+    """
+    arguments = _arguments(config, context, type_)
+    python = interpreter(config.python, context.base_dir)
+    lora = adapter(config, context, type_)
+    env = {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.env}
+
+    async def start_one(variables: dict[str, str], log: Path | None) -> PartT:
+        def with_share(share: float) -> tuple[Child, Awaitable[PartT]]:
+            return start(
+                Replica(python, {**arguments, "gpu_memory_utilization": share}, lora, {**env, **variables}, log)
+            )
+
+        return await _down_the_ladder(config.gpu_memory_utilization, with_share)
+
+    return await _in_parallel(start_one(*own) for own in _of_each_replica(config, context, log_folder, type_))
+
+
+def _arguments(config: VLLMEngineConfig, context: BackendContext, type_: str) -> dict[str, Any]:
     """Arguments of the engine by vLLM's names, without its share of memory and adapters."""
     assert config.model_path is not None, "a server that runs already takes no arguments"
     setting = f"{type_}: config.model_path"
@@ -120,7 +179,7 @@ def started_with(config: VLLMEngineConfig, context: BackendContext, type_: str) 
         type_,
         files_now(context.base_dir, config.model_path, config.lora_path),
         interpreter(config.python, context.base_dir),
-        engine_arguments(config, context, type_),
+        _arguments(config, context, type_),
         adapter(config, context, type_),
         {"gpu_memory_utilization": config.gpu_memory_utilization, "replicas": config.replicas, "env": config.env},
     ]
@@ -136,25 +195,17 @@ def _chunk(config: VLLMEngineConfig, folder: Path | None) -> int:
     return min(_CHUNK, known if isinstance(known, int) else _SMALLEST_CONTEXT)
 
 
-def engine_env(config: VLLMEngineConfig, context: BackendContext, **more: str) -> dict[str, str]:
-    """The engine's environment: ours, what it must not do, and what the config says."""
-    return {**context.env, "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", **config.env, **more}
-
-
 def is_out_of_memory(text: str) -> bool:
     """Whether an engine's log says that it got less memory than it asked for."""
     return _OUT_OF_MEMORY.search(text) is not None
 
 
-async def down_the_ladder(
-    share: float, start: Callable[[float], tuple[Child, Awaitable[PartT]]], note: Callable[[str], None]
-) -> PartT:
+async def _down_the_ladder(share: float, start: Callable[[float], tuple[Child, Awaitable[PartT]]]) -> PartT:
     """Start an engine with its share of memory, and with less when that is not there.
 
     Args:
         share: the first share tried.
         start: spawns the engine with a share; its awaitable is done when the model is loaded.
-        note: called with a message before another try.
 
     Raises:
         EndpointFailed: it does not start, even with the smallest share, or for another reason.
@@ -174,7 +225,9 @@ async def down_the_ladder(
                     f"{child.name} ran out of memory with gpu_memory_utilization {tried}. {child.last_words()} "
                     "Take a larger tensor_parallel_size, a smaller max_model_len, or a quantised model."
                 ) from error
-            note(f"{child.name} ran out of memory with gpu_memory_utilization {one:g}; trying {shares[attempt + 1]:g}.")
+            _log.warning(
+                "%s ran out of memory with gpu_memory_utilization %g; trying %g.", child.name, one, shares[attempt + 1]
+            )
         except BaseException:
             await _stopped(child)
             raise
@@ -185,7 +238,7 @@ async def _stopped(child: Child) -> None:
     await asyncio.to_thread(child.stop)
 
 
-async def in_parallel(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list[PartT]:
+async def _in_parallel(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list[PartT]:
     """Start replicas at once. If one fails, the others are ended and its error is raised."""
     tasks: list[asyncio.Task[PartT]] = []
     try:
@@ -200,7 +253,7 @@ async def in_parallel(starting: Iterable[Coroutine[Any, Any, PartT]]) -> list[Pa
     return [task.result() for task in tasks]
 
 
-def replicas_of(
+def _of_each_replica(
     config: VLLMEngineConfig, context: BackendContext, log_folder: Path | None, type_: str
 ) -> list[tuple[dict[str, str], Path | None]]:
     """For each replica its additional environment variables, and the file of its log.

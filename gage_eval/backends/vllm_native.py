@@ -1,6 +1,5 @@
 """vLLM's offline engine in its own process and interpreter, fed continuously."""
 
-import logging
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,24 +7,13 @@ from typing import Any
 from pydantic import model_validator
 
 from gage_eval import registry
-from gage_eval.backends.checkpoint import adapter, check_engine, interpreter, model_identity
+from gage_eval.backends.checkpoint import check_engine, model_identity
 from gage_eval.backends.child import Child
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
-from gage_eval.backends.vllm_engine import (
-    VLLMEngineConfig,
-    down_the_ladder,
-    engine_arguments,
-    engine_env,
-    gpus_of,
-    in_parallel,
-    replicas_of,
-    started_with,
-)
+from gage_eval.backends.vllm_engine import Replica, VLLMEngineConfig, gpus_of, start_replicas, started_with
 from gage_eval.backends.worker import on_vllm
 from gage_eval.canonical import JsonValue, digest
-
-_log = logging.getLogger(__name__)
 
 
 class VLLMNativeConfig(VLLMEngineConfig):
@@ -73,31 +61,21 @@ class VLLMNative(EngineBackend[VLLMNativeConfig]):
         return digest([started_with(config, self.context, self.type), config.prefix_token_id, config.add_bos_token])
 
     async def _start(self, log_folder: Path | None) -> list[Worker]:
-        arguments = engine_arguments(self.config, self.context, self.type)
-        return await in_parallel(
-            self._start_one(arguments, environment, log)
-            for environment, log in replicas_of(self.config, self.context, log_folder, self.type)
-        )
+        return await start_replicas(self.config, self.context, self.type, log_folder, self._start_one)
 
-    async def _start_one(self, arguments: dict[str, Any], environment: dict[str, str], log: Path | None) -> Worker:
+    def _start_one(self, replica: Replica) -> tuple[Child, Awaitable[Worker]]:
         config = self.config
-        python = interpreter(config.python, self.context.base_dir)
-        lora = adapter(config, self.context, self.type)
-
-        def start(share: float) -> tuple[Child, Awaitable[Worker]]:
-            worker = Worker(
-                "vLLM's engine",
-                python,
-                {
-                    "engine": on_vllm.load.__module__,
-                    "arguments": {**arguments, "gpu_memory_utilization": share},
-                    "lora": lora,
-                    "prefix": config.prefix_token_id,
-                    "add_bos_token": config.add_bos_token,
-                },
-                engine_env(config, self.context, **environment),
-                log,
-            )
-            return worker.child, worker.ready(config.start_timeout)
-
-        return await down_the_ladder(config.gpu_memory_utilization, start, _log.warning)
+        worker = Worker(
+            "vLLM's engine",
+            replica.python,
+            {
+                "engine": on_vllm.load.__module__,
+                "arguments": replica.arguments,
+                "lora": replica.lora,
+                "prefix": config.prefix_token_id,
+                "add_bos_token": config.add_bos_token,
+            },
+            replica.env,
+            replica.log,
+        )
+        return worker.child, worker.ready(config.start_timeout)
