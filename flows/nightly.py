@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
@@ -104,9 +103,11 @@ def _tell(asked: Nightly, cell: NightCell, places: Locations) -> None:
     """Show a cell's verdict on its flow run's page, and emit its event."""
     if cell.gated is not None and cell.run is not None and (flow_run := cell.run.stored.record.prefect) is not None:
         data, key = cell_page(cell), f"{slug(cell.gated.entry.suite)}-verdict"
-        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client, suppress(Exception):
-            # The report and the page of the night have the same.
-            post_artifact(client, flow_run.flow_run_id, key, "markdown", data, f"Verdict on {cell.run.run_id}")
+        with api_client(timeout_s=_REQUEST_S, retries=_RETRIES) as client:
+            try:
+                post_artifact(client, flow_run.flow_run_id, key, "markdown", data, f"Verdict on {cell.run.run_id}")
+            except Exception as error:  # noqa: BLE001 - the report and the page of the night show the verdict too
+                _log.debug("the verdict on %s could not be shown on its flow run: %r", cell.run.run_id, error)
     _emit(asked, cell, places)
 
 

@@ -218,14 +218,7 @@ def new_config(
     if model is None and engine is None:
         raise InputError("name the model with --model, and its server with --endpoint.")
     metric = metric or seen.metric
-    implementation = metric_form(metric, ())["implementation"] if "(" in metric else metric
-    if implementation not in registry.metrics.names():
-        known = ", ".join(RIGHT)
-        raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
-                         f"{closest(metric, registry.metrics.names())}")  # fmt: skip
-    if seen.answer is None and implementation in RIGHT:
-        known = ", ".join(seen.fields[:_MOST_FIELDS])
-        raise InputError(f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.")
+    implementation = _implementation(metric, seen)
     name = name_of_file(seen.file.name)
     out = out or Path(f"{name}.yaml")
     if out.exists():
@@ -252,6 +245,23 @@ def new_config(
     text = yaml_text(node_of(config, str(out)), head=head)
     checked = validated(RunOptions.of({"config": str(folder), "text": text}))
     return out, text, checked.warnings
+
+
+def _implementation(metric: str, seen: Look) -> str:
+    """The registered metric of a form such as ``numeric_match(tolerance=0.01)``.
+
+    Raises:
+        InputError: there is none, or the data have no reference for it.
+    """
+    name: str = metric_form(metric, ())["implementation"] if "(" in metric else metric
+    if name not in registry.metrics.names():
+        known = ", ".join(RIGHT)
+        raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."
+                         f"{closest(metric, registry.metrics.names())}")  # fmt: skip
+    if seen.answer is None and name in RIGHT:
+        known = ", ".join(seen.fields[:_MOST_FIELDS])
+        raise InputError(f"which field of '{seen.file}' is the reference? Name it with --answer. Fields: {known}.")
+    return name
 
 
 def _preprocess(seen: Look, metric: str) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], lis
         if name not in wanted:
             known = ", ".join(wanted) or "none"
             raise InputError(
-                f"--revision {name}: not an unpinned dataset of it. These are: {known}.{closest(name, wanted)}"
+                f"--revision {name}: the config has no unpinned dataset of that name. Unpinned: {known}."
+                f"{closest(name, wanted)}"
             )
         if not is_commit(commit):
             raise InputError(f"--revision {name}={commit}: give the full commit hash, 40 hex digits.")

@@ -12,6 +12,7 @@ from gage_eval.config.metrics import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.errors import InputError, RunFailed, closest
 from gage_eval.marks import Stage
+from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
@@ -117,23 +118,13 @@ def rescore(
         InputError: a metric cannot be used, or a task does not exist or has no responses yet.
     """
     began = time.perf_counter()
-    ids = [metric.metric_id for metric in metrics]
-    twice = next((name for name in ids if ids.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
-    ready = tuple(bound(metric) for metric in metrics)
+    ready = _bound(metrics)
     known = _metric_names(store, stored)
-    names = list(stored.record.tasks)
-    for name in tasks:
-        if name not in names:
-            raise InputError(
-                f"run {stored.run_id} has no task '{name}'. Tasks: {', '.join(names)}.{closest(name, names)}"
-            )
     env = Env(store, None, Observers(), stored.run_id, scoring_processes=processes)
     results: dict[tuple[str, str], StageResult] = {}
     summaries = []
     without_score: list[str] = []
-    for name in tasks or names:
+    for name in _task_ids(stored, tasks):
         # A metric that fails on many rows is shown in the table; the run itself is not affected.
         spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
         evaluated, reported = _task(env, stored, spec)
@@ -153,6 +144,25 @@ def rescore(
         suite=_rescored_suite(stored),
     )
     return Rescored(stored, metrics, summary, results, without_score)
+
+
+def _bound(metrics: Sequence[MetricConfig]) -> tuple[BoundMetric, ...]:
+    ids = [metric.metric_id for metric in metrics]
+    twice = next((name for name in ids if ids.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"two metrics are named '{twice}'. Give one another metric_id: {{metric_id: …, …}}.")
+    return tuple(bound(metric) for metric in metrics)
+
+
+def _task_ids(stored: StoredRun, wanted: Sequence[str]) -> Sequence[str]:
+    """The wanted tasks of a run, or all of them."""
+    known = list(stored.record.tasks)
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"run {stored.run_id} has no task '{name}'. Tasks: {', '.join(known)}.{closest(name, known)}"
+            )
+    return wanted or known
 
 
 def _rescored_suite(stored: StoredRun) -> SuiteRun | None:

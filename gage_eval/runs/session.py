@@ -36,7 +36,7 @@ from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, Ru
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.settings import load_settings
+from gage_eval.settings import Settings, load_settings
 from gage_eval.stages import Env, StageResult
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
@@ -104,60 +104,23 @@ class RunSession:
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
         settings = load_settings()
-        watched = self.loaded.config.observability
-        sinks = RunSinks(self.folder, watched, settings, None if blocks is None else blocks.secret)
+        sinks = RunSinks(
+            self.folder, self.loaded.config.observability, settings, None if blocks is None else blocks.secret
+        )
         self._writer = EventWriter(self.folder.run_id, sinks.open())
         self.observer = Observers([self._writer, self.recorder, *observers])
         self._logs = ExitStack()
         if settings.enable_log_sink:
             level = logging.getLevelNamesMapping()[settings.log_sink_level]
             self._logs.enter_context(log_events(self._writer, level))
-        limits = self.loaded.config.limits
-        self.runtime = Runtime(
-            options.concurrency or settings.concurrency,
-            self.folder.engines,
-            Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
-            self.store.objects,
-            lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
-            loop=None if host is None else host.loop,
-        )
-        self.env = Env(
-            store=self.store,
-            runtime=self.runtime,
-            observer=self.observer,
-            run_id=self.folder.run_id,
-            sampling=Sampling(
-                1.0 if settings.observability else watched.sample_rate,
-                {}
-                if settings.observability
-                else {str(stage): share for stage, share in watched.stage_sample_rates.items()},
-                counts_all=sinks.counts_all_samples,
-            ),
-            again=self.folder.again,
-            refresh=refresh,
-            only_errors=options.only_errors,
-            verify=options.verify,
-            max_inflight=settings.max_inflight,
-            prefetch_factor=settings.prefetch_factor,
-            media_threads=settings.embed_media_threads,
-            scoring_processes=settings.autoeval_workers or 1,
-        )
+        self.runtime = self._runtime(settings, host)
+        self.env = self._env(settings, refresh, self._sampling(settings, counts_all=sinks.counts_all_samples))
         # They end with their session, unless other runs of the process may need them.
         self.shards = ShardGroups() if host is None else host.shards
         # What each model session took that shards served.
         self.spent_by_shards: list[Spent] = []
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
-        self.observer.tell(
-            RunStarted(
-                self.run_id,
-                self.plan.name if self.suite is None else self.suite.title,
-                tuple(task.task_id for task in self.plan.tasks),
-                self.folder.again,
-                flow_run.url if flow_run is not None else None,
-            )
-        )
-        for warning in self.loaded.warnings:
-            self.observer.tell(RunWarning(warning))
+        self._tell_start(flow_run)
 
     @property
     def results(self) -> dict[tuple[str, str], StageResult]:
@@ -176,16 +139,64 @@ class RunSession:
             return None
         return SuiteRun(name=found.name, version=found.version, digest=found.digest, modified=list(found.modified))
 
-    def _folder(self, locations: Locations, flow_run: FlowRunRecord | None) -> RunFolder:
-        options = self.options
-        now = datetime.now(UTC)
-        record = RunRecord(
+    def _runtime(self, settings: Settings, host: EngineHost | None) -> Runtime:
+        limits = self.loaded.config.limits
+        return Runtime(
+            self.options.concurrency or settings.concurrency,
+            self.folder.engines,
+            Budget(tokens=limits.tokens, cost=limits.cost, wall_s=limits.wall_s),
+            self.store.objects,
+            lambda endpoint, *limits: self.observer.tell(ConcurrencyChanged(endpoint, *limits)),
+            loop=None if host is None else host.loop,
+        )
+
+    def _env(self, settings: Settings, refresh: frozenset[tuple[str, str]], sampling: Sampling) -> Env:
+        return Env(
+            store=self.store,
+            runtime=self.runtime,
+            observer=self.observer,
+            run_id=self.run_id,
+            sampling=sampling,
+            again=self.folder.again,
+            refresh=refresh,
+            only_errors=self.options.only_errors,
+            verify=self.options.verify,
+            max_inflight=settings.max_inflight,
+            prefetch_factor=settings.prefetch_factor,
+            media_threads=settings.embed_media_threads,
+            scoring_processes=settings.autoeval_workers or 1,
+        )
+
+    def _sampling(self, settings: Settings, *, counts_all: bool) -> Sampling:
+        """Which samples have events: those that the config asks for, or all if the setting says so."""
+        if settings.observability:
+            return Sampling(1.0, counts_all=counts_all)
+        asked = self.loaded.config.observability
+        shares = {str(stage): share for stage, share in asked.stage_sample_rates.items()}
+        return Sampling(asked.sample_rate, shares, counts_all=counts_all)
+
+    def _tell_start(self, flow_run: FlowRunRecord | None) -> None:
+        self.observer.tell(
+            RunStarted(
+                self.run_id,
+                self.plan.name if self.suite is None else self.suite.title,
+                tuple(task.task_id for task in self.plan.tasks),
+                self.folder.again,
+                flow_run.url if flow_run is not None else None,
+            )
+        )
+        for warning in self.loaded.warnings:
+            self.observer.tell(RunWarning(warning))
+
+    def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
+        """The content of run.json when the run starts."""
+        return RunRecord(
             gage_eval=__version__,
             name=self.plan.name,
             status="running",
-            created=now,
+            created=datetime.now(UTC),
             tasks=[task.task_id for task in self.plan.tasks],
-            options=options.recorded(),
+            options=self.options.recorded(),
             config=ConfigRecord(
                 source=self.loaded.source,
                 digest=self.loaded.digest,
@@ -198,6 +209,10 @@ class RunSession:
             suite=self.suite,
             pinned=not self.loaded.unpinned,
         )
+
+    def _folder(self, locations: Locations, flow_run: FlowRunRecord | None) -> RunFolder:
+        """The folder of a new run, or of the one that is resumed."""
+        options, record = self.options, self._record(flow_run)
         if not options.resume:
             return RunFolder.create(locations, options.run_id, record)
         if options.run_id is None:
@@ -214,7 +229,7 @@ class RunSession:
             if bundle_of(str(kept.get("config"))) is not None:
                 # A night that was deployed again reads its config from another bundle.
                 kept = {**kept, "config": record.options["config"]}
-            update = {"resumed": now, "options": kept, **again}
+            update = {"resumed": record.created, "options": kept, **again}
             return before.with_stopped_stages().model_copy(update=update)
 
         folder.update(resumed)

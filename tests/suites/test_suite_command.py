@@ -319,7 +319,7 @@ class TestPins:
         ("revision", "said"),
         [
             ("owner/far=main", "give the full commit hash"),
-            ("owner/near=" + "0" * 40, "not an unpinned dataset"),
+            ("owner/near=" + "0" * 40, "no unpinned dataset of that name"),
             ("owner/far", "write DATASET=COMMIT"),
         ],
     )
