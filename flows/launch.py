@@ -5,7 +5,7 @@ hangs during the run neither stops the run nor blocks the process.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from gage_eval.packaged import packages_beside
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
+from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
-from gage_eval.runs.names import new_name
+from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import BLOCK_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord
 from gage_eval.runs.stored import StoredRun
@@ -253,13 +254,31 @@ def deploy(
             automations = lost_run_automations(lost_after_s)
             if night is not None:
                 if not dry_run:
-                    night.keep(scrub(api_url))
+                    there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
+                    night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
                 automations |= regression_automations(client, night.asked, dry_run=dry_run)
             return [*done, *ensure_automations(client, automations, dry_run=dry_run)]
     except GageError:
         raise
     except Exception as problem:
         raise _refusal(problem, api_url, "the deployments", "") from problem
+
+
+def deleted_deployments(api_url: str, records: Sequence[DeploymentRecord]) -> Collection[DeploymentRecord]:
+    """The deployments of nightly runs that were deleted at the server of an API.
+
+    Args:
+        api_url: the API.
+        records: deployments of this server and of others. Those of others are not returned.
+
+    Raises:
+        InputError: the server does not answer, or refuses.
+    """
+    _configure()
+    with packages_beside():
+        from flows.deleted import deleted_at
+
+    return deleted_at(api_url, records)
 
 
 def automations() -> list[dict[str, Any]]:

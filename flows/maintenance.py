@@ -1,13 +1,16 @@
 """The flows that keep a store tidy, for deployments with a schedule."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from prefect import flow
 from prefect.client.schemas import State
 from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from pydantic import Field
 
+from flows.deleted import deleted_at
 from flows.forms import STORAGE, StorageForm
 from flows.worker import on_worker
 from gage_eval.report.console import counted
@@ -28,7 +31,8 @@ def cache_gc(min_age: Age = DEFAULT_AGE, dry_run: bool = False, storage: Storage
         min_age: Keep everything younger than this: 90s, 30m, 12h, 7d, 4w.
         dry_run: Only show what would be removed.
     """
-    collected = collect_garbage(storage.places(), min_age=min_age, dry_run=dry_run)
+    find_deleted = partial(deleted_at, PREFECT_API_URL.value())
+    collected = collect_garbage(storage.places(), min_age=min_age, find_deleted=find_deleted, dry_run=dry_run)
     for line in collected.lines:
         get_run_logger().info(line)
     return Completed(message=" ".join(collected.lines))

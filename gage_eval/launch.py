@@ -5,7 +5,7 @@ The one module of the domain that starts flows; it imports them when a run goes 
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gage_eval.deployments import Deployed
     from gage_eval.engine.host import EngineHost
     from gage_eval.runs import RunOptions, RunOutcome
+    from gage_eval.runs.deployed import DeploymentRecord
     from gage_eval.runs.options import Locations
     from gage_eval.runs.stored import StoredRun
     from gage_eval.runs.travel import Submitted
@@ -188,6 +189,21 @@ def deploy(
         dry_run=dry_run,
         tell=tell,
     )
+
+
+def deleted_deployments(records: Sequence["DeploymentRecord"]) -> Collection["DeploymentRecord"]:
+    """The recorded deployments that were deleted at the server of the configured API. None without an API.
+
+    Raises:
+        InputError: the API does not answer, or refuses.
+    """
+    api_url = choose_api()
+    if api_url is None:
+        return ()
+    with packages_beside():
+        from flows.launch import deleted_deployments as deleted_at
+
+    return deleted_at(api_url, records)
 
 
 def automations() -> list[dict[str, Any]]:

@@ -108,10 +108,17 @@ def gc(
 ) -> None:
     """Remove what no run and no baseline needs."""
     from gage_eval.cli.output import print_json
+    from gage_eval.launch import deleted_deployments
     from gage_eval.runs.maintenance import collect_garbage
     from gage_eval.runs.options import Locations
 
-    collected = collect_garbage(Locations.at(store, output_dir), min_age=min_age, forget=forget, dry_run=dry_run)
+    collected = collect_garbage(
+        Locations.at(store, output_dir),
+        min_age=min_age,
+        forget=forget,
+        find_deleted=deleted_deployments,
+        dry_run=dry_run,
+    )
     if not json:
         for line in collected.lines:
             print(line)
@@ -127,5 +134,7 @@ def gc(
             "runs": roots.runs,
             "folders": list(roots.folders),
             "under_way": list(roots.under_way),
+            "deleted_deployments": [one.deployment for one in roots.deleted],
+            "unknown": roots.unknown,
         }
     )

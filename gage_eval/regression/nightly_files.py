@@ -11,9 +11,9 @@ from pathlib import Path
 from gage_eval.backends.base import Blocks
 from gage_eval.errors import InputError
 from gage_eval.regression.nightly import Nightly
+from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
-from gage_eval.runs.roots import record_deployment
 from gage_eval.runs.travel import Packed, lacks, pack_together
 from gage_eval.store import Store
 
@@ -68,10 +68,23 @@ class NightlyFiles:
             for files in self.packed.values():
                 files.put(opened)
 
-    def keep(self, api_url: str) -> None:
-        """Have `gage cache gc` keep the files for the deployment at an API, in place of what it needed before."""
+    def keep(self, api_url: str, *, deployment_id: str, flow_id: str) -> None:
+        """Have `gage cache gc` keep the files for a deployment, in place of what it needed before.
+
+        Args:
+            api_url: the API that has the deployment.
+            deployment_id: of the deployment.
+            flow_id: of its flow.
+        """
         if self.packed:
-            record_deployment(Store.open(self.store), slug(self.asked.name), api_url, self._bundles.values())
+            record = DeploymentRecord(
+                deployment=slug(self.asked.name),
+                deployment_id=deployment_id,
+                flow_id=flow_id,
+                api=api_url,
+                bundles=tuple(sorted(self._bundles.values())),
+            )
+            record_deployment(Store.open(self.store), record)
 
 
 def nightly_files(asked: Nightly, folder: Path, locations: Locations, blocks: Blocks | None) -> NightlyFiles:

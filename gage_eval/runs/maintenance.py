@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gage_eval.errors import InputError
 from gage_eval.report.console import counted, size_text
+from gage_eval.runs.deployed import FindDeleted, forget_deployment
 from gage_eval.runs.options import Locations
 from gage_eval.runs.roots import Roots, find_roots, forget_root
 from gage_eval.store import Finding, GcReport, Store
@@ -42,11 +43,22 @@ class Collected:
         if roots.under_way:
             under_way = ", ".join(roots.under_way)
             lines.insert(0, f"Running: {under_way}. Nothing younger than the start of the oldest one is removed.")
+        lines += [
+            f"The nightly deployment '{one.deployment}' was deleted at {one.api}: its files are not kept any more."
+            for one in roots.deleted
+        ]
+        if roots.unknown is not None:
+            lines.append(f"The files of all nightly deployments are kept: {roots.unknown}")
         return lines
 
 
 def collect_garbage(
-    locations: Locations, *, min_age: str = DEFAULT_AGE, forget: str | None = None, dry_run: bool = False
+    locations: Locations,
+    *,
+    min_age: str = DEFAULT_AGE,
+    forget: str | None = None,
+    find_deleted: FindDeleted | None = None,
+    dry_run: bool = False,
 ) -> Collected:
     """Remove what no run and no baseline needs.
 
@@ -54,6 +66,7 @@ def collect_garbage(
         locations: the store, and where its runs are.
         min_age: keep everything younger, as `age_seconds` reads it.
         forget: a runs root that is gone for good: its runs keep nothing.
+        find_deleted: finds recorded deployments that do not exist any more: they keep nothing.
         dry_run: remove nothing.
 
     Raises:
@@ -63,9 +76,12 @@ def collect_garbage(
     age = age_seconds(min_age)
     Store.open(locations.store, read_only=True)  # an empty store is not created only for gc
     opened = Store.open(locations.store)
-    roots = find_roots(opened, locations, gone=forget)
+    roots = find_roots(opened, locations, gone=forget, find_deleted=find_deleted)
     if forget is not None and not dry_run:
         forget_root(opened, forget)
+    if not dry_run:
+        for record in roots.deleted:
+            forget_deployment(opened, record)
     if roots.since is not None:
         age = max(age, time.time() - roots.since)
     report = opened.gc(

@@ -1,18 +1,18 @@
 """What gc must keep in a store: what baselines, deployments, and runs in all recorded runs roots refer to.
 
 A store records every runs root whose runs use it, in ``runs_roots/``. Its own ``runs`` folder needs no record.
-``deployments/`` has a record of each deployment of nightly runs.
 """
 
 import logging
 import shlex
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
 from gage_eval.canonical import canonical_json, decode, digest
 from gage_eval.errors import InputError, StoreError
+from gage_eval.runs.deployed import DeploymentRecord, FindDeleted, recorded_deployments
 from gage_eval.runs.folder import is_there
 from gage_eval.runs.options import Locations, bundle_of, own_root
 from gage_eval.runs.record import RunRecord
@@ -24,7 +24,6 @@ from gage_eval.store.objects import digests_in
 _log = logging.getLogger(__name__)
 
 _FOLDER = "runs_roots"
-_DEPLOYMENTS = "deployments"
 # A run with the status running and no sign of life for a day was killed.
 _ALIVE_S = 86_400.0
 
@@ -42,6 +41,8 @@ class Roots:
         under_way: runs that are running now.
         since: start of the oldest running run, in seconds since the epoch; everything younger is kept. None without
             one.
+        deleted: deployments that do not exist any more, and whose bundles no unfinished run needs.
+        unknown: why nothing is known about deleted deployments, as a sentence; None if it is known.
     """
 
     artifacts: frozenset[str]
@@ -51,6 +52,8 @@ class Roots:
     bundles: frozenset[str]
     under_way: tuple[str, ...]
     since: float | None
+    deleted: tuple[DeploymentRecord, ...]
+    unknown: str | None
 
 
 def record_root(store: Store, locations: Locations) -> None:
@@ -75,19 +78,16 @@ def forget_root(store: Store, root: str) -> None:
     store.objects.delete(_record_path(_absolute(root)))
 
 
-def record_deployment(store: Store, name: str, api_url: str, bundles: Iterable[str]) -> None:
-    """Record in the store which bundles a deployment at a Prefect API needs, in place of what it needed before."""
-    record = {"deployment": name, "api": api_url, "bundles": sorted(bundles)}
-    store.objects.replace(f"{_DEPLOYMENTS}/{digest([api_url, name])}.json", canonical_json(record))
-
-
-def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -> Roots:
+def find_roots(
+    store: Store, locations: Locations, *, gone: str | None = None, find_deleted: FindDeleted | None = None
+) -> Roots:
     """The artifacts that are needed by the store's baselines and by the runs of all its runs roots.
 
     Args:
         store: the store.
         locations: the same store, and one more runs root to read.
         gone: a recorded runs root that is not read.
+        find_deleted: finds recorded deployments that do not exist any more. By default all of them exist.
 
     Raises:
         InputError: the store has no record of the root that is gone.
@@ -115,7 +115,9 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
             under_way.append(stored.run_id)
             began.append(stored.record.created.timestamp())
     artifacts.update(_of_baselines(store))
-    bundles.update(_of_deployments(store))
+    deployments = list(recorded_deployments(store))
+    deleted, unknown = _deleted(deployments, bundles, find_deleted)
+    bundles.update(name for one in deployments if one not in deleted for name in one.bundles)
     return Roots(
         frozenset(artifacts),
         tuple(folders),
@@ -124,7 +126,21 @@ def find_roots(store: Store, locations: Locations, *, gone: str | None = None) -
         frozenset(bundles),
         tuple(under_way),
         min(began, default=None),
+        deleted,
+        unknown,
     )
+
+
+def _deleted(
+    deployments: list[DeploymentRecord], needed: set[str], find_deleted: FindDeleted | None
+) -> tuple[tuple[DeploymentRecord, ...], str | None]:
+    """Deleted deployments without a bundle that unfinished runs need; or why they are not known."""
+    if not deployments or find_deleted is None:
+        return (), None
+    try:
+        return tuple(one for one in find_deleted(deployments) if needed.isdisjoint(one.bundles)), None
+    except InputError as error:
+        return (), str(error)
 
 
 def _readable(store: Store, gone: str | None) -> Iterator[str]:
@@ -175,15 +191,6 @@ def _bundles_of(record: RunRecord) -> Iterator[str]:
     """The bundles that a run is resumed or retried from."""
     name = bundle_of(str(record.options.get("config", "")))
     yield from filter(None, (name, record.prefect and record.prefect.bundle))
-
-
-def _of_deployments(store: Store) -> Iterator[str]:
-    """The bundles that deployments need."""
-    for item in store.objects.list(_DEPLOYMENTS):
-        try:
-            yield from decode(store.objects.get(item.path))["bundles"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{item.path} does not say what a deployment needs ({error}). Deploy again.") from error
 
 
 def _of_run(store: Store, stored: StoredRun) -> Iterator[str]:

@@ -13,10 +13,12 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
+from support.nights import two_models
 from support.prefect import Prefect, wait_for
 from support.runs import gage, write_config
 
 from gage_eval.deployments import AUTOMATION, all_deployments
+from gage_eval.ports import free_port
 
 pytestmark = pytest.mark.server
 
@@ -74,6 +76,23 @@ def test_a_schedule_of_the_ui_survives_an_update(prefect: Prefect, tmp_path: Pat
         assert {"name": "cache-gc/cache-gc", "pool": "local", "change": "updated"} in deployed
         (schedule,) = prefect.deployment("cache-gc/cache-gc")["schedules"]
         assert (schedule["schedule"]["cron"], schedule["active"]) == ("0 3 * * 0", False)
+
+
+def test_gc_frees_the_files_of_a_nightly_deployment_that_was_deleted(prefect: Prefect, tmp_path: Path) -> None:
+    (tmp_path / "nightly.yaml").write_text(two_models(tmp_path).model_dump_json(exclude_unset=True))
+    store = prefect.folder / ".gage"
+    _deploy(tmp_path, prefect, "--store", str(store), "--nightly", "nightly.yaml")
+
+    def deleted(**changed: str) -> tuple[list[str], bool]:
+        done = gage(tmp_path, "cache", "gc", "--json", "--store", str(store), env=prefect.env | changed)
+        found = json.loads(done.stdout)
+        return found["deleted_deployments"], found["unknown"] is None
+
+    assert deleted() == ([], True)
+    prefect.api("DELETE", f"/deployments/{prefect.deployment('nightly/every-night')['id']}")
+    assert deleted(PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api") == ([], False)
+    assert deleted() == (["every-night"], True)
+    assert deleted() == ([], True), "its record is gone"
 
 
 def test_deploy_says_what_it_needs(prefect: Prefect, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The configs of nightly runs travel with their deployment, as they are when it is deployed."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import yaml
 from gage_eval.errors import ConfigError, InputError
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
+from gage_eval.runs.deployed import DeploymentRecord, FindDeleted
+from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.maintenance import collect_garbage
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 from gage_eval.runs.record import RunRecord
@@ -36,6 +39,10 @@ def files_of(asked: Nightly, project: Path, store: str | None = None) -> Nightly
 
 def notes(files: NightlyFiles, pool: str | None = None) -> list[str]:
     return list(files.lacks(pool))
+
+
+def keep(files: NightlyFiles, deployment_id: str = "1") -> None:
+    files.keep(API, deployment_id=deployment_id, flow_id="nightly-flow")
 
 
 def name_data(project: Path, path: str) -> None:
@@ -116,7 +123,7 @@ def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(asked: Nightly
     def deploy() -> str:
         files = files_of(asked, project)
         files.put()
-        files.keep(API)
+        keep(files)
         return files.configs["mine.yaml"].removeprefix(BUNDLE_PREFIX)
 
     def collected() -> set[str]:
@@ -133,6 +140,62 @@ def test_gc_keeps_the_files_of_a_deployment_until_it_needs_others(asked: Nightly
     second = deploy()
     assert second != first
     assert collected() == {second}
+
+
+@pytest.fixture
+def deployed(asked: Nightly, project: Path) -> NightlyFiles:
+    """The files of a deployment, in the store."""
+    files = files_of(asked, project)
+    files.put()
+    keep(files)
+    return files
+
+
+def kept(files: NightlyFiles, find_deleted: FindDeleted, *, dry_run: bool = False) -> tuple[int, int, list[str]]:
+    """Collect garbage. Returns the number of bundles and of records that are left, and what is printed."""
+    done = collect_garbage(Locations.at(files.store), min_age="0s", find_deleted=find_deleted, dry_run=dry_run)
+    objects = Store.open(files.store).objects
+    return len(list(objects.list("bundles"))), len(list(objects.list("deployments"))), done.lines[1:]
+
+
+def test_gc_frees_the_files_of_a_deployment_that_its_server_does_not_have_any_more(deployed: NightlyFiles) -> None:
+    def of_another_server(records: object) -> list[DeploymentRecord]:
+        return []
+
+    assert kept(deployed, of_another_server) == (1, 1, [])
+    line = f"The nightly deployment 'every-night' was deleted at {API}: its files are not kept any more."
+    assert kept(deployed, list, dry_run=True) == (1, 1, [line])
+    assert kept(deployed, list) == (0, 0, [line])
+
+
+def test_gc_keeps_the_files_while_the_server_does_not_answer(deployed: NightlyFiles) -> None:
+    def silent(records: object) -> list[DeploymentRecord]:
+        raise InputError("the Prefect API does not answer.")
+
+    assert kept(deployed, silent) == (
+        1,
+        1,
+        ["The files of all nightly deployments are kept: the Prefect API does not answer."],
+    )
+
+
+def test_gc_keeps_the_files_of_a_deleted_deployment_for_a_run_that_may_be_resumed(
+    deployed: NightlyFiles, tmp_path: Path
+) -> None:
+    shaky = night_of(deployed.asked, tmp_path, FIRST, deployed.configs).cells[1].run
+    assert shaky is not None
+    for status, left in (("interrupted", (1, 1)), ("completed", (0, 0))):
+        folder = RunFolder.open(Locations.at(deployed.store), shaky.run_id)
+        folder.update(lambda record, status=status: record.model_copy(update={"status": status}))  # type: ignore[misc]
+        assert kept(deployed, list)[:2] == left
+
+
+def test_gc_does_not_forget_a_deployment_that_was_made_again_meanwhile(deployed: NightlyFiles) -> None:
+    def deployed_again(records: Sequence[DeploymentRecord]) -> list[DeploymentRecord]:
+        keep(deployed, deployment_id="2")
+        return list(records)
+
+    assert kept(deployed, deployed_again)[1] == 1
 
 
 def test_a_night_that_was_deployed_again_on_its_day_is_looked_into_with_its_new_config(

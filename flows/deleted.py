@@ -1,0 +1,90 @@
+"""Which recorded deployments of nightly runs were deleted at their Prefect server."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterId,
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import TERMINAL_STATES, StateType
+from prefect.exceptions import ObjectNotFound
+
+from flows.api import api_client
+from gage_eval.canonical import canonical_json
+from gage_eval.config.secrets import scrub
+from gage_eval.errors import InputError
+from gage_eval.runs.deployed import DeploymentRecord
+from gage_eval.store.objects import digests_in
+
+_NIGHTLY = "nightly"
+_REQUEST_S = 10.0
+# A night that ended within this time may be resumed or retried.
+_RETRIED_WITHIN = timedelta(days=1)
+_PAGE = 200
+
+
+def deleted_at(api_url: str, records: Sequence[DeploymentRecord]) -> list[DeploymentRecord]:
+    """The deployments of a server that do not exist any more, and whose files no night of it needs.
+
+    Args:
+        api_url: the server's API.
+        records: deployments of this server and of others. Those of others are not returned.
+
+    Raises:
+        InputError: the server does not answer, or refuses.
+    """
+    try:
+        with api_client(api_url, timeout_s=_REQUEST_S, retries=1) as client:
+            return _deleted(client, records)
+    except Exception as problem:
+        raise InputError(
+            f"the Prefect API at {scrub(api_url)} does not say which deployments exist ({type(problem).__name__})."
+        ) from problem
+
+
+def _deleted(client: SyncPrefectClient, records: Sequence[DeploymentRecord]) -> list[DeploymentRecord]:
+    try:
+        flow_id = client.read_flow_by_name(_NIGHTLY).id
+    except ObjectNotFound:
+        return []
+    absent = [one for one in records if one.flow_id == str(flow_id) and not _exists(client, one.deployment_id)]
+    if not absent:
+        return []
+    needed = {name for parameters in _parameters(client, flow_id) for name in digests_in(canonical_json(parameters))}
+    return [one for one in absent if needed.isdisjoint(one.bundles)]
+
+
+def _exists(client: SyncPrefectClient, deployment_id: str) -> bool:
+    try:
+        client.read_deployment(deployment_id)
+    except ObjectNotFound:
+        return False
+    return True
+
+
+def _parameters(client: SyncPrefectClient, flow_id: Any) -> Iterator[dict[str, Any]]:
+    """The parameters of all deployments of a flow, and of its runs that have not ended or have just ended."""
+    nightly = FlowFilter(id=FlowFilterId(any_=[flow_id]))
+    unfinished = FlowRunFilterState(
+        type=FlowRunFilterStateType(any_=[one for one in StateType if one not in TERMINAL_STATES])
+    )
+    recent = FlowRunFilterEndTime(after_=datetime.now(UTC) - _RETRIED_WITHIN)
+    for page in count():
+        deployments = client.read_deployments(flow_filter=nightly, limit=_PAGE, offset=page * _PAGE)
+        yield from (one.parameters for one in deployments)
+        if len(deployments) < _PAGE:
+            break
+    for wanted in (FlowRunFilter(state=unfinished), FlowRunFilter(end_time=recent)):
+        for page in count():
+            runs = client.read_flow_runs(flow_filter=nightly, flow_run_filter=wanted, limit=_PAGE, offset=page * _PAGE)
+            yield from (one.parameters for one in runs)
+            if len(runs) < _PAGE:
+                break
