@@ -158,12 +158,14 @@ def test_the_index_answers_like_the_log_and_the_first_record_of_a_key_counts(tmp
 
 
 def test_a_writer_gives_back_what_it_wrote_whatever_the_segment(tmp_path: Path) -> None:
-    with LogWriter(tmp_path, segment_bytes=300) as log:
+    # More records than are kept in a dictionary.
+    payloads = {key_of(number): b"answer %d" % number for number in range(1200)}
+    with LogWriter(tmp_path, segment_bytes=5000) as log:
         assert log.get(key_of(1)) is None
-        for number in range(50):
-            log.append(key_of(number), b"answer %d" % number)
-        assert [log.get(key_of(number)) for number in range(50)] == [b"answer %d" % number for number in range(50)]
-        assert log.get(key_of(50)) is None
+        for key, payload in payloads.items():
+            log.append(key, payload)
+        assert {key: log.get(key) for key in payloads} == payloads
+        assert log.get(key_of(1200)) is None
         # A key that only begins like one that is there.
         assert log.get(key_of(7)[:16] + key_of(8)[16:]) is None
     assert log.get(key_of(7)) == b"answer 7"
