@@ -1,6 +1,7 @@
 """One HTTP/1.1 connection: a request is written, its answer is parsed, and the connection is kept for the next one."""
 
 import asyncio
+import math
 import select
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         transport: what it writes to.
-        deadline: the loop's time at which its request is given up.
+        deadline: the loop's time at which its request is given up; infinite while it has none.
         heard_at: the loop's time of the request, or of the last bytes of its answer; kept where the client asks for it.
         idle_since: the loop's time since which it has no request.
         is_reusable: whether it can take another request once it has no other.
@@ -88,6 +89,7 @@ class Connection(asyncio.Protocol):
         "_idle_poll",
         "_is_tunnel",
         "_keep_alive",
+        "_loop",
         "_owner",
         "_parser",
         "_problem",
@@ -117,7 +119,8 @@ class Connection(asyncio.Protocol):
         self._problem: Exception | None = None
         self._writable: asyncio.Future[None] | None = None
         self.is_reusable = True
-        self.deadline = self.heard_at = self.idle_since = 0.0
+        self.deadline = math.inf
+        self.heard_at = self.idle_since = 0.0
         self.restart()
 
     def restart(self) -> None:
@@ -149,8 +152,7 @@ class Connection(asyncio.Protocol):
             Unusable: the answer is too large, or compressed.
             Exception: what the sink raised.
         """
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Answer] = loop.create_future()
+        waiter: asyncio.Future[Answer] = self._loop.create_future()
         self._waiter = waiter
         self._sink_of, self._sink, self._is_tunnel = sink_of, None, is_tunnel
         self._headers: dict[bytes, bytes] = {}
@@ -204,6 +206,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        # Asking asyncio for it costs a system call (`getpid`) for every request.
+        self._loop = asyncio.get_running_loop()
         self._idle_poll = select.poll()
         self._idle_poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._owner.opened(self)
@@ -243,7 +247,7 @@ class Connection(asyncio.Protocol):
         self.give_up(Broken(f"the server closed the connection {where}{reason}"))
 
     def pause_writing(self) -> None:
-        self._writable = asyncio.get_running_loop().create_future()
+        self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
         writable, self._writable = self._writable, None

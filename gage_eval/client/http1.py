@@ -4,6 +4,7 @@ It follows no redirect, asks for no compression and keeps no cookie.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
@@ -64,7 +65,6 @@ class HTTPClient:
         self.watches_idleness = idle_timeout_s is not None
         self._open: set[Connection] = set()
         self._resting: list[Connection] = []
-        self._busy: dict[Connection, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._gone: asyncio.Future[None] | None = None
         self.now: Callable[[], float] = asyncio.get_running_loop().time
@@ -118,13 +118,10 @@ class HTTPClient:
         connection.deadline = now + self._timeout_s
         if self.watches_idleness:
             connection.heard_at = self.now()
-        self._busy[connection] = None
         if self._timer is None:
             self._watch()
-        try:
-            answer = await connection.ask(head, body, sink_of)
-        finally:
-            del self._busy[connection]
+        answer = await connection.ask(head, body, sink_of)
+        connection.deadline = math.inf
         if connection.is_reusable:
             connection.idle_since = self.now()
             self._resting.append(connection)
@@ -156,8 +153,10 @@ class HTTPClient:
 
     def _watch(self) -> None:
         """Give up requests whose time is over, close connections that rested long, and look again when it is time."""
-        now, due = self.now(), [float("inf")]
-        for connection in tuple(self._busy):
+        now, due = self.now(), [math.inf]
+        for connection in tuple(self._open):
+            if connection.deadline == math.inf:
+                continue
             if connection.deadline <= now:
                 connection.give_up(self._too_late())
                 continue
