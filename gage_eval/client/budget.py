@@ -51,6 +51,7 @@ class Budget:
         now: a monotonic clock in seconds.
 
     Attributes:
+        limited: whether any limit is set. Without one, no request needs to be admitted.
         part: this process's part.
         waiting: requests that wait for a larger part.
     """
@@ -66,7 +67,7 @@ class Budget:
         self._tokens, self._cost, self._wall_s = tokens, cost, wall_s
         self._now = now
         self._began = now()
-        self._limited = tokens is not None or cost is not None or wall_s is not None
+        self.limited = tokens is not None or cost is not None or wall_s is not None
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cost = 0.0
@@ -105,7 +106,7 @@ class Budget:
         Raises:
             BudgetSpent: a limit is reached.
         """
-        while self._limited:
+        while self.limited:
             spent = self.spent()
             if spent is not None:
                 raise BudgetSpent(spent)
@@ -119,7 +120,7 @@ class Budget:
 
     def spent(self) -> str | None:
         """The limit that is reached, as a sentence; None while there is budget left."""
-        if not self._limited:
+        if not self.limited:
             return None
         tokens, cost = self.tokens + int(self.part.others_tokens), self.cost + self.part.others_cost
         if self._tokens is not None and tokens >= self._tokens:

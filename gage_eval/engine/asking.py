@@ -80,36 +80,34 @@ class Asker:
                 waited_for.set_result(None)
 
     async def _send(self, request: Request, body: bytes, key: str) -> Response:
-        """Send the request. The answer is in the log before its slot is freed."""
-        job, tally = self._job, self._tally
-        if not self._slot.take():
-            await self._slot.turn()
+        """Send the request. The answer is in the log before its slot is freed.
+
+        A refusal that concerns only this row becomes the row's error.
+        """
+        job, tally, refusals, slot = self._job, self._tally, self._refusals, self._slot
+        if not slot.take():
+            await slot.turn()
         try:
-            await job.budget.admit()
-            response = await self._call(request, body)
-            if response.status not in UNANSWERED:
-                self._log.append(key, response.to_bytes())
+            if job.budget.limited:
+                await job.budget.admit()
+            watch_retries(partial(job.watch.retried, request))
+            tally.in_flight += 1
+            refusals.call_begins()
+            try:
+                response = await job.backend.call(request, body)
+                if response.status not in UNANSWERED:
+                    refusals.answered()
+                    self._log.append(key, response.to_bytes())
+            except RequestRefused as refusal:
+                response = await refusals.judge(refusal)
+            finally:
+                refusals.call_ends()
+                tally.in_flight -= 1
             job.budget.spend(response, job.price)
         finally:
-            self._slot.release()
-        tally.sent += response.attempts
-        if response.attempts > 1:
-            tally.retried += response.attempts - 1
+            slot.release()
+        attempts = response.attempts
+        tally.sent += attempts
+        if attempts > 1:
+            tally.retried += attempts - 1
         return response
-
-    async def _call(self, request: Request, body: bytes) -> Response:
-        """Call the backend. A refusal that concerns only this row becomes the row's error."""
-        job, tally, refusals = self._job, self._tally, self._refusals
-        watch_retries(partial(job.watch.retried, request))
-        tally.in_flight += 1
-        refusals.call_begins()
-        try:
-            response = await job.backend.call(request, body)
-            if response.status not in UNANSWERED:
-                refusals.answered()
-            return response
-        except RequestRefused as refusal:
-            return await refusals.judge(refusal)
-        finally:
-            refusals.call_ends()
-            tally.in_flight -= 1

@@ -115,7 +115,8 @@ class Generate:
         return self.tally
 
     async def _work(self, asker: Asker, group: asyncio.TaskGroup) -> None:
-        while (item := await self._queue.next()) is not None:
+        queue = self._queue
+        while (item := queue.take() or await queue.next()) is not None:
             try:
                 outcome = await asker.answer(item)
             except BudgetSpent as error:
@@ -129,7 +130,8 @@ class Generate:
         chunk, tally = item.chunk, self.tally
         self._settled += 1
         tally.done += 1
-        tally.errors += outcome.response.status == "error"
+        if outcome.response.status == "error":
+            tally.errors += 1
         self._job.watch.answered(item.request, outcome)
         if chunk.settle(item.position, outcome):
             repeated = chunk.repeat_outcomes()

@@ -47,18 +47,25 @@ class ReadyQueue:
         self._open_chunks -= 1
         self._room.set()
 
+    def take(self) -> Item | None:
+        """The next item; None if none is ready."""
+        items = self._items
+        if not items:
+            return None
+        item = items.popleft()
+        if len(items) <= self._low:
+            self._room.set()
+        return item
+
     async def next(self) -> Item | None:
-        """The next item; None after the last one, and when the queue is stopped."""
+        """The next item, once it is ready; None after the last one, and when the queue is stopped."""
         while not self._items:
             if self._closed or self.stopped is not None:
                 return None
             self._more.clear()
             self._room.set()
             await self._more.wait()
-        item = self._items.popleft()
-        if len(self._items) <= self._low:
-            self._room.set()
-        return item
+        return self.take()
 
     def close(self) -> None:
         """Say that all items have been added."""
