@@ -21,6 +21,7 @@ from browser.rich_run import RICH, rich_row
 from bench.large_run import make_run
 from tests.support.pictures import write_image
 from tests.support.runs import gage
+from tests.support.waiting import PATIENCE_S
 from tools.chromium import chromium
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
     def _open(viewer: Viewer, path: str, size: tuple[int, int] = WIDE, **options: Any) -> "Page":
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **options)
         contexts.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_S * 1_000)
         page = context.new_page()
         page.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
         page.on("pageerror", lambda error: faults.append(f"error: {error}"))
@@ -149,7 +150,7 @@ def _started(folder: Path, store: Path) -> Iterator[Viewer]:
         yield Viewer(_address(log, process), folder, process.pid)
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_S)
 
 
 def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
@@ -159,7 +160,7 @@ def _address(log: Path, process: "subprocess.Popen[bytes]") -> str:
             if line.startswith("gage view: "):
                 url = line.removeprefix("gage view: ").rstrip("/")
                 with suppress(OSError):
-                    opener.open(f"{url}/ok", timeout=10).close()
+                    opener.open(f"{url}/ok", timeout=PATIENCE_S).close()
                     return url
         time.sleep(0.1)
     raise AssertionError(f"gage view ended:\n{log.read_text()}")

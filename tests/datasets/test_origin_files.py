@@ -18,6 +18,7 @@ from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath, load_
 from gage_eval.errors import InputError
 from gage_eval.packaged import configs_dir
 from tests.support.data_server import DataServer, serving
+from tests.support.waiting import PATIENCE_S
 
 COMMIT = "0123456789" * 4
 FILES = {"data/test.jsonl": b'{"question": "1 + 1", "answer": "2"}\n' * 40_000, "data/dev.jsonl": b"{}\n"}
@@ -188,7 +189,7 @@ def test_two_processes_fetch_a_file_together_without_harm(tmp_path: Path, server
         "assert data.missing(wanted()) == []"
     )
     processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(PATIENCE_S) for process in processes] == [0, 0]
     assert len(server.asked) == len(FILES), "one of them waited for the other"
 
 

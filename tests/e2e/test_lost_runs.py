@@ -37,7 +37,7 @@ with get_client(sync_client=True) as client:
         client.set_flow_run_state(run.id, State(type=StateType.CRASHED, name=end))
     def state(name):
         return client.read_flow_run(runs[name]).state.name
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and (state("crashed") == CRASHED or state("lost") == LOST):
         time.sleep(0.2)
     time.sleep(6)

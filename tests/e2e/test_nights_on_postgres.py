@@ -11,8 +11,8 @@ import orjson
 import pytest
 import yaml
 from support.cluster import Cluster
-from support.prefect import wait_for
 from support.runs import gage
+from support.waiting import wait_for
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -147,15 +147,15 @@ def test_a_planted_regression_is_gated_told_and_looked_into(
 
     assert "data:image/svg+xml;base64," in artifact(cluster, "planted-sums-verdict")
 
-    wait_for(lambda: received, "the webhook is called", 60)
+    wait_for(lambda: received, "the webhook is called")
     assert received[0]["model"] == "shaky"
     assert received[0]["tasks"][0]["verdict"] == "regressed"
     emitted = {"filter": {"event": {"prefix": ["gage.regression"]}}}
     # The server stores events later than it acts on them.
-    found = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored", 60)
+    found = wait_for(lambda: cluster.api("POST", "/events/filter", emitted)["events"], "the event is stored")
     assert [one["event"] for one in found] == ["gage.regression.detected"]
 
-    triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends", 120)
+    triaged = wait_for(lambda: newest(cluster, "triage/triage"), "the triage ends")
     assert triaged[0]["state_type"] == "COMPLETED", triaged[0]["state"]["message"]
     assert triaged[0]["state"]["message"].endswith("regressed; 40 samples as bad again")
     page = artifact(cluster, "planted-sums-triage")

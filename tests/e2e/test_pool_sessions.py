@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from sessions.shards import STOP_S, seconds_until_gone, signs
 from support.cluster import Cluster
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.engines import starts, write_fake_vllm
-from support.prefect import wait_for
 from support.runs import gage, write_config
+from support.waiting import PATIENCE_S, Stopwatch, wait_for
 
 from gage_eval.store import Store
 
@@ -129,15 +128,14 @@ def test_the_shards_of_a_model_start_once_for_all_runs_of_a_matrix(
     assert [item.path for item in Store.open(str(cluster.store)).objects.list("shards")] == []
 
 
-def all_cancelled(cluster: Cluster, run: str, began: float) -> None:
-    """The run and its shards end as cancelled soon, in the UI too."""
+def all_cancelled(cluster: Cluster, run: str) -> None:
+    """The run and its shards end as cancelled, in the UI too."""
 
     def states() -> bool:
         found = [cluster.flow_run(run), *shard_runs(cluster)[:SHARDS]]
         return {one["state_type"] for one in found} == {"CANCELLED"}
 
-    wait_for(states, "the run and its shards are cancelled", within_s=STOP_S)
-    assert time.monotonic() - began <= STOP_S
+    wait_for(states, "the run and its shards are cancelled")
 
 
 def test_a_cancel_of_the_run_ends_the_shards_and_a_retry_asks_for_the_rest(
@@ -146,10 +144,11 @@ def test_a_cancel_of_the_run_ends_the_shards_and_a_retry_asks_for_the_rest(
     with mock_endpoint(latency_ms=100) as endpoint:
         run = cluster.submit(deployed, {"config": str(config(tmp_path, endpoint))})
         pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
-        began = time.monotonic()
-        cluster.cancel(run)
-        seconds_until_gone(pids)
-        all_cancelled(cluster, run, began)
+        with Stopwatch() as watch:
+            cluster.cancel(run)
+            seconds_until_gone(pids)
+            all_cancelled(cluster, run)
+        assert watch.seconds <= STOP_S
         assert endpoint.stats()["requests"] < 3 * ROWS
 
         again = cluster.retry(run)
@@ -171,14 +170,15 @@ def test_a_cancel_of_a_run_in_a_users_own_process_ends_its_shards(
         )
         try:
             pids = [sign["pid"] for sign in wait_for(both_serve(cluster), "both shards serve")]
-            began = time.monotonic()
-            run = cluster.flow_run("of-a-user")["id"]
-            cluster.cancel(run)
-            assert process.wait(STOP_S) == INTERRUPTED
+            with Stopwatch() as watch:
+                run = cluster.flow_run("of-a-user")["id"]
+                cluster.cancel(run)
+                assert process.wait(PATIENCE_S) == INTERRUPTED
+                seconds_until_gone(pids)
+                all_cancelled(cluster, run)
         finally:
             process.kill()
-        seconds_until_gone(pids)
-        all_cancelled(cluster, run, began)
+        assert watch.seconds <= STOP_S
 
 
 def test_a_killed_shard_loses_what_it_had_in_flight(cluster: Cluster, deployed: str, tmp_path: Path) -> None:
@@ -208,21 +208,21 @@ def test_a_pool_without_a_worker_gets_a_sentence_within_30_s(cluster: Cluster, d
             waiting = wait_for(lambda: shard_runs(cluster)[0]["work_pool_name"] == "empty", "the shards wait")
             assert waiting
             logs = {"logs": {"flow_run_id": {"any_": [run_id]}}}
-            wait_for(
-                lambda: [
-                    line
-                    for line in cluster.api("POST", "/logs/filter", logs)
-                    if "work pool 'empty' has no worker online" in line["message"]
-                ],
-                "the sentence",
-                within_s=30,
-            )
+            with Stopwatch() as watch:
+                wait_for(
+                    lambda: [
+                        line
+                        for line in cluster.api("POST", "/logs/filter", logs)
+                        if "work pool 'empty' has no worker online" in line["message"]
+                    ],
+                    "the sentence",
+                )
+            assert watch.seconds <= 30
             cluster.cancel(run_id)
             assert cluster.finished(run_id)["state_type"] == "CANCELLED"
             wait_for(
                 lambda: all(one["state_type"] == "CANCELLED" for one in shard_runs(cluster)[:SHARDS]),
                 "the waiting shards are cancelled",
-                within_s=30,
             )
         finally:
             cluster.api("DELETE", f"/deployments/{both[1]['id']}")

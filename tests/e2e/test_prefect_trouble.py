@@ -14,6 +14,7 @@ import pytest
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.prefect import Prefect
 from support.runs import gage, summary, write_config
+from support.waiting import PATIENCE_S, Stopwatch
 
 from gage_eval import server
 from gage_eval.ports import free_port
@@ -66,7 +67,7 @@ def start(folder: Path, prefect: Prefect, *arguments: str) -> "subprocess.Popen[
     )
 
 
-def wait_until(true: Callable[[], object], process: "subprocess.Popen[str]", within_s: float = 120.0) -> None:
+def wait_until(true: Callable[[], object], process: "subprocess.Popen[str]", within_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + within_s
     while not true():
         assert process.poll() is None, f"it ended: {process.communicate()[0]}"
@@ -92,9 +93,9 @@ def record(folder: Path, run_id: str) -> dict[str, Any]:
 
 def ended(process: "subprocess.Popen[str]", within_s: float) -> str:
     """What a process said, which must end so soon."""
-    began = time.monotonic()
-    said, _ = process.communicate(timeout=120)
-    assert time.monotonic() - began < within_s
+    with Stopwatch() as watch:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert watch.seconds < within_s
     return said
 
 

@@ -68,10 +68,10 @@ def test_close_cancels_what_runs_and_ends_the_thread() -> None:
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: runtime.call(forever()))
-        started.wait(10)
+        started.wait(120)
         runtime.close()
         with pytest.raises(CancelledError):
-            waiting.result(10)
+            waiting.result(120)
     runtime.close()
     assert threading.active_count() == before
 

@@ -64,7 +64,7 @@ class Process:
 
 
 def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not true():
         assert time.monotonic() < end, "what was waited for never came"
         time.sleep(0.01)

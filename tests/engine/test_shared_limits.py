@@ -55,7 +55,7 @@ class Run:
 
 
 def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while not true():
         assert time.monotonic() < end, "what was waited for never came"
         time.sleep(0.01)

@@ -9,6 +9,7 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from flows import reporter
 from flows.reporter import Reporter
+from tests.support.waiting import PATIENCE_S
 
 NO_API = "http://127.0.0.1:9/api"
 
@@ -17,8 +18,8 @@ NO_API = "http://127.0.0.1:9/api"
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorter waits."""
     monkeypatch.setattr(reporter, "_GONE_S", 0.5)
-    monkeypatch.setattr(reporter, "_STALLED_S", 2.0)
-    monkeypatch.setattr(reporter, "_LONGEST_END_S", 5.0)
+    monkeypatch.setattr(reporter, "_STALLED_S", PATIENCE_S)
+    monkeypatch.setattr(reporter, "_LONGEST_END_S", PATIENCE_S)
     monkeypatch.setattr(reporter, "_RETRY_S", 0.05)
 
 
@@ -51,7 +52,7 @@ def test_an_api_that_is_gone_does_not_hold_the_run() -> None:
 
     began = time.monotonic()
     assert not sender.close()
-    assert time.monotonic() - began < 2.0, "neither the longest wait nor that for a silent API"
+    assert time.monotonic() - began < PATIENCE_S / 2, "neither the longest wait nor that for a silent API"
 
 
 @pytest.mark.usefixtures("soon")
@@ -73,11 +74,12 @@ def test_an_api_that_stalls_at_the_end_gets_the_reports_later(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("soon")
-def test_an_api_that_hangs_does_not_hold_the_run() -> None:
+def test_an_api_that_hangs_does_not_hold_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter, "_STALLED_S", 2.0)
     answers = threading.Event()
 
     def report(client: SyncPrefectClient) -> None:
-        answers.wait(60)
+        answers.wait(PATIENCE_S)
 
     sender = Reporter(NO_API)
     sender.send(report)

@@ -20,6 +20,7 @@ from prefect.states import Cancelling, Completed, Crashed, Running, Scheduled
 from flows.lost_runs import lost_run_automations
 from flows.states import ABORTED, LOST
 from flows.watch import Pulse
+from tests.support.waiting import PATIENCE_S
 
 # Watches as a flow does, with a stand-in for the heartbeats. It begins when the file "begin" is there.
 RUN = """
@@ -50,7 +51,7 @@ subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2]], stdout=subproce
 
 
 def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < deadline, "what was waited for never came"
         time.sleep(0.01)

@@ -17,6 +17,7 @@ from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline
 from gage_eval.runs.new_config import look, new_config
 from tests.support.runs import gage
+from tests.support.waiting import PATIENCE_S
 
 
 def write(folder: Path, *rows: dict[str, Any], name: str = "mine.jsonl") -> str:
@@ -164,10 +165,10 @@ class Terminal:
         while piece := self._read():
             self.shown += piece
         os.close(self._controller)
-        return self._process.wait(30), self.shown[begin:]
+        return self._process.wait(PATIENCE_S), self.shown[begin:]
 
     def _read(self) -> str:
-        ready, _, _ = select.select([self._controller], [], [], 60)
+        ready, _, _ = select.select([self._controller], [], [], PATIENCE_S)
         if not ready:
             self._process.kill()
             return ""

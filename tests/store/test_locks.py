@@ -34,7 +34,7 @@ def test_one_thread_holds_a_lock_at_a_time(store: Store) -> None:
 
     def work() -> None:
         nonlocal inside, most
-        with hold_lock(store.objects, "key", lease_s=5.0):
+        with hold_lock(store.objects, "key", lease_s=20.0):
             inside += 1
             most = max(most, inside)
             time.sleep(0.01)

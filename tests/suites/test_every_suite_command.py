@@ -26,6 +26,7 @@ from gage_eval.report.summary import Summary
 from tests.cli.conftest import Gage, gage, workspace
 from tests.suites.data_folder import write_data
 from tests.support import fake_vllm
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["gage", "workspace"]
 
@@ -98,7 +99,7 @@ def small_model() -> Iterator[str]:
     assert line.startswith(llama_cpp_server.LISTENING), line
     yield f"{line.removeprefix(llama_cpp_server.LISTENING).strip()}/v1"
     process.terminate()
-    process.wait(30)
+    process.wait(PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,13 @@ from urllib.request import ProxyHandler, build_opener
 
 from gage_eval.ports import free_port
 from gage_eval.processes import alive, born
-from support.prefect import ROOT, Prefect, wait_for
+from support.prefect import ROOT, Prefect
 from support.runs import gage
+from support.waiting import PATIENCE_S, wait_for
 
 POOLS = ("local", "h100")
 _START_S = 240.0
-_STOP_S = 30.0
+_STOP_S = 60.0
 _VERSIONED = Path("/usr/lib/postgresql")
 
 
@@ -146,13 +147,13 @@ def postgres(programs: Path) -> Iterator[tuple[Service, str]]:
 
     def client(*arguments: object) -> "subprocess.CompletedProcess[bytes]":
         command = [str(programs / "psql"), "-h", str(folder), "-p", str(port), "-U", "prefect", *map(str, arguments)]
-        return subprocess.run(command, env=env, capture_output=True, timeout=60, check=False)
+        return subprocess.run(command, env=env, capture_output=True, timeout=PATIENCE_S, check=False)
 
     try:
         if user is not None:
             shutil.chown(folder, user)
         make = [str(programs / "initdb"), "-D", str(folder / "data"), "-U", "prefect", "--auth=trust", "--no-sync"]
-        done = subprocess.run([*_as_user(user), *make], env=env, capture_output=True, timeout=120, check=False)
+        done = subprocess.run([*_as_user(user), *make], env=env, capture_output=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, done.stderr.decode()[-2000:]
         service.start()
         ready = [str(programs / "pg_isready"), "-h", str(folder), "-p", str(port)]
@@ -288,7 +289,7 @@ def _server(folder: Path, database_url: str) -> tuple[Service, str]:
 
 def _is_healthy(api_url: str) -> bool:
     try:
-        with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=2) as reply:
+        with build_opener(ProxyHandler({})).open(f"{api_url}/health", timeout=15) as reply:
             return bool(reply.status == 200)
     except OSError:
         return False

@@ -10,6 +10,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import orjson
 
+from support.waiting import PATIENCE_S
+
 SCRIPT = Path(__file__).parents[2] / "bench" / "mock_endpoint.py"
 _open = build_opener(ProxyHandler({})).open
 
@@ -40,7 +42,7 @@ class MockEndpoint:
         self._ask("/reset", "POST")
 
     def _ask(self, path: str, method: str) -> dict[str, Any]:
-        with _open(Request(self.root + path, method=method), timeout=30) as reply:
+        with _open(Request(self.root + path, method=method), timeout=PATIENCE_S) as reply:
             value: dict[str, Any] = orjson.loads(reply.read())
         return value
 
@@ -68,6 +70,6 @@ def mock_endpoint(*, fault: dict[str, float] | None = None, **options: Any) -> I
         yield MockEndpoint(int(port), process)
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(PATIENCE_S)
         if process.stdout is not None:
             process.stdout.close()

@@ -12,6 +12,7 @@ from gage_eval.errors import GageError
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
+from tests.support.waiting import PATIENCE_S, wait_for
 from tests.support.workspace import write_config
 
 # Command of a shell script that runs `fake_vllm` with the arguments of the script.
@@ -96,13 +97,8 @@ def engines_of(reader: RunReader | GageError) -> set[int]:
 
 def engine_of(guard: int) -> int:
     """The engine's process behind a guard."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        children = Path(f"/proc/{guard}/task/{guard}/children").read_text().split()
-        if children:
-            return int(children[0])
-        time.sleep(0.01)
-    raise AssertionError("the guard has started no engine")
+    children = Path(f"/proc/{guard}/task/{guard}/children")
+    return int(wait_for(lambda: children.read_text().split(), "the guard starts the engine", every_s=0.01)[0])
 
 
 def is_alive(pid: int) -> bool:
@@ -114,7 +110,7 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def ends(pid: int, within_s: float = 60.0) -> bool:
+def ends(pid: int, within_s: float = PATIENCE_S) -> bool:
     """Whether a process ends."""
     deadline = time.monotonic() + within_s
     while is_alive(pid) and time.monotonic() < deadline:

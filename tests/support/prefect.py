@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 from uuid import UUID
+
+from support.waiting import PATIENCE_S, wait_for
 
 ROOT = Path(__file__).parents[2]
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
@@ -66,7 +68,7 @@ class Prefect:
         request = Request(self.api_url + path, data, {"Content-Type": "application/json"}, method=method)
         for left in range(_TRIES, 0, -1):
             try:
-                with build_opener(ProxyHandler({})).open(request, timeout=60) as reply:
+                with build_opener(ProxyHandler({})).open(request, timeout=PATIENCE_S) as reply:
                     text = reply.read()
                     return json.loads(text) if text else None
             except HTTPError as error:
@@ -171,15 +173,6 @@ class Prefect:
     def results(self) -> list[Path]:
         """What clients have written to Prefect's result storage."""
         return [file for folder in self.home.rglob("storage") for file in folder.rglob("*") if file.is_file()]
-
-
-def wait_for(true: Callable[[], Any], what: str, within_s: float = 120.0, every_s: float = 0.2) -> Any:
-    """Wait until a condition holds and return its value."""
-    deadline = time.monotonic() + within_s
-    while not (value := true()):
-        assert time.monotonic() < deadline, f"not within {within_s:.0f} s: {what}"
-        time.sleep(every_s)
-    return value
 
 
 def _is_id(flow_run: str) -> bool:

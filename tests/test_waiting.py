@@ -1,0 +1,25 @@
+"""A stopwatch of the tests counts the time that the machine works, and no other."""
+
+import os
+import time
+
+import pytest
+
+from tests.support.waiting import Stopwatch
+
+
+def test_a_stopwatch_measures_the_time_that_passes() -> None:
+    began = time.process_time()
+    with Stopwatch() as watch:
+        time.sleep(0.5)
+    assert watch.seconds > 0.3
+    assert time.process_time() - began < 0.2, "it leaves the processor to what it measures"
+
+
+def test_a_stopwatch_does_not_count_the_time_in_which_the_disk_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda file: time.sleep(1.0))
+    began = time.monotonic()
+    with Stopwatch() as watch:
+        time.sleep(0.5)
+    assert time.monotonic() - began >= 1.0
+    assert watch.seconds < 0.5
