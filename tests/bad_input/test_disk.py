@@ -31,12 +31,23 @@ def run(command: list[str], script: str, folder: Path) -> "subprocess.CompletedP
     return subprocess.run([*command, script], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[str, str]]]:
+    """The port of a run's endpoint, and the artifacts of that run on a disk with room."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with mock_endpoint() as endpoint:
+        write_config(folder, endpoint.url, rows=ROWS)
+        gage(folder, "run", "sums.yaml", "--run-id", "full", "--inline")
+    return endpoint.root.rpartition(":")[2], stage_outputs(folder, "full")
+
+
 @pytest.mark.parametrize("kib", [4, 48, 160, 240, 360])
 def test_a_full_disk_keeps_what_was_answered_and_the_run_goes_on_with_more_space(
-    tmp_path: Path, unshare: list[str], kib: int
+    tmp_path: Path, unshare: list[str], undisturbed: tuple[str, dict[str, dict[str, str]]], kib: int
 ) -> None:
+    port, outputs = undisturbed
     (tmp_path / ".gage").mkdir()
-    with mock_endpoint() as endpoint:
+    with mock_endpoint(port=port) as endpoint:
         write_config(tmp_path, endpoint.url, rows=ROWS)
         script = f"""
             mount -t tmpfs -o size={kib}k tmpfs .gage || exit 9
@@ -55,11 +66,7 @@ def test_a_full_disk_keeps_what_was_answered_and_the_run_goes_on_with_more_space
     assert stats["resent_after_answer"] <= 16, "asked again: at most what was in flight when the disk was full"
     (tmp_path / ".gage").rmdir()
     (tmp_path / "kept").rename(tmp_path / ".gage")
-    found = stage_outputs(tmp_path, "full")
-    shutil.move(tmp_path / ".gage", tmp_path / "full-store")
-    with mock_endpoint(port=endpoint.root.rpartition(":")[2]):
-        gage(tmp_path, "run", "sums.yaml", "--run-id", "full", "--inline")
-    assert found == stage_outputs(tmp_path, "full"), "the same artifacts as on a disk with room"
+    assert stage_outputs(tmp_path, "full") == outputs, "the same artifacts as on a disk with room"
 
 
 def test_a_store_that_may_not_be_written_is_refused_and_what_it_holds_is_shown(

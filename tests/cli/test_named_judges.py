@@ -99,10 +99,11 @@ def test_a_judge_nobody_names_changes_nothing(gage: Gage, judged: Path) -> None:
 def test_when_a_named_judge_cannot_go_on_the_others_answers_are_kept(gage: Gage, judged: Path) -> None:
     with mock_endpoint() as own, mock_endpoint() as others:
         endpoints = {"small": own.url, "large": "http://127.0.0.1:9/v1"}
+        asked = {"model": "mock", "retries": 0, "give_up_after": 0.5}
 
         def write() -> None:
             served = [
-                {"backend_id": name, "type": "openai_http", "config": {"base_url": url, "model": "mock", "retries": 0}}
+                {"backend_id": name, "type": "openai_http", "config": {"base_url": url, **asked}}
                 for name, url in endpoints.items()
             ]
             write_config(judged, **{**JUDGES, "backends": [JUDGES["backends"][0], *served]})
