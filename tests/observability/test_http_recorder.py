@@ -105,7 +105,8 @@ def test_a_run_ends_normally_and_its_events_are_on_disk(
     assert orjson.loads((folder / "run.json").read_bytes())["status"] == "completed"
     written = [orjson.loads(line) for line in (folder / "events.jsonl").read_bytes().splitlines()]
     unsent = [orjson.loads(line) for line in (folder / "events_unsent.jsonl").read_bytes().splitlines()]
-    assert written[-1]["type"] == "run_finished"
+    # The recorder gives up in a thread of its own: its warning may follow the end of the run.
+    assert [event["type"] for event in written if event["type"] != "log"][-1] == "run_finished"
     assert {event["event_id"] for event in unsent} == {event["event_id"] for event in written}
 
 
