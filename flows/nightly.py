@@ -62,7 +62,7 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
         _date(asked),
         configs,
         places,
-        asker(places),
+        runner(places),
         partial(_tell, asked, places=places),
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
     )
@@ -74,10 +74,10 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
     return Completed(message=night.sentence)
 
 
-def asker(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
-    """Carries out runs in this process, each as a flow run of its own."""
+def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
+    """A function that carries out runs in this process, each as a flow run of its own."""
 
-    def ask(options: RunOptions, host: EngineHost) -> RunReader:
+    def run(options: RunOptions, host: EngineHost) -> RunReader:
         there = options.run_id is not None and has_run(places, options.run_id)
         try:
             asked = options.model_copy(update={"resume": there})
@@ -85,12 +85,12 @@ def asker(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:
         except GageError:
             raise
         except Exception as error:
-            # One run must not take the others along.
+            # The other runs go on.
             _log.exception("the run failed")
             raise GageError(f"{type(error).__name__}: {error}") from error
         return RunReader.open(places, outcome.run_id)
 
-    return ask
+    return run
 
 
 def _date(asked: Nightly) -> date:

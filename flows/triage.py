@@ -9,7 +9,7 @@ from prefect.states import Completed
 from pydantic import Field
 
 from flows.forms import STORAGE, StorageForm
-from flows.nightly import asker
+from flows.nightly import runner
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.regression.baselines import Baselines
@@ -48,7 +48,7 @@ def triage(
     reader = RunReader.open(places, run)
     entry = Baselines(reader.store).latest(reader.stored.record.name, baseline)
     with EngineHost() as host:
-        ask = asker(places)
+        ask = runner(places)
         found = look_into(
             reader, entry, gate, lambda options: ask(places.placed(options), host), repeats=repeats, most=samples
         )

@@ -260,14 +260,15 @@ def _record(entry: "BaselineEntry") -> dict[str, Any]:
 
 
 def _tell(entry: "BaselineEntry") -> None:
-    from gage_eval.regression.evidence import MIN_REPEATS
+    from gage_eval.regression.evidence import REPEATS_FOR_NOISE
     from gage_eval.report.console import clean, counted
 
     runs = ", ".join(run.run_id for run in entry.runs)
     repeats = counted(len(entry.runs), "repeat")
     print(clean(f"{entry.suite} · baseline {entry.name} · entry {entry.number} · {repeats}: {runs}"))
-    if len(entry.runs) < MIN_REPEATS:
-        print(f"Fewer than {MIN_REPEATS} repeats do not show the noise between runs: --repeats {MIN_REPEATS} or more.")
+    if len(entry.runs) < REPEATS_FOR_NOISE:
+        least = REPEATS_FOR_NOISE
+        print(f"Fewer than {least} repeats do not show the noise between runs: --repeats {least} or more.")
 
 
 def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:

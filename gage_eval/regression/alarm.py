@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gage_eval.regression.evidence import Evidence
 from gage_eval.regression.gate import GateRule
 
-MIN_REPEATS = 5
+REPEATS_FOR_ALARM = 5
 MAX_NOISE_P = 0.1
 
 PROMISE = (
@@ -47,8 +47,10 @@ def alarm(one: Evidence, rule: GateRule, *, year: int, repeats: int) -> Alarm:
         repeats: repeats of the baseline.
     """
     level = rule.alpha / (366 if calendar.isleap(year) else 365)
-    if repeats < MIN_REPEATS:
-        return Alarm(rings=False, level=level, withheld=f"the baseline needs {MIN_REPEATS} repeats and has {repeats}")
+    if repeats < REPEATS_FOR_ALARM:
+        return Alarm(
+            rings=False, level=level, withheld=f"the baseline needs {REPEATS_FOR_ALARM} repeats and has {repeats}"
+        )
     if one.noise is not None and one.noise.p < MAX_NOISE_P:
         return Alarm(rings=False, level=level, withheld="the baseline's repeats differ more than their rows explain")
     if one.too_skewed == "worse":

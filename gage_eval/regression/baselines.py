@@ -218,7 +218,10 @@ def check_usable(run: RunReader) -> None:
             a suite was modified.
     """
     if run.stored.status != "completed":
-        raise InputError(f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline; finish it first.")
+        raise InputError(
+            f"run {run.run_id} is {run.stored.state}, so it cannot be a baseline. Finish it first: "
+            f"{run.stored.folder.again}"
+        )
     record = run.stored.record
     if not record.pinned:
         raise InputError(

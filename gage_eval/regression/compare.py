@@ -311,7 +311,7 @@ def shared_tasks(baseline: RunReader, current: RunReader, task_id: str | None = 
     if not shared:
         raise InputError(
             f"runs {baseline.run_id} and {current.run_id} share no task: {', '.join(baseline.task_ids)} and "
-            f"{', '.join(current.task_ids)}."
+            f"{', '.join(current.task_ids)}. Name runs of the same config or suite."
         )
     return shared
 

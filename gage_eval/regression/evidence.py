@@ -17,7 +17,7 @@ from gage_eval.stats.special import t_tail
 Floats: TypeAlias = npt.NDArray[np.float64]
 Test: TypeAlias = Literal["mcnemar", "t", "none"]
 
-MIN_REPEATS = 3  # of a baseline, to tell run noise from row noise
+REPEATS_FOR_NOISE = 3  # of a baseline, to tell run noise from row noise
 _SKEW = 25  # rows per squared unit of skewness that Student's t needs (Cochran 1977, Sampling Techniques, 2.15)
 
 
@@ -78,7 +78,7 @@ class Evidence:
         p: two-sided p value; McNemar's exact one for 0/1 values.
         low, high: one-sided bounds, each at level alpha.
         too_skewed: the direction that cannot be claimed, because the differences are too skewed.
-        noise: the run noise of the baseline; None with fewer than `MIN_REPEATS` repeats.
+        noise: the run noise of the baseline; None with fewer than `REPEATS_FOR_NOISE` repeats.
         row_p_worse: ``p_worse`` from row noise alone.
     """
 
@@ -194,7 +194,7 @@ def _stderr(differences: Floats, clusters: npt.NDArray[np.int64] | None) -> tupl
 
 
 def _noise(rows: PairedRows) -> RunNoise | None:
-    return run_noise(rows.baseline) if len(rows.baseline) >= MIN_REPEATS else None
+    return run_noise(rows.baseline) if len(rows.baseline) >= REPEATS_FOR_NOISE else None
 
 
 def _one_sided(difference: float, stderr: float, freedom: float) -> float:

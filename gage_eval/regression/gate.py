@@ -14,7 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.regression.evidence import MIN_REPEATS, Evidence
+from gage_eval.regression.evidence import REPEATS_FOR_NOISE, Evidence
 from gage_eval.scorecards.regression import loses_more_than
 from gage_eval.stats.multiple import holm
 
@@ -156,7 +156,7 @@ def detectable_loss(one: Evidence, rule: GateRule) -> float | None:
 def _notes(one: Evidence) -> tuple[str, ...]:
     notes = []
     if one.noise is None:
-        notes.append(f"run noise not estimated: the baseline has fewer than {MIN_REPEATS} repeats")
+        notes.append(f"run noise not estimated: the baseline has fewer than {REPEATS_FOR_NOISE} repeats")
     if one.too_skewed == "worse":
         notes.append("a few large gains among many small losses: too few rows to call a loss significant")
     elif one.too_skewed == "better":

@@ -199,7 +199,7 @@ def run_night(
     *,
     blocks: Blocks | None = None,
 ) -> Night:
-    """Run and measure every cell. One that fails leaves the others. An engine starts once for all that need it.
+    """Run and measure every cell. If one fails, the others still run. An engine starts once for all that need it.
 
     Args:
         asked: the file of nightly runs.

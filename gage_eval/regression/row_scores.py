@@ -169,9 +169,7 @@ def _score_tables(task: TaskReader, measure: Measure, grouping: Grouping) -> Ite
     artifact = task.scores[measure.metric_id]
     columns = sorted({"row_index"} | grouping.sample_columns)
     for part in artifact.parts:
-        table = artifact.read(part.index)
-        own = pc.is_null(table["filter"]) if measure.filter is None else pc.equal(table["filter"], measure.filter)
-        table = table.filter(pc.fill_null(own, fill_value=False))
+        table = measure.of_filter(artifact.read(part.index))
         if grouping.field_paths:
             inputs = {
                 name: task.artifact(INPUTS[name].stage, name).read(
@@ -180,9 +178,8 @@ def _score_tables(task: TaskReader, measure: Measure, grouping: Grouping) -> Ite
                 for name in {"samples", "responses"} | grouping.inputs
             }
             table = grouping.label(table, inputs)
-        values = pc.map_lookup(table["values"].combine_chunks(), pa.scalar(measure.value_key), "first")
         counts = pc.not_equal(table["status"], "unscored").combine_chunks()
-        value = pc.if_else(counts, pc.fill_null(values, float("nan")), float("nan"))
+        value = pc.if_else(counts, pc.fill_null(measure.values(table), float("nan")), float("nan"))
         kept = ["sample_id", *(name for name in table.column_names if name == CLUSTER or name.startswith("slice."))]
         yield table.select(kept).append_column("value", value)
 

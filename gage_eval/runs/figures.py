@@ -108,10 +108,9 @@ def rate_text(rate: float) -> str:
 
 def duration(seconds: float) -> str:
     """An approximate duration as text: ``about 8 s``, ``about 12 min``, ``under 1 s``."""
-    for size, name in ((172_800.0, "days"), (7_200.0, "h"), (120.0, "min")):
-        if seconds >= size:
-            per = {"days": 86_400.0, "h": 3_600.0, "min": 60.0}[name]
-            return f"about {seconds / per:.0f} {name}"
+    for unit, name in ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * unit:
+            return f"about {seconds / unit:.0f} {name}"
     return f"about {seconds:.0f} s" if seconds >= 1 else "under 1 s"
 
 

@@ -63,8 +63,8 @@ class RunFolder:
                 return folder
         if run_id is None:
             raise InputError(f"{locations.runs} has no free name left: choose one with --run-id.")
-        go_on = "" if record.rescored is not None else f"Resume it: {locations.again(run_id)}, or choose "
-        raise InputError(f"a run '{run_id}' exists already in {locations.runs}. {go_on or 'Choose '}another --run-id.")
+        remedy = "Choose" if record.rescored is not None else f"Resume it: {locations.again(run_id)}, or choose"
+        raise InputError(f"a run '{run_id}' exists already in {locations.runs}. {remedy} another --run-id.")
 
     @classmethod
     def open(cls, locations: Locations, run_id: str) -> "RunFolder":
@@ -139,13 +139,18 @@ class RunFolder:
             try:
                 current = self._objects.get(path)
             except FileNotFoundError as error:
-                raise InputError(f"{self.location(RUN_FILE)} is missing: it was removed during the run.") from error
+                raise InputError(
+                    f"{self.location(RUN_FILE)} was removed during the run. Start the run again: results are stored."
+                ) from error
             record = change(self._read_record(current)).model_copy(update={"updated": datetime.now(UTC)})
             data = record.text()
             if self._objects.swap(path, data, expected=current):
                 self._written = data, record
                 return record
-        raise StoreError(f"{self.location(RUN_FILE)} cannot be written: other processes keep changing it.")
+        raise StoreError(
+            f"{self.location(RUN_FILE)} cannot be written: other processes keep changing it. End the other processes "
+            f"of this run, then resume it: {self.again}"
+        )
 
     def _read_record(self, data: bytes) -> RunRecord:
         written = self._written

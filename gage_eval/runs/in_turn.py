@@ -20,7 +20,7 @@ def run_in_turn(
     blocks: Blocks | None = None,
     ended: Callable[[int, RunReader | GageError], None] = lambda number, result: None,
 ) -> list[RunReader | GageError]:
-    """Carry out several runs. One that fails or is cancelled leaves the others.
+    """Carry out several runs. If one fails or is cancelled, the others still run.
 
     Runs that need the same engines follow each other. Before each run, the engines that it does not need stop, so that
     at most the engines of one run are in memory.

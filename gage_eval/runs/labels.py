@@ -3,7 +3,7 @@
     <store>/labels/<response key>/<time>-<id>.json
 
 A label belongs to a response and a metric, not to a run: every run that uses the same response has it. Labels are only
-added. Who takes one back adds a label that names it. A collection of the store does not touch them.
+added. To take one back, a label that names it is added. `gage cache gc` keeps all labels.
 """
 
 import uuid
@@ -22,7 +22,7 @@ from gage_eval.store.objects import is_digest
 
 Verdict: TypeAlias = Literal["score_wrong", "score_right", "question_wrong", "note", "withdrawn"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-MOST_WORDS = 4_000
+MOST_CHARACTERS = 4_000
 
 _FOLDER = "labels"
 
@@ -76,13 +76,13 @@ class Labels:
             StoreError: the store cannot be written.
         """
         if not is_digest(response_key):
-            raise InputError(f"'{response_key[:80]}' is not the key of a response.")
+            raise InputError(f"'{response_key[:80]}' is not the key of a response: open the page of the sample again.")
         if verdict not in VERDICTS:
             raise InputError(f"'{verdict}' is not a verdict: use one of {', '.join(VERDICTS)}.")
         if verdict == "note" and not note.strip():
             raise InputError("the note is empty: write a few words.")
-        if len(note) > MOST_WORDS:
-            raise InputError(f"the note has {len(note):,} characters: at most {MOST_WORDS:,} are kept.")
+        if len(note) > MOST_CHARACTERS:
+            raise InputError(f"the note has {len(note):,} characters: at most {MOST_CHARACTERS:,} are kept.")
         now = datetime.now(UTC)
         label = Label(
             id=uuid.uuid4().hex,
@@ -115,7 +115,8 @@ class Labels:
             try:
                 yield Label.model_validate(decode(self._store.objects.get(item.path)))
             except (ValueError, ValidationError) as error:
-                raise InputError(f"{item.path} in the store is not a label ({str(error).splitlines()[0]}).") from error
+                why = str(error).splitlines()[0]
+                raise InputError(f"{item.path} in the store is not a label ({why}). Remove that file.") from error
 
 
 def current(labels: Iterable[Label]) -> list[Label]:

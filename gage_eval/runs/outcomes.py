@@ -43,6 +43,15 @@ class Measure:
         """An answer that is worse is wrong; None where no answer is right or wrong."""
         return self.scale.perfect if self.threshold is None else self.threshold
 
+    def of_filter(self, scores: pa.Table) -> pa.Table:
+        """Those rows of a metric's `tables.SCORES` that belong to the measure's filter."""
+        own = pc.is_null(scores["filter"]) if self.filter is None else pc.equal(scores["filter"], self.filter)
+        return scores.filter(pc.fill_null(own, fill_value=False))
+
+    def values(self, scores: pa.Table) -> pa.Array:
+        """The measure's value in each row of `tables.SCORES`; null where a row has none."""
+        return pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(self.value_key), "first")
+
 
 def measures(metrics: Sequence[Mapping[str, Any]], cards: Cards | None = None) -> list[Measure]:
     """The measures of a task's metrics table: that of the score card first, the others in the config's order."""
@@ -159,12 +168,10 @@ def answer_table(responses: pa.Table, scores: pa.Table | None, measure: Measure 
     statuses: pa.Array = pa.nulls(responses.num_rows, pa.string())
     values: pa.Array = pa.nulls(responses.num_rows, pa.float64())
     if scores is not None and measure is not None and scores.num_rows:
-        own = pc.is_null(scores["filter"]) if measure.filter is None else pc.equal(scores["filter"], measure.filter)
-        scores = scores.filter(pc.fill_null(own, fill_value=False))
+        scores = measure.of_filter(scores)
         positions = _positions(responses, scores)
         statuses = pc.take(scores["status"].combine_chunks(), positions)
-        keyed = pc.map_lookup(scores["values"].combine_chunks(), pa.scalar(measure.value_key), "first")
-        values = pc.take(keyed, positions)
+        values = pc.take(measure.values(scores), positions)
     return responses.append_column("score_status", statuses).append_column("value", values)
 
 

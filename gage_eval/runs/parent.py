@@ -124,7 +124,7 @@ class Parent:
     ) -> EndpointFailed | BudgetSpent | None:
         while True:
             self._check()
-            with suppress(StoreError):
+            with suppress(StoreError):  # the next look asks again
                 ended = place.ended()
                 if ended is not None:
                     raise RunCancelled(f"the model session was ended: {ended}")
@@ -179,7 +179,7 @@ class Parent:
         is_kept = self._groups.keeps(group)
         if not is_kept:
             group.end(reason)
-        with suppress(StoreError):
+        with suppress(StoreError):  # which must not hide how the session ended
             place.end(reason)
         if is_kept:
             # The group gets no other session before its shards are done with this one.

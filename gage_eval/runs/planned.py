@@ -106,11 +106,11 @@ class _Recorded:
         self._backends = backends
 
     def secret(self, name: str) -> str:
-        raise InputError(f"the secret of block '{name}' is in no record.")
+        raise InputError(f"the record of a run holds no secrets, so block '{name}' cannot be read from it.")
 
     def backend(self, name: str) -> Mapping[str, Any]:
         if name not in self._backends:
-            raise InputError(f"the run recorded no block '{name}'.")
+            raise InputError(f"the record of the run does not hold block '{name}': run the config again.")
         return self._backends[name]
 
 

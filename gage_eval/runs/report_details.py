@@ -343,8 +343,7 @@ def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tu
         reasons: dict[str, int] = {}
         for part in islice(task.parts, _MOST_PARTS):
             scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
-            own = pc.is_null(scores["filter"]) if measure.filter is None else pc.equal(scores["filter"], measure.filter)
-            _count(reasons, scores.filter(pc.fill_null(own, fill_value=False))["reason"])
+            _count(reasons, measure.of_filter(scores)["reason"])
         found += [(measure.name, reason, count) for reason, count in _most(reasons)]
     for stage, output in (("standardize", "rejects"), ("preprocess", "prepare_rejects")):
         rejected: dict[str, int] = {}

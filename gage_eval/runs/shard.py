@@ -256,7 +256,7 @@ class _Serving:
             over: why the group has ended, if it has.
         """
         reason = over
-        with suppress(StoreError):
+        with suppress(StoreError):  # the next look asks again
             reason = reason or self._place.ended()
         if reason is None or self._stopped is not None:
             return

@@ -4,8 +4,7 @@ One SELECT at a time, read only: a query can read the parts of the runs that wer
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -200,10 +199,13 @@ class Database:
 
 
 def _readable(locations: Locations) -> Iterator[str]:
+    """The runs whose record can be read. Lists of runs show the damaged ones."""
     for stored in stored_runs(locations):
-        with suppress(InputError):
-            if stored.record:
-                yield stored.run_id
+        try:
+            stored.folder.record()
+        except InputError:
+            continue
+        yield stored.run_id
 
 
 def columns() -> dict[str, list[tuple[str, str]]]:
@@ -225,7 +227,7 @@ def _own_keys(view: View) -> list[str]:
     return [name for name in view.table.arrow.names if name in keys]
 
 
-def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Any) -> pa.Table:
+def _fetched(view: View, artifacts: Sequence[Artifact], files_of: Callable[[Artifact], list[str]]) -> pa.Table:
     schema = view.table.arrow.append(pa.field("filename", pa.string()))
     tables = []
     for artifact in {one.id: one for one in artifacts}.values():

@@ -199,12 +199,9 @@ class Waves:
             )
             found[task.task_id, stage, asks.spec.adapter_id] = (
                 asks.spec,
-                ParentStep(step, parts, self._progress_of(task.task_id, stage)),
+                ParentStep(step, parts, _Progress(self._session, task.task_id, stage)),
             )
         return found
-
-    def _progress_of(self, task_id: str, stage: Stage) -> "_Progress":
-        return _Progress(self._session, task_id, stage)
 
     def _settle(self, task_id: str, stage: Stage | None = None) -> None:
         """Await no more steps of a task, or of one of its stages. Send the groups that are complete now."""
