@@ -111,7 +111,7 @@ class NumericThresholdMetric:
             return Score.unscored("the reference is not a number")
         if found is None:
             return Score(0.0, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
-        return Score(float(self.accepts(found.value, wanted.value)), extracted=found.text)
+        return Score(float(self.accepts(Fraction(found.value), Fraction(wanted.value))), extracted=found.text)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 # Larger numbers are refused: they are not real answers, and exact arithmetic on them could exhaust the machine.
 _MAX_DIGITS = 1000
@@ -51,6 +51,9 @@ _NUMBER = re.compile(
     re.VERBOSE,
 )
 
+Exact: TypeAlias = int | Fraction
+"""An exact value. Whole numbers, as most answers are, stay integers: a fraction takes ten times as long to compare."""
+
 
 class Number(NamedTuple):
     """A number found in text.
@@ -61,13 +64,13 @@ class Number(NamedTuple):
         text: as written, without surrounding space.
     """
 
-    value: Fraction
+    value: Exact
     percent: bool
     text: str
 
-    def resolved(self, *, percent: bool) -> Fraction:
+    def resolved(self, *, percent: bool) -> Exact:
         """The value; a percent sign divides by 100 unless ``percent``: then all numbers are percentages."""
-        return self.value if percent or not self.percent else self.value / 100
+        return self.value if percent or not self.percent else Fraction(self.value, 100)
 
 
 def find_numbers(text: str) -> Iterator[Number]:
@@ -98,7 +101,7 @@ def exact(value: float | str) -> Fraction:
 def _digits_only(text: str) -> Number | None:
     """The number that a text of nothing but digits is, as most references are."""
     if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS:
-        return Number(Fraction(int(text)), percent=False, text=text)
+        return Number(int(text), percent=False, text=text)
     return None
 
 
@@ -117,7 +120,7 @@ def _first(matches: Iterable[re.Match[str]]) -> Number | None:
 
 def _number(match: re.Match[str]) -> Number | None:
     sign, inner, whole, mixed_top, mixed_bottom, top, bottom, mantissa, exponent, power, percent = match.groups()
-    value: Fraction | None
+    value: Exact | None
     if top is not None:
         value = _ratio(top, bottom)
     elif whole is not None:
@@ -143,11 +146,11 @@ def _ratio(top: str, bottom: str) -> Fraction | None:
     return Fraction(int(top), int(bottom)) if int(bottom) else None
 
 
-def _decimal(mantissa: str, exponent: str | None) -> Fraction | None:
+def _decimal(mantissa: str, exponent: str | None) -> Exact | None:
     digits = mantissa if mantissa.isdecimal() else _NO_DIGIT.sub("", mantissa)
     power = int(exponent) if exponent else 0
     if len(digits) > _MAX_DIGITS or abs(power) > _MAX_EXPONENT:
         return None
     if power == 0 and digits.isdecimal():
-        return Fraction(int(digits))
+        return int(digits)
     return Fraction(f"{digits}e{power}" if power else digits)

@@ -118,7 +118,7 @@ class ParseSchema:
 def _plain_number(number: Number) -> JsonValue:
     """A number as JSON; as text where JSON would change its value."""
     value = number.resolved(percent=False)
-    if abs(value) < _LARGEST:
+    if -_LARGEST < value < _LARGEST:
         shown = int(value) if value.denominator == 1 else float(value)
         if exact(shown) == value:
             return shown

@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -54,8 +55,8 @@ def number(
         nothing = {f"{name}_within_tol": 0.0, f"{name}_exact": 0.0}
         return Score.unparsed("the answer holds no number", value=nothing)
     target = wanted.resolved(percent=percent)
-    off = abs(found.resolved(percent=percent) - target)
-    leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target))
+    off = abs(Fraction(found.resolved(percent=percent) - target))
+    leeway = max(exact(tolerance), abs(exact(relative_tolerance) * target))
     values = {f"{name}_within_tol": float(off <= leeway), f"{name}_exact": float(off == 0)}
     if off <= _FARTHEST:
         values[f"{name}_abs_error"] = float(off)

@@ -41,7 +41,7 @@ def numeric_match(
         return Score(fallback, "unparsed", explanation="the answer holds no number", metadata={"invalid_format": True})
     target = wanted.resolved(percent=percent)
     value = found.resolved(percent=percent)
-    leeway = max(exact(tolerance), exact(relative_tolerance) * abs(target)) if tolerance or relative_tolerance else 0
+    leeway = max(exact(tolerance), abs(exact(relative_tolerance) * target)) if tolerance or relative_tolerance else 0
     if range is not None and not exact(range[0]) <= value <= exact(range[1]):
         right = False
     elif mode == "ge":
@@ -49,5 +49,5 @@ def numeric_match(
     elif mode == "le":
         right = value <= target + leeway
     else:
-        right = value == target or (leeway > 0 and abs(value - target) <= leeway)
+        right = -leeway <= value - target <= leeway
     return Score(float(right), extracted=found.text)
