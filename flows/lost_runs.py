@@ -43,11 +43,15 @@ def take_back(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
     A server that was away for longer than it waits for heartbeats marks the runs that it knew when it is back. They are
     resumed `_SETTLED_S` later. Until then, and until a worker takes the resumed run, the mark can be taken back.
     """
-    state = client.read_flow_run(flow_run_id).state
+    run = client.read_flow_run(flow_run_id)
+    state = run.state
     is_marked = state is not None and state.is_crashed() and state.name in (LOST, ABORTED)
     is_resumed = state is not None and state.is_scheduled() and state.message == _RESUMED
     if not is_marked and not is_resumed:
         return False
+    # A crashed run is resumed if it has started once. This must not count as a start, and Prefect does not count that a
+    # run goes on after a pause.
+    client.update_flow_run(flow_run_id, empirical_policy=run.empirical_policy.model_copy(update={"resuming": True}))
     # A run that was lost has ended: without force the server would keep its state.
     client.set_flow_run_state(flow_run_id, Running(message="It was not lost: its process is alive."), force=True)
     return True

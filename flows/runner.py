@@ -57,7 +57,7 @@ def _named(options: RunOptions) -> RunOptions:
     """The options with the flow run's name. They resume the run if this flow run has run before (a retry in the UI)."""
     run_id = str(runtime.flow_run.name)
     resume = options.resume
-    if not resume and (runtime.flow_run.run_count or 0) > 1:
+    if not resume:
         record = _record(options, run_id)
         ours = record.prefect if record is not None else None
         resume = ours is not None and ours.flow_run_id == str(runtime.flow_run.id)

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas import State
+from prefect.client.schemas.objects import FlowRunPolicy
 from prefect.events.actions import ChangeFlowRunState
 from prefect.states import Cancelling, Completed, Crashed, Running, Scheduled
 
@@ -90,6 +91,7 @@ class Server:
         self.away = False
         self.state = state
         self.heartbeats = 0
+        self.policy: FlowRunPolicy | None = None
 
     def heartbeat(self, client: object) -> None:
         self.answer()
@@ -97,7 +99,11 @@ class Server:
 
     def read_flow_run(self, _: UUID) -> SimpleNamespace:
         self.answer()
-        return SimpleNamespace(state=self.state)
+        return SimpleNamespace(state=self.state, empirical_policy=FlowRunPolicy(retries=3))
+
+    def update_flow_run(self, _: UUID, *, empirical_policy: FlowRunPolicy) -> None:
+        self.answer()
+        self.policy = empirical_policy
 
     def set_flow_run_state(self, _: UUID, state: State[Any], *, force: bool) -> None:
         self.answer()
@@ -128,6 +134,7 @@ def test_a_living_run_that_was_marked_as_lost_runs_again(name: str) -> None:
     server = Server(Running())
     lived_through(server, Crashed(name=name))
     assert server.state.is_running()
+    assert server.policy == FlowRunPolicy(retries=3, resuming=True), "it is not counted as another start"
 
 
 def test_a_living_run_that_waits_for_its_resumption_runs_again() -> None:
