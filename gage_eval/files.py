@@ -1,11 +1,15 @@
 """Paths of files that configs and commands name."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 
 from gage_eval.errors import InputError
+
+# How often a wait for a lock that may be given up looks at it.
+_LOOK_AT_LOCK_S = 0.1
 
 
 def local_path(path: str, base_dir: Path) -> Path:
@@ -53,11 +57,15 @@ def _write(file: Path, text: str, mode: str) -> None:
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def locked(file: Path, check: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock of a file, which is made for that; the kernel frees it when its holder ends for any reason.
 
     It is opened again each time, so that two threads exclude each other too. On a file system without locks (some
     network mounts) nothing is locked: work may be done twice there, with no other harm.
+
+    Args:
+        file: the file.
+        check: called again and again while another holds the lock. If it raises, the wait ends.
 
     Raises:
         OSError: the file cannot be made or locked.
@@ -67,8 +75,24 @@ def locked(file: Path) -> Iterator[None]:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as stream:
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX)
+            if check is None:
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            else:
+                _wait_for_lock(stream.fileno(), check)
         except OSError as error:
             if error.errno not in (ENOLCK, EOPNOTSUPP):
                 raise
         yield
+
+
+def _wait_for_lock(file: int, check: Callable[[], None]) -> None:
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            check()
+            time.sleep(_LOOK_AT_LOCK_S)
+        else:
+            return

@@ -299,14 +299,18 @@ def _run(info: StageInfo, env: Env, spec: StageSpec, inputs: Mapping[str, str]) 
 
 @contextmanager
 def _locked(env: Env, stage_name: str, task_id: str, key: str) -> Iterator[None]:
-    """Hold the lock of a key. A long wait is reported, because the stage shows no progress then."""
+    """Hold the lock of a key. A long wait is reported, because the stage shows no progress then.
+
+    Raises:
+        RunCancelled: the run was cancelled while it waited.
+    """
     message = f"{stage_name} of task '{task_id}' waits for another run that computes the same, and takes its result."
     # An observer may need the task run of this context.
     waiting = Timer(_PATIENCE_S, copy_context().run, (env.observer.tell, RunWarning(message, task_id)))
     waiting.daemon = True
     waiting.start()
     try:
-        with env.store.lock(key):
+        with env.store.lock(key, env.check):
             waiting.cancel()
             yield
     finally:

@@ -128,9 +128,14 @@ class Store:
         """
         return open_artifact(self.objects, id, ranged=self._ranged)
 
-    def lock(self, key: str) -> AbstractContextManager[None]:
-        """Hold the lock of a key. Locks avoid double work; no result depends on them."""
-        return hold_lock(self.objects, key) if self._locks else nullcontext()
+    def lock(self, key: str, check: Callable[[], None] | None = None) -> AbstractContextManager[None]:
+        """Hold the lock of a key. Locks avoid double work; no result depends on them.
+
+        Args:
+            key: the key.
+            check: called again and again while another holds the lock. If it raises, the wait ends.
+        """
+        return hold_lock(self.objects, key, check=check) if self._locks else nullcontext()
 
     def claims(self, key: str) -> Claims:
         """This process's claims on the chunks of a generate action that several processes work on."""

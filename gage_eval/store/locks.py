@@ -7,7 +7,7 @@ A waiting process takes over a lease that has not changed for its lifetime, so n
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -22,35 +22,50 @@ _FREE = b'{"free":true}'
 
 
 @contextmanager
-def hold_lock(objects: Objects, key: str, *, lease_s: float = LEASE_S) -> Iterator[None]:
+def hold_lock(
+    objects: Objects, key: str, *, check: Callable[[], None] | None = None, lease_s: float = LEASE_S
+) -> Iterator[None]:
     """Hold the lock of a key; waits while another holds it.
 
     Args:
+        check: called again and again while it waits. If it raises, the wait ends.
         lease_s: lifetime of a lease on S3; it is renewed three times as often.
     """
     if objects.read_only:
         raise refuse_write(objects.url)
     root = objects.local_root
     if root is not None:
-        with _flock(root / "locks" / f"{safe_name(key)}.lock", objects.url):
+        with _flock(root / "locks" / f"{safe_name(key)}.lock", objects.url, check):
             yield
     else:
-        with Lease(objects, f"locks/{safe_name(key)}.json", lease_s):
+        with _lease(Lease(objects, f"locks/{safe_name(key)}.json", lease_s), lease_s / 20, check):
             yield
 
 
 @contextmanager
-def _flock(file: Path, url: str) -> Iterator[None]:
+def _flock(file: Path, url: str, check: Callable[[], None] | None) -> Iterator[None]:
     with ExitStack() as held:
         with explain_os_errors(url, f"locks/{file.name}"):
-            held.enter_context(locked(file))
+            held.enter_context(locked(file, check))
         yield
+
+
+@contextmanager
+def _lease(lease: "Lease", retry_s: float, check: Callable[[], None] | None) -> Iterator[None]:
+    while not lease.take():
+        if check is not None:
+            check()
+        time.sleep(retry_s)
+    try:
+        yield
+    finally:
+        lease.give_back()
 
 
 class Lease:
     """A lock object that is rewritten while it is held and released at the end.
 
-    Wait for it as a context manager, or call `take` repeatedly, and `give_back`.
+    Call `take` repeatedly, and `give_back`.
 
     Attributes:
         was_held: whether another process had held it before this one took it.
@@ -66,13 +81,6 @@ class Lease:
         self._mine = b""
         self._seen, self._since = b"", time.monotonic()
         self._renewing = Periodic(self._renew, lease_s / 3, name="gage-eval-lease")
-
-    def __enter__(self) -> None:
-        while not self.take():
-            time.sleep(self._lease_s / 20)
-
-    def __exit__(self, *_: object) -> None:
-        self.give_back()
 
     def take(self) -> bool:
         """Hold it from now on; False while another process holds it."""

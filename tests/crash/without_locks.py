@@ -5,5 +5,5 @@ from contextlib import nullcontext
 import gage_eval.store
 from gage_eval.cli import main
 
-gage_eval.store.hold_lock = lambda objects, key: nullcontext()  # type: ignore[assignment]
+gage_eval.store.hold_lock = lambda objects, key, **_: nullcontext()  # type: ignore[assignment]
 main()

@@ -10,7 +10,7 @@ import pytest
 from stages.calling import Bench
 
 from gage_eval.engine.job import WorkGone
-from gage_eval.errors import RunFailed
+from gage_eval.errors import RunCancelled, RunFailed
 from gage_eval.observability import events
 from gage_eval.observability.results import StageResult
 from gage_eval.planning import keys
@@ -115,27 +115,66 @@ def test_a_stage_whose_work_another_process_cleared_takes_what_that_one_committe
     assert bench.rows(result, "report") == [{"summary": "a"}]
 
 
-def test_a_stage_that_waits_for_another_run_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+class Slow(Computing):
+    """Computes until `over` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.computes, self.over = Event(), Event()
+
+    def __call__(self, run: StageRun, spec: Words) -> None:
+        self.computes.set()
+        assert self.over.wait(60)
+        super().__call__(run, spec)
+
+
+class Listener:
+    """Sets `told` when there is a note."""
+
+    def __init__(self, told: Event) -> None:
+        self.told = told
+        self.notes: list[str] = []
+
+    def tell(self, event: events.Event) -> None:
+        if isinstance(event, events.RunWarning):
+            self.notes.append(event.message)
+            self.told.set()
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage says at once that it waits."""
     monkeypatch.setattr("gage_eval.stages.base._PATIENCE_S", 0.0)
-    computes, told = Event(), Event()
-    notes: list[str] = []
 
-    class Listener:
-        def tell(self, event: events.Event) -> None:
-            if isinstance(event, events.RunWarning):
-                notes.append(event.message)
-                told.set()
 
-    class Slow(Computing):
-        def __call__(self, run: StageRun, spec: Words) -> None:
-            computes.set()
-            assert told.wait(60)
-            super().__call__(run, spec)
-
+@pytest.mark.usefixtures("no_patience")
+def test_a_stage_that_waits_for_another_run_says_so(bench: Bench) -> None:
+    slow = Slow()
+    listener = Listener(slow.over)
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(run_stage, info(Slow()), bench.env, Words("a"), {})
-        assert computes.wait(60)
-        second = run_stage(info(Computing()), replace(bench.env, observer=Listener()), Words("a"), {})
+        first = pool.submit(run_stage, info(slow), bench.env, Words("a"), {})
+        assert slow.computes.wait(60)
+        second = run_stage(info(Computing()), replace(bench.env, observer=listener), Words("a"), {})
         assert first.result().outputs == second.outputs
     assert second.cached
-    assert notes == ["report of task 't' waits for another run that computes the same, and takes its result."]
+    assert listener.notes == ["report of task 't' waits for another run that computes the same, and takes its result."]
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_a_cancelled_run_does_not_wait_for_another_run(bench: Bench) -> None:
+    slow = Slow()
+    listener = Listener(Event())
+    waiting = replace(bench.env, cancelled=Event(), observer=listener)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(run_stage, info(slow), bench.env, Words("a"), {})
+        try:
+            assert slow.computes.wait(60)
+            second = pool.submit(run_stage, info(Computing()), waiting, Words("a"), {})
+            assert listener.told.wait(60)
+            waiting.cancelled.set()
+            with pytest.raises(RunCancelled):
+                second.result(timeout=20)
+            assert not first.done()
+        finally:
+            slow.over.set()
+        assert not first.result().cached

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import StoreError
+from gage_eval.errors import RunCancelled, StoreError
 from gage_eval.store import Store
 from gage_eval.store.locks import hold_lock
 
@@ -64,6 +64,25 @@ def test_a_killed_holder_does_not_keep_others_out(store: Store) -> None:
 
     with hold_lock(store.objects, "key", lease_s=2.0):
         pass
+
+
+def test_a_wait_for_a_lock_can_be_ended(store: Store) -> None:
+    looked = 0
+
+    def give_up_at_the_third_look() -> None:
+        nonlocal looked
+        looked += 1
+        if looked == 3:
+            raise RunCancelled("enough")
+
+    with (
+        hold_lock(store.objects, "key"),
+        pytest.raises(RunCancelled, match="enough"),
+        hold_lock(store.objects, "key", check=give_up_at_the_third_look, lease_s=2.0),
+    ):
+        pytest.fail("another holder has the lock")
+    with hold_lock(store.objects, "key", check=give_up_at_the_third_look):
+        assert looked == 3, "a free lock is taken at once"
 
 
 def test_a_living_holder_keeps_its_lease(s3_url: str) -> None:
