@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from prefect.client.schemas import State
+from prefect.client.schemas.objects import FlowRunPolicy
 from prefect.client.schemas.responses import SetStateStatus
 from prefect.states import Completed, Crashed, Running
 
@@ -31,7 +32,11 @@ class Api:
 
     def read_flow_run(self, _: UUID) -> SimpleNamespace:
         self.answer()
-        return SimpleNamespace(state=self.state)
+        return SimpleNamespace(state=self.state, empirical_policy=FlowRunPolicy())
+
+    def update_flow_run(self, _: UUID, *, empirical_policy: FlowRunPolicy) -> None:
+        self.answer()
+        assert empirical_policy.resuming
 
     def set_flow_run_state(self, _: UUID, state: State[Any], *, force: bool = False) -> SimpleNamespace:
         self.answer()
