@@ -74,12 +74,21 @@ def find(file: Path, kind: type[P]) -> P | None:
     return process if is_alive(process) else None
 
 
-def end(process: Process, name: str) -> None:
-    """End a process and its group.
+def stop(file: Path, kind: type[Process], name: str) -> bool:
+    """Remove a record, and end its process with the process's group. Returns whether one was running.
 
     Raises:
         GageError: it does not end.
     """
+    process = find(file, kind)
+    file.unlink(missing_ok=True)
+    if process is None:
+        return False
+    _end(process, name)
+    return True
+
+
+def _end(process: Process, name: str) -> None:
     for kind, limit in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, 5.0)):
         try:
             os.killpg(process.pid, kind)

@@ -117,28 +117,16 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
             lambda: _READY in log.read_text(errors="replace"), _WORKER, process, log, WORKER_START_LIMIT_S
         )
     except BaseException:
-        _stop_worker(home)
+        background.stop(home / "worker.json", Process, _WORKER)
         raise
     return True
 
 
 def stop(home: Path = HOME) -> bool:
     """Stop the server, worker and viewer of this folder, with all their processes. False: no server was running."""
-    running = find(home)
-    _stop_worker(home)
+    background.stop(home / "worker.json", Process, _WORKER)
     service.stop(home)
-    (home / "server.json").unlink(missing_ok=True)
-    if running is None:
-        return False
-    background.end(running, _SERVER)
-    return True
-
-
-def _stop_worker(home: Path) -> None:
-    worker = find_worker(home)
-    (home / "worker.json").unlink(missing_ok=True)
-    if worker is not None:
-        background.end(worker, _WORKER)
+    return background.stop(home / "server.json", Running, _SERVER)
 
 
 def find(home: Path = HOME) -> Running | None:

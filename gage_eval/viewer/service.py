@@ -92,12 +92,7 @@ def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
 
 def stop(home: Path) -> bool:
     """Stop the viewer of this folder. False: none was running."""
-    running = find(home)
-    (home / "viewer.json").unlink(missing_ok=True)
-    if running is None:
-        return False
-    background.end(running, _NAME)
-    return True
+    return background.stop(home / "viewer.json", Serving, _NAME)
 
 
 def find(home: Path) -> Serving | None:
