@@ -148,7 +148,7 @@ def _fields(flow: Flow[..., Any], deployment: Deployment, pool: str, parameters:
 
 
 def _same(there: DeploymentResponse, deployment: Deployment, fields: dict[str, Any]) -> bool:
-    """Whether a deployment of the server is as it shall be."""
+    """Whether a deployment of the server is as it is wanted."""
     current = {name: getattr(there, name) for name in fields}
     current["tags"] = sorted(there.tags)
     limit = there.global_concurrency_limit.limit if there.global_concurrency_limit is not None else None

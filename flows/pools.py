@@ -163,9 +163,9 @@ class _FlowRuns:
         def cancel(client: SyncPrefectClient) -> None:
             for run in self._open():
                 if _waits(run):
-                    client.set_flow_run_state(run.id, Cancelled(message="The run does not need it any more."))
+                    client.set_flow_run_state(run.id, Cancelled(message="The run no longer needs it."))
                 elif not only_waiting:
-                    client.set_flow_run_state(run.id, Cancelling(message="The run does not need it any more."))
+                    client.set_flow_run_state(run.id, Cancelling(message="The run no longer needs it."))
 
         self._ask(cancel)
 

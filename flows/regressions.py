@@ -25,7 +25,7 @@ _BODY = f"{{{_FIELDS}}}"
 
 
 def check_webhook(client: SyncPrefectClient, asked: Nightly) -> None:
-    """Refuse a webhook block that the server has not got.
+    """Refuse a webhook block that the server does not have.
 
     Raises:
         InputError: it has none of that name.

@@ -40,7 +40,7 @@ def triage(
         run: The run that regressed.
         baseline: Name of the baseline it was measured against.
         repeats: How often each sample that became worse is asked again.
-        samples: Ask so many samples of each task again, those that lost most.
+        samples: Ask at most this many samples of each task again, those that lost most.
         gate: Tolerance, level and mode of the gate.
         storage: Where results and baselines are stored.
     """

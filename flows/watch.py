@@ -53,7 +53,7 @@ def watched() -> Iterator[None]:
 
 
 def _watch(worker: int, pulse: "Pulse", over: threading.Event) -> None:
-    # Prefect needs seconds to start a flow. A worker that was killed in that time is not the parent any more.
+    # Prefect needs seconds to start a flow. A worker that was killed in that time is no longer the parent.
     gone = _is_output_unread()
     with api_client(timeout_s=_REQUEST_S, retries=0) as client:
         while not gone:

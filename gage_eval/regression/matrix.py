@@ -98,7 +98,7 @@ class Matrix(StrictModel):
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:
-            raise InputError(f"{file} has {len(data):,} bytes; a matrix has at most {MAX_BYTES:,}.")
+            raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
         found = cls.of_text(data.decode(errors="replace"), str(file))
         problems = [
             Problem(f"rows[{number}]", sentence)
@@ -126,7 +126,7 @@ class Matrix(StrictModel):
             source: the name in errors.
 
         Raises:
-            InputError: it says something impossible; all problems at once.
+            InputError: a value is not allowed; all problems at once.
         """
         tree = as_written(parse(text, source))
         try:

@@ -29,7 +29,7 @@ from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.reading import RunReader
 
-# The verdict on a cell; failed: it has no scores; unmeasured: there is no baseline, or one that does not compare.
+# The verdict on a cell. failed: it has no scores. unmeasured: no baseline that it can be compared with.
 CellVerdict: TypeAlias = Verdict | Literal["failed", "unmeasured"]
 _CRON_FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 # What the night as a whole is, the gravest first.

@@ -35,8 +35,8 @@ def trend(
         counts: says which runs to take.
         metrics: the number of each task, by its name; the first one by default.
         until: take no run that began later.
-        most: take only so many runs, the newest.
-        among: look only at so many runs, the newest.
+        most: take at most this many runs, the newest.
+        among: look at most at this many runs, the newest.
     """
     runs = (
         stored for stored in islice(stored_runs(locations), among) if counts(stored) and _is_of(stored, entry, until)

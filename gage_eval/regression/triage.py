@@ -97,7 +97,7 @@ def triage(
         rule: of the gate.
         ask: carries out a run.
         repeats: how often each worse sample is asked again.
-        most: ask so many samples of each task again, those that lost most.
+        most: ask at most this many samples of each task again, those that lost most.
 
     Raises:
         InputError: the run does not compare with the baseline.

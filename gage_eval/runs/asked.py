@@ -13,7 +13,7 @@ class Asked(NamedTuple):
     Attributes:
         row: the sample.
         replicate: which repetition, from 0.
-        request: the body of the request as it was sent; empty where it is not known any more.
+        request: the body of the request as it was sent; empty where it is no longer known.
         response: the row of the table of responses.
         telemetry: the row of their telemetry; empty where there is none.
     """

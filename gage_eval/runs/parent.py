@@ -249,17 +249,17 @@ class _Shard:
 
     @property
     def _is_lost(self) -> bool:
-        """Whether it shows no sign of life any more. One that served an earlier session begins at once."""
+        """Whether it no longer shows a sign of life. One that served an earlier session begins at once."""
         return self.number in self._group.appeared and self._watch.is_gone
 
     @property
     def why(self) -> str:
         """Why it is over, one sentence."""
-        return self.error or self._ended or "it shows no sign of life any more."
+        return self.error or self._ended or "it no longer shows a sign of life."
 
 
 def _until_done(shards: Sequence[_Shard]) -> None:
-    """Return when no shard serves the session any more, or after a while."""
+    """Return when no shard serves the session, or after a while."""
     deadline = time.monotonic() + _END_S
     while time.monotonic() < deadline:
         for shard in shards:

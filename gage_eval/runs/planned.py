@@ -91,7 +91,7 @@ def planned_before(stored: StoredRun) -> Planned:
     The store is opened read-only.
 
     Raises:
-        InputError: the config cannot be used any more.
+        InputError: the config can no longer be used.
     """
     options = options_before(stored)
     return Planned(

@@ -106,7 +106,7 @@ class RunReader:
         """The run's plan, from the config that it stored.
 
         Raises:
-            InputError: the config names something that does not exist any more.
+            InputError: the config names something that no longer exists.
         """
         return planned_before(self.stored).plan
 
@@ -266,7 +266,7 @@ class TaskReader:
         """The files that the records were read from; empty if they are not from files.
 
         Raises:
-            InputError: they do not exist any more.
+            InputError: they no longer exist.
         """
         return () if self._run is None else tuple(getattr(self._run.plan.task(self.task_id).load.source, "files", ()))
 
@@ -385,7 +385,7 @@ class TaskReader:
         """All requests for a sample as they were sent, with their answers.
 
         Raises:
-            InputError: the run's config names something that does not exist any more.
+            InputError: the run's config names something that no longer exists.
         """
         return [] if self._calls is None else self._calls.of_sample(row.part, row.sample_id, row.row_index)
 
@@ -397,7 +397,7 @@ class TaskReader:
             samples: ids of the samples by row index.
 
         Raises:
-            InputError: the run's config names something that does not exist any more.
+            InputError: the run's config names something that no longer exists.
         """
         return {} if self._calls is None else self._calls.bodies("infer", part, samples)
 
@@ -452,13 +452,13 @@ class TaskReader:
         """The task's plan; None where only artifacts are known.
 
         Raises:
-            InputError: the run's config names something that does not exist any more.
+            InputError: the run's config names something that no longer exists.
         """
         return self._given_plan or (None if self._run is None else self._run.plan.task(self.task_id))
 
     @cached_property
     def _scoring(self) -> ScoreSpec | None:
-        """How the task was scored; None, with a warning, where its config cannot be used any more."""
+        """How the task was scored; None, with a warning, where its config can no longer be used."""
         try:
             plan = self.plan
         except InputError as error:
