@@ -1,7 +1,8 @@
 """Which recorded deployments of nightly runs were deleted at their Prefect server."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -32,7 +33,7 @@ _PAGE = 200
 
 
 def deleted_at(api_url: str, records: Sequence[DeploymentRecord]) -> list[DeploymentRecord]:
-    """The deployments of a server that do not exist any more, and whose files no night of it needs.
+    """The deployments of a server that no longer exist, and whose files no night of it needs.
 
     Args:
         api_url: the server's API.
@@ -77,14 +78,14 @@ def _parameters(client: SyncPrefectClient, flow_id: Any) -> Iterator[dict[str, A
         type=FlowRunFilterStateType(any_=[one for one in StateType if one not in TERMINAL_STATES])
     )
     recent = FlowRunFilterEndTime(after_=datetime.now(UTC) - _RETRIED_WITHIN)
-    for page in count():
-        deployments = client.read_deployments(flow_filter=nightly, limit=_PAGE, offset=page * _PAGE)
-        yield from (one.parameters for one in deployments)
-        if len(deployments) < _PAGE:
-            break
-    for wanted in (FlowRunFilter(state=unfinished), FlowRunFilter(end_time=recent)):
+    queries: tuple[Callable[..., Sequence[Any]], ...] = (
+        partial(client.read_deployments, flow_filter=nightly),
+        partial(client.read_flow_runs, flow_filter=nightly, flow_run_filter=FlowRunFilter(state=unfinished)),
+        partial(client.read_flow_runs, flow_filter=nightly, flow_run_filter=FlowRunFilter(end_time=recent)),
+    )
+    for query in queries:
         for page in count():
-            runs = client.read_flow_runs(flow_filter=nightly, flow_run_filter=wanted, limit=_PAGE, offset=page * _PAGE)
-            yield from (one.parameters for one in runs)
-            if len(runs) < _PAGE:
+            found = query(limit=_PAGE, offset=page * _PAGE)
+            yield from (one.parameters for one in found)
+            if len(found) < _PAGE:
                 break

@@ -148,10 +148,10 @@ class ShownRun:
         session = self._session
         if not delivered and not self._silent:
             self._warn()
-        if session is not None:
+        if session is not None and self._ended:
+            # If this fails, a later command reports the end again (`flows.settle`).
             with suppress(GageError):
-                if self._ended:
-                    session.folder.update(reported)
+                session.folder.update(reported)
 
     def tell(self, event: Event) -> None:
         match event:

@@ -282,5 +282,5 @@ def _why(shards: Sequence[_Shard]) -> EndpointFailed | BudgetSpent:
 def _remove(place: SessionFolder, shards: Sequence[_Shard]) -> None:
     """Remove the session, unless a shard may still write to it: garbage collection does so later."""
     if not any(shard.is_busy for shard in shards):
-        with suppress(GageError):
+        with suppress(GageError):  # garbage collection removes what is left
             place.remove()
