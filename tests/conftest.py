@@ -75,6 +75,15 @@ def commands_leave_the_collector_alone() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_test_waits_for_the_disk() -> Iterator[None]:
+    """What a process writes is there for the others at once. Only a power failure needs it on the disk, and the disks
+    of CI machines stall."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="module")
 def no_plugin_stays() -> Iterator[None]:
     """Plug-ins that the tests of a file register in this process are unknown to the tests of other files."""

@@ -17,7 +17,7 @@ def test_a_stopwatch_measures_the_time_that_passes() -> None:
 
 
 def test_a_stopwatch_does_not_count_the_time_in_which_the_disk_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda file: time.sleep(1.0))
+    monkeypatch.setattr(os, "fdatasync", lambda file: time.sleep(1.0))
     began = time.monotonic()
     with Stopwatch() as watch:
         time.sleep(0.5)

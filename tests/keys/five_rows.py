@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from gage_eval.marks import STAGES
+from gage_eval.observability import http_recorder
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.stages import StageResult
 
@@ -268,6 +269,9 @@ class Laboratory:
             put(changed, path, value)
         file = self.write(changed, f"changed-{self._count}")
         with monkeypatch.context() as patch:
+            # Nobody listens where changed sinks send events: they give up sooner.
+            patch.setattr(http_recorder, "PAUSES_S", ())
+            patch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
             for name, text in change.env.items():
                 patch.setenv(name, self._placed(text))
             options = {name: self._placed(value) for name, value in change.options.items()}

@@ -52,7 +52,7 @@ class Stopwatch:
             began = time.monotonic()
             while not self._over.wait(_TURN_S):
                 os.pwrite(file.fileno(), b"x", 0)
-                os.fsync(file.fileno())
+                os.fdatasync(file.fileno())
                 now = time.monotonic()
                 self.seconds += min(now - began, _LONGEST_TURN_S)
                 began = now
