@@ -69,7 +69,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def commands_leave_the_collector_alone() -> Iterator[None]:
-    """A command may tune its process; in this one, each would keep the garbage of all tests before it for ever."""
+    """``gage`` freezes what its process holds. In this process, that would keep the garbage of all earlier tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gage_eval.cli.lean.gc", SimpleNamespace(freeze=lambda: None, set_threshold=lambda *_: None))
         yield
@@ -77,8 +77,7 @@ def commands_leave_the_collector_alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_test_waits_for_the_disk() -> Iterator[None]:
-    """What a process writes is there for the others at once. Only a power failure needs it on the disk, and the disks
-    of CI machines stall."""
+    """A sync only matters for a power failure, which no test has. The disks of CI machines stall for seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield

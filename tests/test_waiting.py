@@ -1,4 +1,4 @@
-"""A stopwatch of the tests counts the time that the machine works, and no other."""
+"""The stopwatch of the tests does not count the time in which the machine stalls."""
 
 import os
 import time

@@ -17,6 +17,8 @@ from tests.support.workspace import write_config
 
 # Command of a shell script that runs `fake_vllm` with the arguments of the script.
 FAKE_VLLM = f'{shlex.join([sys.executable, str(Path(__file__).with_name("fake_vllm.py"))])} "$@"'
+# Of a vLLM backend, relative to the folder of `write_fake_vllm`.
+_SETTINGS = {"model_path": "checkpoint", "python": "./python"}
 
 
 class Start(NamedTuple):
@@ -43,7 +45,7 @@ def write_fake_vllm(folder: Path, script: str = f"exec {FAKE_VLLM}") -> dict[str
     python = folder / "python"
     python.write_text(f"#!/bin/sh\nexport FAKE_LOG={shlex.quote(str(folder / 'starts'))}\n{script}\n")
     python.chmod(0o755)
-    return {"model_path": "checkpoint", "python": "./python"}
+    return dict(_SETTINGS)
 
 
 def starts(folder: Path) -> list[Start]:
@@ -64,11 +66,7 @@ def options_on_engine(
         rows: file of the rows.
         **engine: settings of the backend.
     """
-    backend = {
-        "backend_id": "engine",
-        "type": "vllm",
-        "config": {"model_path": "checkpoint", "python": "./python", **engine},
-    }
+    backend = {"backend_id": "engine", "type": "vllm", "config": {**_SETTINGS, **engine}}
     adapter: dict[str, Any] = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine"}
     if shards:
         adapter["resource_requirement"] = {"shards": shards, "work_pool": "local"}

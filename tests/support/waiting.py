@@ -1,4 +1,4 @@
-"""Waiting in tests, on machines that stand still for half a minute at a time."""
+"""Waiting and measuring time in tests, also on a machine that stalls for half a minute at a time."""
 
 import os
 import threading
@@ -8,10 +8,10 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, Self
 
-# Ends a test that hangs. It is no promise of ours: whatever passes is much sooner on a machine that works.
+# Ends a test that hangs. A promise about time needs a `Stopwatch` instead.
 PATIENCE_S = 120.0
-# A turn of a stopwatch rests for this time, and counts for at most that one.
-_TURN_S, _LONGEST_TURN_S = 0.02, 0.1
+# How long a stopwatch sleeps in each turn, and the most that a turn counts.
+_TURN_S, _LONGEST_TURN_S = 0.05, 0.2
 
 
 def wait_for(true: Callable[[], Any], what: str, within_s: float = PATIENCE_S, every_s: float = 0.2) -> Any:
@@ -24,11 +24,10 @@ def wait_for(true: Callable[[], Any], what: str, within_s: float = PATIENCE_S, e
 
 
 class Stopwatch:
-    """Measures the seconds that pass inside a ``with``, without those in which the machine stands still.
+    """Measures the seconds inside a ``with`` block, without those in which the machine stalls.
 
-    The machine of a CI service stops at times: nothing gets a processor, or its disk does not answer. A thread rests
-    and writes to the disk in turns, which both takes a few milliseconds. Of a turn that takes long, the rest is the
-    machine's.
+    CI machines stall at times: no process gets the CPU, or the disk does not answer. A thread sleeps for a moment and
+    syncs a byte to the disk, again and again. A turn that takes much longer was a stall, and only its beginning counts.
 
     Attributes:
         seconds: measured so far.
