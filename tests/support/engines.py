@@ -17,8 +17,6 @@ from tests.support.workspace import write_config
 
 # Command of a shell script that runs `fake_vllm` with the arguments of the script.
 FAKE_VLLM = f'{shlex.join([sys.executable, str(Path(__file__).with_name("fake_vllm.py"))])} "$@"'
-# Of a vLLM backend, relative to the folder of `write_fake_vllm`.
-_SETTINGS = {"model_path": "checkpoint", "python": "./python"}
 
 
 class Start(NamedTuple):
@@ -37,7 +35,7 @@ def write_fake_vllm(folder: Path, script: str = f"exec {FAKE_VLLM}") -> dict[str
         script: what the interpreter does.
 
     Returns:
-        The settings of a vLLM backend that uses both, with paths relative to the folder.
+        The settings of a vLLM backend that uses both.
     """
     checkpoint = folder / "checkpoint"
     checkpoint.mkdir(exist_ok=True)
@@ -45,7 +43,11 @@ def write_fake_vllm(folder: Path, script: str = f"exec {FAKE_VLLM}") -> dict[str
     python = folder / "python"
     python.write_text(f"#!/bin/sh\nexport FAKE_LOG={shlex.quote(str(folder / 'starts'))}\n{script}\n")
     python.chmod(0o755)
-    return dict(_SETTINGS)
+    return _settings(folder)
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    return {"model_path": str(folder / "checkpoint"), "python": str(folder / "python")}
 
 
 def starts(folder: Path) -> list[Start]:
@@ -66,7 +68,7 @@ def options_on_engine(
         rows: file of the rows.
         **engine: settings of the backend.
     """
-    backend = {"backend_id": "engine", "type": "vllm", "config": {**_SETTINGS, **engine}}
+    backend = {"backend_id": "engine", "type": "vllm", "config": {**_settings(folder), **engine}}
     adapter: dict[str, Any] = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "engine"}
     if shards:
         adapter["resource_requirement"] = {"shards": shards, "work_pool": "local"}
