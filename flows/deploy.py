@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect import Flow
@@ -19,37 +19,29 @@ from prefect.workers.process import ProcessWorker
 
 from gage_eval import __version__
 from gage_eval.canonical import canonical_json
-from gage_eval.deployments import POOL, Deployed, Deployment
+from gage_eval.deployments import POOL, Deployed, Deployment, DeployOptions
 from gage_eval.errors import InputError
 from gage_eval.regression.nightly import Schedule
 
 
-def deploy_all(
-    client: SyncPrefectClient,
-    deployments: Iterable[Deployment],
-    *,
-    pool: str,
-    parameters: Mapping[str, Any],
-    working_dir: str | None = None,
-    dry_run: bool = False,
-) -> list[Deployed]:
+def deploy_all(client: SyncPrefectClient, deployments: Sequence[Deployment], options: DeployOptions) -> list[Deployed]:
     """Create or update the deployments at a server.
 
     Args:
         client: of the server.
         deployments: what it shall have.
-        pool: the work pool of those that name no other one. The pool `local` is created if it is not there.
-        parameters: values that every form has at first, by the group's name.
-        working_dir: the folder of runs in the pool `local`, for the server of a folder.
-        dry_run: change nothing.
+        options: where they run, and the values that every form has at first.
 
     Raises:
         InputError: there is no such work pool.
     """
-    deployments = list(deployments)
-    for name in dict.fromkeys((pool, *(one.pool for one in deployments if one.pool is not None))):
-        _ensure_pool(client, name, working_dir, dry_run=dry_run)
-    return [_deploy(client, one, one.pool or pool, parameters, dry_run=dry_run) for one in deployments]
+    parameters: dict[str, Any] = {"storage": {"store": options.store}}
+    if options.gpu_pools:
+        parameters["model"] = {"work_pool": options.gpu_pools[0]}
+    pools = (options.pool, *(one.pool for one in deployments if one.pool is not None))
+    for name in dict.fromkeys(pools):
+        _ensure_pool(client, name, options.working_dir, dry_run=options.dry_run)
+    return [_deploy(client, one, one.pool or options.pool, parameters, dry_run=options.dry_run) for one in deployments]
 
 
 def check_schedule(schedule: Schedule) -> None:

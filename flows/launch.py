@@ -19,7 +19,7 @@ from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.packaged import packages_beside
 from gage_eval.regression.nightly import Nightly
-from gage_eval.regression.nightly_files import nightly_files
+from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
@@ -31,7 +31,7 @@ from gage_eval.runs.travel import Packed, Submitted, lacks, pack
 from gage_eval.store import Store, local_folder
 
 if TYPE_CHECKING:
-    from gage_eval.deployments import Deployed
+    from gage_eval.deployments import Deployed, DeployOptions
 
 _NAME_TRIES = 20
 
@@ -184,30 +184,12 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
     settle_at(api_url, runs)
 
 
-def deploy(
-    api_url: str,
-    *,
-    pool: str,
-    gpu_pools: Sequence[str],
-    store: str,
-    working_dir: str | None,
-    nightly: Path | None,
-    lost_after_s: int,
-    dry_run: bool,
-    tell: Callable[[str], None],
-) -> "list[Deployed]":
+def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[Deployed]":
     """Bring all deployments to the server of an API. What is there already stays untouched.
 
     Args:
         api_url: the API.
-        pool: the work pool of the runs.
-        gpu_pools: the work pools of engines, each with a deployment `generate`; ``pool`` by default. The engines that
-            forms start are in the first one.
-        store: the store of the runs, unless a form names another one.
-        working_dir: the folder of runs in the pool `local`, for the server of a folder.
-        nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
-        lost_after_s: a run that has sent no heartbeat for so long is lost.
-        dry_run: change nothing.
+        options: what is brought.
         tell: receives a sentence for each thing that the workers of nightly runs must have themselves.
 
     Raises:
@@ -219,49 +201,49 @@ def deploy(
     with packages_beside():
         from flows.api import patient_client
         from flows.automations import ensure_automations
-        from flows.deploy import check_schedule, deploy_all
+        from flows.deploy import deploy_all
         from flows.lost_runs import lost_run_automations
         from flows.regressions import check_webhook, regression_automations
     from gage_eval.deployments import all_deployments, nightly_deployment
 
-    deployments = all_deployments(gpu_pools or [pool])
-    night = None
-    if nightly is not None:
-        url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
-        asked = Nightly.read(nightly)
-        check_schedule(asked.schedule)
-        night = nightly_files(asked, nightly.parent.absolute(), Locations.at(url), blocks_at(api_url))
-        deployments.append(nightly_deployment(asked, nightly.read_text(encoding="utf-8"), night.configs))
-        for note in night.lacks(pool if pool != POOL else None):
-            tell(note)
+    night = None if options.nightly is None else _read_night(options, options.nightly, api_url, tell)
+    deployments = all_deployments(options.gpu_pools or [options.pool])
+    automations = lost_run_automations(options.lost_after_s)
+    if night is not None and options.nightly is not None:
+        text = options.nightly.read_text(encoding="utf-8")
+        deployments.append(nightly_deployment(night.asked, text, night.configs))
     try:
         with patient_client(api_url, tell) as client:
             if night is not None:
                 check_webhook(client, night.asked)
-                if not dry_run:
+                if not options.dry_run:
                     night.put()
-            done = deploy_all(
-                client,
-                deployments,
-                pool=pool,
-                parameters={
-                    "storage": {"store": store},
-                    **({"model": {"work_pool": gpu_pools[0]}} if gpu_pools else {}),
-                },
-                working_dir=working_dir,
-                dry_run=dry_run,
-            )
-            automations = lost_run_automations(lost_after_s)
+            done = deploy_all(client, deployments, options)
             if night is not None:
-                if not dry_run:
+                if not options.dry_run:
                     there = client.read_deployment_by_name(f"nightly/{slug(night.asked.name)}")
                     night.keep(scrub(api_url), deployment_id=str(there.id), flow_id=str(there.flow_id))
-                automations |= regression_automations(client, night.asked, dry_run=dry_run)
-            return [*done, *ensure_automations(client, automations, dry_run=dry_run)]
+                automations |= regression_automations(client, night.asked, dry_run=options.dry_run)
+            return [*done, *ensure_automations(client, automations, dry_run=options.dry_run)]
     except GageError:
         raise
     except Exception as problem:
         raise _refusal(problem, api_url, "the deployments", "") from problem
+
+
+def _read_night(options: "DeployOptions", file: Path, api_url: str, tell: Callable[[str], None]) -> NightlyFiles:
+    """A file of nightly runs, with what its configs need."""
+    with packages_beside():
+        from flows.deploy import check_schedule
+
+    store = options.store
+    url = store_of_block(api_url, store) if store.startswith(BLOCK_PREFIX) else store
+    asked = Nightly.read(file)
+    check_schedule(asked.schedule)
+    night = nightly_files(asked, file.parent.absolute(), Locations.at(url), blocks_at(api_url))
+    for note in night.lacks(options.pool if options.pool != POOL else None):
+        tell(note)
+    return night
 
 
 def deleted_deployments(api_url: str, records: Sequence[DeploymentRecord]) -> Collection[DeploymentRecord]:

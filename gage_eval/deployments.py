@@ -5,12 +5,14 @@
 its flow one entry of `gage_eval.entrypoints`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.templates import SuiteInfo, list_suites
 from gage_eval.entrypoints import entrypoint
+from gage_eval.liveness import LOST_AFTER_S
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.names import slug
 
@@ -62,6 +64,30 @@ class Deployment:
     def all_tags(self) -> list[str]:
         """Its tags with `TAG`, sorted."""
         return sorted({TAG, *self.tags})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployOptions:
+    """What is brought to a server.
+
+    Attributes:
+        pool: the work pool of the runs; `POOL` is created if it is not there.
+        gpu_pools: the work pools of engines, each with a deployment `generate`; ``pool`` if there are none. The engines
+            that forms start are in the first one.
+        store: the store of the runs, unless a form names another one.
+        working_dir: the folder of runs in the pool `POOL`, for the server of a folder.
+        nightly: a file of nightly runs to deploy too. The files that its configs need go into the store.
+        lost_after_s: a run that has sent no heartbeat for so long is lost.
+        dry_run: change nothing.
+    """
+
+    store: str
+    pool: str = POOL
+    gpu_pools: Sequence[str] = ()
+    working_dir: str | None = None
+    nightly: Path | None = None
+    lost_after_s: int = LOST_AFTER_S
+    dry_run: bool = False
 
 
 @dataclass(frozen=True)

@@ -171,15 +171,14 @@ def deploy(
         InputError: no API is configured, it does not answer, it has no such pool, no store is named, or something that
             a nightly run needs cannot travel.
     """
-    from gage_eval.deployments import POOL
+    from gage_eval.deployments import POOL, DeployOptions
 
     api_url = api_url or _required_api()
     is_local = api_url == server.running_url()
     with packages_beside():
         from flows.launch import deploy as deploy_at
 
-    return deploy_at(
-        api_url,
+    options = DeployOptions(
         pool=pool or POOL,
         gpu_pools=gpu_pools,
         store=_shared_store(store, is_local=is_local),
@@ -187,8 +186,8 @@ def deploy(
         nightly=nightly,
         lost_after_s=lost_after_s,
         dry_run=dry_run,
-        tell=tell,
     )
+    return deploy_at(api_url, options, tell)
 
 
 def deleted_deployments(records: Sequence["DeploymentRecord"]) -> Collection["DeploymentRecord"]:
