@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pyarrow as pa
+
 from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
 from gage_eval.engine.answers import StepAnswers
@@ -57,7 +59,8 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
         responses = run.commit(
             RESPONSES, name=asks.received, complete=statuses["error"] == 0, counts=statuses if is_last else {}
         )
-        run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+        if is_last:
+            run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
         index_answers(env.store, spec.model_identity, responses)
     run.after_commit(wip.discard)
     if not is_last:
@@ -145,7 +148,7 @@ def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally,
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
-    """The responses as the adapter's own class reads them; those on which it fails are in error.
+    """Commit the telemetry, and the responses as the adapter's own class reads them; an error where it fails.
 
     Raises:
         PluginError: it failed on every one.
@@ -167,6 +170,7 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
         run.env.observer.tell(RunWarning(f"{run.stage}: {sentences[0]} {rows} in error.", run.task_id))
     if sentences or earlier(run, asks) is not None:
         _tell_why(run, asks, failures)
+    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
     return run.commit(
         RESPONSES,
         name=asks.output,
@@ -176,18 +180,18 @@ def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:
 
 
 def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str]]) -> None:
-    """Commit the telemetry again, with the sentences of the rows on which the adapter's ``parse`` failed.
+    """Write why the adapter's ``parse`` failed into the telemetry of its rows.
 
     Args:
-        run: its telemetry is committed.
+        run: its telemetry is written and not committed.
         asks: whose adapter it is.
         failures: the sentences by part and position.
     """
-    hooks, telemetry = asks.spec.hooks, run.outputs[asks.telemetry]
+    hooks = asks.spec.hooks
     assert hooks is not None
-    writer = run.writer(RESPONSE_TELEMETRY)
-    for part in telemetry.parts:
-        table, failed = telemetry.read(part.index), failures.get(part.index, {})
+
+    def with_reasons(index: int, table: pa.Table) -> pa.Table:
+        failed = failures.get(index, {})
         errors = [
             # Without the sentence of an earlier run of this action, which kept the model's answer.
             [line for line in lines or () if not hooks.said_of_parse(line)]
@@ -195,8 +199,9 @@ def _tell_why(run: StageRun, asks: Asks, failures: Mapping[int, Mapping[int, str
             for position, lines in enumerate(table["errors"].to_pylist())
         ]
         at = table.schema.get_field_index("errors")
-        writer.write(part.index, table.set_column(at, table.schema.field(at), [errors]))
-    run.commit(RESPONSE_TELEMETRY, name=asks.telemetry)
+        return table.set_column(at, table.schema.field(at), [errors])
+
+    run.writer(RESPONSE_TELEMETRY).revise(with_reasons)
 
 
 def earlier(run: StageRun, asks: Asks) -> tuple[Artifact, Artifact] | None:

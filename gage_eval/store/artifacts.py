@@ -240,7 +240,24 @@ class ArtifactWriter:
         difference = differing(table.schema, self._schema.arrow)
         if difference is not None:
             raise ValueError(f"part {part_index} is not a '{self._schema.name}' table: {difference}")
-        table = table.cast(self._schema.arrow)
+        info = self._stage(part_index, table.cast(self._schema.arrow))
+        self._wrote(info)
+        return info
+
+    def revise(self, change: Callable[[int, pa.Table], pa.Table]) -> None:
+        """Change every part that was written, one after another.
+
+        Args:
+            change: receives the index of a part and its rows. Returns as many rows with the same columns.
+
+        Raises:
+            StoreError: no space is left for staging.
+        """
+        for index, staged in self._staged.items():
+            table, _ = read_parquet(staged.file)
+            self._stage(index, change(index, table).cast(self._schema.arrow))
+
+    def _stage(self, part_index: int, table: pa.Table) -> PartInfo:
         file = self._folder / part_name(part_index)
         with explain_os_errors(self._objects.url, file.name):
             write_parquet(table, file)
@@ -251,7 +268,6 @@ class ArtifactWriter:
         if self._unreleased >= _RELEASE_AFTER:
             pa.default_memory_pool().release_unused()
             self._unreleased = 0
-        self._wrote(info)
         return info
 
     def commit(self, *, complete: bool = True, counts: Mapping[str, int] | None = None) -> Artifact:

@@ -23,6 +23,11 @@ class Upper:
 class Failing:
     def parse(self, response):
         raise ValueError("no number")
+class Half:
+    def parse(self, response):
+        if response.answer.endswith("7"):
+            raise ValueError("a seven")
+        return response
 """
 
 
@@ -58,6 +63,16 @@ def test_an_adapters_class_prepares_requests_and_parses_answers(tmp_path: Path, 
         assert gage("run", "sums.yaml", "--run-id", "second").code == 0
         assert "again" not in endpoint.stats()["phases"]
     assert rows(tmp_path, "second")[0]["answer"] == "answer: 1"
+
+
+def test_the_telemetry_of_answers_that_cannot_be_parsed_is_written_once(tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint() as endpoint:
+        write_config(tmp_path, endpoint.url, rows=5, role_adapters=dut(class_path="adapters.py:Half"))
+        assert gage("run", "sums.yaml", "--run-id", "half", "--set", "tasks.sums.max_error_share=1.0").code == 0
+    store = Store.open(str(tmp_path / ".gage"))
+    (telemetry,) = (store.artifact(one.id) for one in store.ls() if one.table == "response_telemetry")
+    sentence = "adapters.py:Half.parse(), for sample 'sum-2', raised ValueError: a seven (adapters.py, line 15)."
+    assert telemetry.table()["errors"].to_pylist() == [[], [], [sentence], [], []]
 
 
 @pytest.mark.parametrize(
