@@ -15,10 +15,10 @@ from gage_eval.errors import InputError
 from gage_eval.field_paths import Path, compile_path
 from gage_eval.foreign import said_by
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
-from gage_eval.metrics.aggregations.base import find_aggregation
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.metrics.guarded import RowFailed
+from gage_eval.metrics.left_out import check_nothing_left_out, is_of_corpus, reads_judge
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.pipelines import FilterPipeline, FilterResult, read_pipelines
@@ -76,14 +76,11 @@ class BoundMetric:
     @cached_property
     def _of_judge(self) -> bool:
         """Whether the text that it reads is a judge's: what cannot be read there is not the model's fault."""
-        position = self.definition.filtered_field
-        return position is not None and self.field_paths[position].input.name == "judgments"
+        return reads_judge(self.definition, self.field_paths)
 
     @cached_property
     def _of_corpus(self) -> bool:
-        """Whether the metric declares an aggregation of `Score.components`."""
-        own = self.definition.aggregate
-        return any(find_aggregation(name).terms for name in ([own] if isinstance(own, str) else own.values()))
+        return is_of_corpus(self.definition)
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -395,13 +392,15 @@ def bind(
         keys = dict.fromkeys(keys, value_key)
     name = metric_id or definition.plugin.name
     by = grouping(name, cluster_field=cluster_field, weight_field=weight_field, slices=slices)
+    aggregations = _aggregations(definition, aggregation, keys, renamed, by)
+    check_nothing_left_out(definition, aggregations, pipelines, field_paths)
     return BoundMetric(
         metric_id=name,
         definition=definition,
         params=values,
         field_paths=field_paths,
         filters=pipelines,
-        aggregations=_aggregations(definition, aggregation, keys, renamed, by),
+        aggregations=aggregations,
         value_keys=tuple(keys.values()),
         renamed=renamed,
         grouping=by,

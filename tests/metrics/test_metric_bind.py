@@ -14,6 +14,7 @@ from gage_eval import registry
 from gage_eval.errors import InputError
 from gage_eval.metrics import Score, bind, metric, text_filter
 from gage_eval.metrics.base import define
+from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 from gage_eval.registry import Plugin
 from gage_eval.tables import METRICS, SAMPLES, SCORES
 
@@ -375,6 +376,27 @@ def test_a_filter_is_a_function_of_a_text() -> None:
             }
         ],
     }
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_aggregation_that_would_leave_out_what_a_filter_did_not_find_is_refused() -> None:
+    def shares(prediction: str) -> Score:
+        return Score(float(len(prediction)), components={"shares": [len(prediction), 2]})
+
+    metric("shares_by_mean", value="shares")(shares)
+    metric("shares_by_ratio", value="shares", aggregate="ratio")(shares)
+    found = [{"regex": {"pattern": "x+"}}]
+    schema = ParseSchema((ParseField("name", "string", ()),))
+    cases: list[dict[str, Any]] = [
+        {"filters": found},
+        {"params": {"prediction_field": "name"}, "parse_schema": schema},
+    ]
+    for nothing_found in cases:
+        with pytest.raises(InputError, match=r'shares_by_mean: aggregation .ratio.* with aggregate="ratio"'):
+            bind("shares_by_mean", aggregation=["mean", "ratio"], **nothing_found)
+        bind("shares_by_mean", aggregation="mean", **nothing_found)
+        bind("shares_by_ratio", **nothing_found)
+    bind("shares_by_mean", aggregation="ratio")
 
 
 def test_a_plain_function_is_a_metric_by_its_path(tmp_path: Any) -> None:
