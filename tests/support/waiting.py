@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +13,7 @@ from typing import Any, Self
 PATIENCE_S = 120.0
 # How long a stopwatch sleeps in each turn, and the most that a turn counts.
 _TURN_S, _LONGEST_TURN_S = 0.05, 0.2
+_CPUS = os.cpu_count() or 1
 
 
 def wait_for(true: Callable[[], Any], what: str, within_s: float = PATIENCE_S, every_s: float = 0.2) -> Any:
@@ -24,10 +26,11 @@ def wait_for(true: Callable[[], Any], what: str, within_s: float = PATIENCE_S, e
 
 
 class Stopwatch:
-    """Measures the seconds inside a ``with`` block, without those in which the machine stalls.
+    """Measures the seconds inside a ``with`` block as they pass on a machine that neither stalls nor has too few CPUs.
 
     CI machines stall at times: no process gets the CPU, or the disk does not answer. A thread sleeps for a moment and
     syncs a byte to the disk, again and again. A turn that takes much longer was a stall, and only its beginning counts.
+    While three times as many processes want a CPU as there are CPUs, a second counts as a third.
 
     Attributes:
         seconds: measured so far.
@@ -49,10 +52,16 @@ class Stopwatch:
     def _run(self) -> None:
         with TemporaryFile() as file:
             began = time.monotonic()
-            while not self._over.wait(_TURN_S):
+            ended = False
+            while not ended:
+                ended = self._over.wait(_TURN_S)
                 os.pwrite(file.fileno(), b"x", 0)
                 os.fdatasync(file.fileno())
                 now = time.monotonic()
-                self.seconds += min(now - began, _LONGEST_TURN_S)
+                self.seconds += min(now - began, _LONGEST_TURN_S) * min(1.0, _CPUS / max(1, runnable()))
                 began = now
-            self.seconds += min(time.monotonic() - began, _LONGEST_TURN_S)
+
+
+def runnable() -> int:
+    """How many threads of this machine have a CPU or wait for one."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
