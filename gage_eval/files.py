@@ -1,5 +1,6 @@
 """Paths of files that configs and commands name."""
 
+import glob
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,13 @@ def local_path(path: str, base_dir: Path) -> Path:
         return base_dir / Path(path).expanduser()
     except RuntimeError:
         raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
+
+
+def folder_of(path: Path) -> Path:
+    """The folder of a file; for a pattern the folder above all its files."""
+    while glob.has_magic(str(path.parent)):
+        path = path.parent
+    return path.parent
 
 
 def write_new(file: Path, text: str) -> None:

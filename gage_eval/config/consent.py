@@ -16,12 +16,12 @@ from gage_eval.config import secrets
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
 from gage_eval.config.located import NamedCode, code_of
-from gage_eval.config.models import DatasetConfig, InlineBackend, PipelineConfig
+from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.datasets.origins import load_origin
 from gage_eval.errors import InputError, Problem
-from gage_eval.files import local_path
+from gage_eval.files import folder_of, local_path
 from gage_eval.foreign import is_path, nothing_imported
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
@@ -34,6 +34,8 @@ _FILES = ("path", "model_path", "lora_path")
 _HUB = "the Hugging Face hub (HF_TOKEN, if it is set)"
 _MOST_PROFILE = 2**20
 _LONGEST_NAME = 255
+# What stands for the name of a data file in the path of its image.
+_STEM = "{stem}"
 
 
 @dataclass(frozen=True)
@@ -203,8 +205,19 @@ class _Lister:
                 self.add("fetch", f"dataset {hub}", at, f"from {_HUB}")
         if params.content_root is not None:
             self.file(params.content_root, (*params_loc, "content_root"), "media that its records name")
+        else:
+            self.images_beside(params, (*params_loc, "image"))
         if params.allow_outside:
             self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
+
+    def images_beside(self, params: DatasetParams, loc: Loc) -> None:
+        """Note the images of the loader `files`, ``{stem}.png``, next to the data."""
+        image = (params.model_extra or {}).get("image")
+        if not isinstance(image, str) or _STEM not in image:
+            return
+        for path in params.path if isinstance(params.path, list) else [params.path]:
+            if path is not None and "://" not in path:
+                self.named(str(folder_of(Path(path)) / image.replace(_STEM, "*")), loc, "data")
 
     def origin(self, name: str, loc: Loc) -> None:
         """The files of a pinned origin; that there is none is among the problems."""

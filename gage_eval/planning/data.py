@@ -1,6 +1,5 @@
 """From a resolved config to the specs of standardize and preprocess."""
 
-import glob
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from gage_eval.config.models import DatasetConfig, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import OriginPath, load_origin, origin_paths
-from gage_eval.files import local_path
+from gage_eval.files import folder_of, local_path
 from gage_eval.planning.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.prepare.few_shot import FewShotRules
 from gage_eval.prepare.images import ImageRules
@@ -143,13 +142,6 @@ def _content_root(dataset: DatasetConfig, base_dir: Path) -> Path | None:
     if params.content_root is not None:
         return local_path(params.content_root, base_dir)
     paths = params.path if isinstance(params.path, list) else [params.path]
-    folders = [None if path is None or "://" in path else _folder_of(local_path(path, base_dir)) for path in paths]
+    folders = [None if path is None or "://" in path else folder_of(local_path(path, base_dir)) for path in paths]
     # Files in several folders have no common one: the config must name the folder of their media.
     return folders[0] if len(set(folders)) == 1 else None
-
-
-def _folder_of(path: Path) -> Path:
-    """The folder of a file; for a pattern the folder above all its files."""
-    while glob.has_magic(str(path.parent)):
-        path = path.parent
-    return path.parent

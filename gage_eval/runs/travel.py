@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from gage_eval.backends.base import Blocks
 from gage_eval.canonical import sha256_hex
@@ -38,8 +39,9 @@ _MOST_FILES = 10_000
 _KEY_FILES = (".pem", ".key", ".p12", ".pfx", ".jks")
 # A shorter value of a variable may occur in a file by chance.
 _LEAST_SECRET = 8
+_PARQUET = ".parquet"
 # Data files whose text holds the names of media as they are; the pieces of such a text that may be names.
-_RECORDS = (".jsonl", ".json", ".csv", ".tsv")
+_RECORDS = (".jsonl", ".json", ".csv", ".tsv", _PARQUET)
 _PIECE = re.compile(r"""[^"'\\\n\r\t,<>|]+""")
 _LONGEST_NAME = 250
 _MEDIA = frozenset(
@@ -217,7 +219,7 @@ class _Chosen:
         """Add the media next to a data file that its records name. Media of `content_root` travel with their folder."""
         if data.suffix not in _RECORDS or data.stat().st_size > _most():
             return
-        pieces = (piece.group() for piece in _PIECE.finditer(_content(data).decode(errors="replace")))
+        pieces = (piece.group() for piece in _PIECE.finditer(_text_of(data)))
         for name in sorted({piece for piece in pieces if len(piece) <= _LONGEST_NAME and _is_media(piece)}):
             if not os.path.isabs(name) and (data.parent / name).is_file():
                 self._add(named, data.parent / name)
@@ -293,6 +295,36 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"'{file}' cannot be read: {error.strerror}.") from error
+
+
+def _text_of(data: Path) -> str:
+    """The text of a data file; of a Parquet file its cells, line by line."""
+    if data.suffix != _PARQUET:
+        return _content(data).decode(errors="replace")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(data) as file:
+            leaves = [file.schema.column(index) for index in range(len(file.schema.names))]
+            texts = [leaf.path for leaf in leaves if leaf.logical_type.type == "STRING"]
+            batches = file.iter_batches(columns=texts) if texts else ()
+            return "\n".join(text for batch in batches for column in batch.columns for text in _cells(column))
+    except (OSError, pa.ArrowException):
+        return ""  # The run says what is wrong with the file.
+
+
+def _cells(column: Any) -> Iterator[str]:
+    """The texts in a column of Arrow, also those in its lists and structs."""
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        yield from column.unique().drop_null().to_pylist()
+    elif pa.types.is_struct(column.type):
+        for child in column.flatten():
+            yield from _cells(child)
+    elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        yield from _cells(column.flatten())
 
 
 def _secret_in(data: bytes, references: Collection[str], *, is_code: bool) -> str | None:

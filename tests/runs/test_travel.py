@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -131,6 +133,34 @@ def test_media_that_records_name_next_to_their_file_travel(project: Path, name: 
     change(project, datasets=[{"dataset_id": "sums", "params": {"path": f"data/{name}"}}])
     sent = {file for file in packed(project).files if file.startswith("data/")}
     assert sent == {f"data/{name}", "data/pictures/one two.png", "data/b.JPG"}
+
+
+def sent_beside(project: Path, pictures: list[str], **params: Any) -> set[str]:
+    """The files in `data` that travel, of which these are pictures."""
+    for picture in pictures:
+        (project / "data" / picture).parent.mkdir(parents=True, exist_ok=True)
+        (project / "data" / picture).write_bytes(b"picture")
+    loader = {"loader": params.pop("loader")}
+    change(project, datasets=[{"dataset_id": "sums", **loader, "params": params}])
+    return {file for file in packed(project).files if file.startswith("data/")}
+
+
+def test_media_that_records_of_parquet_name_next_to_their_file_travel(project: Path) -> None:
+    turns = [[{"role": "user", "image": "in/two.png"}], [{"role": "user", "image": None}]]
+    table = pa.table({"image": ["one.png", "missing.png"], "turns": turns, "bytes": [b"three.png", b""], "n": [1, 2]})
+    pq.write_table(table, project / "data" / "rows.parquet")
+    sent = sent_beside(project, ["one.png", "in/two.png", "three.png"], loader="parquet", path="data/rows.parquet")
+    assert sent == {"data/rows.parquet", "data/one.png", "data/in/two.png"}
+
+
+def test_images_that_are_named_after_data_files_travel(project: Path) -> None:
+    (project / "data" / "key").mkdir()
+    for name in ("a", "b"):
+        (project / "data" / "key" / f"{name}.json").write_text("{}")
+    pictures = ["key/img/a.png", "key/img/b.png", "key/img/a.txt"]
+    change(project, include=[])
+    sent = sent_beside(project, pictures, loader="files", path="data/key/*.json", image="img/{stem}.png")
+    assert sent == {f"data/key/{name}" for name in ("a.json", "b.json", "img/a.png", "img/b.png")}
 
 
 def test_a_config_given_as_text_travels_too(project: Path) -> None:
