@@ -28,8 +28,9 @@ class RunAnswers:
         try:
             yield step
         finally:
-            self._steps.remove(step)
+            # In this order: a call that does not find the step any more must see that the store has its answers.
             self.steps_ended += 1
+            self._steps.remove(step)
 
     def settled(self, key: str) -> "asyncio.Future[None]":
         """What is done when the call in flight under a key is: an equal call waits for it instead of being sent."""

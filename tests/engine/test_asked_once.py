@@ -20,6 +20,7 @@ from gage_eval.client.types import Request, Response
 from gage_eval.engine.episodes import response_key
 from gage_eval.engine.job import chunks_of
 from gage_eval.engine.neighbours import NeighbourLogs
+from gage_eval.engine.rows import index_answers
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.wal import LogWriter
 from gage_eval.store import Store
@@ -40,7 +41,10 @@ def test_two_steps_of_a_run_that_go_on_together_send_equal_requests_once(tmp_pat
             with runtime.answers.step() as answers:
                 step = step_of(store, Prompts(asked), backend, digest(key), answers=answers)
                 runtime.call(step.engine.run())
-                found[key] = step.responses.commit().table()["answer"].to_pylist()
+                responses = step.responses.commit()
+                # As a stage does: the other steps find these answers in the store once this step has ended.
+                index_answers(store, MODEL, responses)
+                found[key] = responses.table()["answer"].to_pylist()
 
         found: dict[str, list[str]] = {}
         threads = [threading.Thread(target=work, args=(name, prompts[:count])) for name, count in SIZES.items()]
