@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gage_eval.errors import InputError
-from gage_eval.regression.compare import Compared, compare
+from gage_eval.regression.compare import Compared
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
 from gage_eval.regression.differing import run_differences
 from gage_eval.runs.reading import RunReader
+from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
 from gage_eval.viewer.opened import Opened
@@ -122,11 +123,8 @@ def _rival(
     metric: str | None,
     allowed: tuple[str, ...],
 ) -> Rival:
-    state = [str(one.stored.record.updated) for one in (run, other)]
-    key = ("compare", run.run_id, other.run_id, *state, task_id, metric, allowed)
     try:
-        what = f"the comparison of {run.run_id} and {other.run_id}"
-        found = opened.computed(key, what, lambda: compare(other, run, task_id=task_id, metric=metric, allowed=allowed))
+        found = compared(opened, run, other, task_id=task_id, metric=metric, allowed=allowed)
         return Rival(other, found, run_differences(other, run, task_id=task_id))
     except InputError as error:
         shares_tasks = not set(run.task_ids).isdisjoint(other.task_ids)

@@ -12,16 +12,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from gage_eval.errors import InputError
+from gage_eval.regression.evidence import Evidence
 from gage_eval.runs.explain import expected_of, question_of
 from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.sample.table import rows_of
+from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.database import IndexDatabase
 from gage_eval.viewer.exporting import exported
 from gage_eval.viewer.index import IndexedMeasure
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.listing import COLUMNS, RIGHT, SIZES, Listing, ListState, measure_of, sample_query
 from gage_eval.viewer.open_task import OpenTask
-from gage_eval.viewer.opened import Opened
+from gage_eval.viewer.opened import Opened, StillIndexing
 from gage_eval.viewer.overview import flips, kind_counts, mean_of, reasons, usual_rival, worst_slices
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import NO_LABELS, Labelled, terms, without_term
@@ -32,6 +34,8 @@ from gage_eval.viewer.word_diff import Piece, word_diff
 # Parts that a page of an index without texts reads.
 _MOST_PARTS = 4
 _EXCERPT = 160
+# A list does not wait longer for the comparison of its runs; the next page has it.
+_CHIP_WAIT_S = 0.3
 
 
 class ListPage:
@@ -191,6 +195,7 @@ class ListPage:
             "measure": measure,
             "state": state,
             "score": None if measure is None else _score(shown.task, measure),
+            "difference": self._difference(shown, state),
             "mean": None if measure is None else mean_of(shown.listing, measure),
             "kinds": kind_counts(shown.listing, measure),
             "rival": rival,
@@ -198,6 +203,23 @@ class ListPage:
             "form": self._session.form,
             "live": shown.run.stored.state == "running",
         }
+
+    def _difference(self, shown: OpenTask, state: ListState) -> Evidence | None:
+        """The change against the other run. None where there is none, and while it is being computed."""
+        if not state.against:
+            return None
+        try:
+            found = compared(
+                self._opened,
+                shown.run,
+                self._opened.run(state.against),
+                task_id=shown.task.task_id,
+                metric=state.metric or None,
+                wait_s=_CHIP_WAIT_S,
+            )
+        except (InputError, StillIndexing):
+            return None  # The page of the comparison says why, or waits for it.
+        return next((one.evidence for one in found if one.evidence.difference is not None), None)
 
     def _neighbours(self, shown: OpenTask, state: ListState, position: int) -> dict[str, Any]:
         """Where the answer stands in the list, and the answers before and after it."""

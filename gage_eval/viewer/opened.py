@@ -31,7 +31,7 @@ MOST_CACHED_BYTES = 20 * 1024**3
 _MOST_OPEN = 4
 _MOST_READERS = 32
 _MOST_RESULTS = 16
-_WAIT_S = 1.5
+WAIT_S = 1.5
 
 
 class StillIndexing(Exception):
@@ -120,7 +120,7 @@ class Opened:
         """
         return self._database(self.index_file(task, run), against)
 
-    def index_file(self, task: TaskReader, run: RunReader, *, wait_s: float = _WAIT_S) -> Path:
+    def index_file(self, task: TaskReader, run: RunReader, *, wait_s: float = WAIT_S) -> Path:
         """The file of a task's index; it is built if it does not exist. Raises as `index`."""
         if isinstance(task.responses, PendingResponses):
             return self._live(task, run)
@@ -134,13 +134,13 @@ class Opened:
         mine, theirs = self.index_file(one[1], one[0]), self.index_file(other[1], other[0])
         file = self._folder / f"pairs-{digest([INDEX_VERSION, mine.name, theirs.name, measure])[:40]}.duckdb"
         what = f"pairs of {one[0].run_id} and {other[0].run_id}"
-        return self._made(file, what, _WAIT_S, lambda out, tell: build_pairs(mine, theirs, measure, out))
+        return self._made(file, what, WAIT_S, lambda out, tell: build_pairs(mine, theirs, measure, out))
 
-    def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T]) -> T:
+    def computed(self, key: tuple[Any, ...], what: str, make: Callable[[], T], *, wait_s: float = WAIT_S) -> T:
         """The result of a long computation, which is made in the background and remembered.
 
         Raises:
-            StillIndexing: it takes longer than a moment.
+            StillIndexing: it takes longer than ``wait_s``.
         """
         with self._lock:
             future = self._results.get(key)
@@ -150,7 +150,7 @@ class Opened:
             while len(self._results) > _MOST_RESULTS:
                 self._results.popitem(last=False)
         try:
-            result: T = future.result(timeout=_WAIT_S)
+            result: T = future.result(timeout=wait_s)
             return result
         except StillRunning:
             raise StillIndexing(what, 0.0) from None
@@ -171,7 +171,7 @@ class Opened:
         state = digest([name, str(run.stored.record.updated)])[:24]
         file = self._folder / f"live-{os.getpid()}-{state}.duckdb"
         before = self._temporary.get(name)
-        made = self._made(file, f"the answers of {run.run_id} so far", _WAIT_S,
+        made = self._made(file, f"the answers of {run.run_id} so far", WAIT_S,
                           lambda out, tell: self._build_quietly(task, out, tell))  # fmt: skip
         if before is not None and before != made:
             self._forget(before)

@@ -12,6 +12,7 @@ from gage_eval.report.details import KINDS, trimmed
 from gage_eval.report.html import STYLE_FILE, ends_text, marked
 from gage_eval.report.shares import share_text
 from gage_eval.report.summary import format_value, signed_text
+from gage_eval.viewer.comparison import change_tone
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import term, with_term
 
@@ -49,6 +50,7 @@ def environment() -> "Environment":
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., Any]] = {
+        "change_tone": change_tone,
         "clip": lambda text, limit=160: trimmed(str(text), limit),
         "cut": lambda text, limit=160: text if len(text) <= limit else text[: limit - 1] + "…",
         "ends": ends_text,

@@ -14,6 +14,7 @@ from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_
 
 import gage_eval
 from gage_eval.regression.compare import compare
+from gage_eval.report.summary import signed_text
 from gage_eval.runs.labels import Labels
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
@@ -60,6 +61,27 @@ def test_the_statistics_are_those_of_gage_compare(client: TestClient, folder: Pa
     assert f"p = {found.p:.3f}" in text
     assert f"<b>{len(found.task.worse)}</b> worse" in text
     assert f"<b>{len(found.task.better)}</b> better" in text
+
+
+def test_the_list_shows_the_difference_that_gage_compare_finds(client: TestClient, folder: Path) -> None:
+    locations = Locations.at(str(folder / "store"), None)
+    (found,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
+    assert found.evidence.difference is not None
+    text = unescape(page(client, "/runs/second/samples?against=first"))
+    chip = re.search(r'<a class="chip (\w+)" href="(/runs/second/compare\?[^"]+)" title="([^"]+)">([^<]+)</a>', text)
+    assert chip is not None
+    tone, link, title, shown = chip.groups()
+    assert shown == f"{signed_text(found.evidence.difference)} against first"
+    assert f"paired on {ROWS}" in title
+    assert tone == ("plain" if found.evidence.low <= 0 <= found.evidence.high else "bad")
+    assert "Paired by sample" in page(client, link)
+    assert "against first</a>" in page(client, "/runs/second/sample?id=s1&against=first"), "an answer shows it, too"
+
+
+def test_the_list_shows_no_difference_of_runs_that_are_not_comparable(client: TestClient) -> None:
+    text = page(client, "/runs/prompted/samples?against=first")
+    assert re.search(r'class="chip \w+" href="/runs/prompted/compare', text) is None
+    assert "/runs/prompted/compare?with=first" in text, "the page that says why"
 
 
 def test_runs_that_ask_otherwise_are_refused_with_a_way_to_compare_all_the_same(client: TestClient) -> None:
