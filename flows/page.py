@@ -10,8 +10,8 @@ from gage_eval.report.console import (
     closing_facts,
     counted,
     group_lines,
+    headline,
     score_rows,
-    score_text,
     slice_lines,
 )
 from gage_eval.report.markdown import bullets, code, page, plain, table
@@ -26,19 +26,7 @@ _MOST_SCORES = 3
 
 def score_line(summary: Summary) -> str:
     """The scores in one line: ``exact_match 0.861 ± 0.019 · 1,319 samples``. Several tasks, or groups, by name."""
-    scores = [
-        (group.group_id, f"{metric.name} {score_text(metric.micro)}")
-        for group in summary.groups
-        for metric in group.metrics[:1]
-    ] or [
-        (task.task_id, f"{metric.name} {score_text(metric)}") for task in summary.tasks for metric in task.metrics[:1]
-    ]
-    named = len(scores) > 1 or len(summary.tasks) > 1
-    parts = [f"{name} {text}" if named else text for name, text in scores[:_MOST_SCORES]]
-    if len(scores) > _MOST_SCORES:
-        parts.append(f"{len(scores) - _MOST_SCORES} more")
-    line = clean(f"{'; '.join(parts) or 'no scores'}{summary.label}")
-    return f"{line} · {counted(summary.sample_count, 'sample')}"
+    return f"{headline(summary, _MOST_SCORES)} · {counted(summary.sample_count, 'sample')}"
 
 
 def report_markdown(outcome: RunOutcome, viewer: str | None = None) -> str:

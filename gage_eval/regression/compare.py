@@ -200,6 +200,11 @@ class TaskComparison:
         ]
         return sorted(changes, key=lambda change: (-abs(change.difference), change.name))
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether there are pairs, and each has the same value in both runs."""
+        return self.pairing.rows.n > 0 and not np.any(self.pairing.rows.differences)
+
     def _moved(self, sign: int) -> list[str]:
         moved = sign * self.pairing.rows.differences
         places = [place for place in np.argsort(-moved, kind="stable").tolist() if moved[place] > 0]
@@ -215,7 +220,8 @@ class Compared:
         task: the comparison.
         evidence: tests; low and high are the ends of the two-sided 95 % interval.
         p: two-sided, adjusted by Holm over the tasks.
-        detectable: the smallest true loss that a one-sided test finds with a chance of 80 %.
+        detectable: the smallest true loss that a one-sided test finds with a chance of 80 %; None where every sample
+            scores the same, so that nothing is known of how scores vary.
         allowed: kinds that differ and were allowed to.
         notes: what else a reader must know.
     """
@@ -289,7 +295,7 @@ def compare(
             task,
             found[task.task_id],
             adjusted[task.task_id],
-            detectable_loss(found[task.task_id], rule or GateRule()),
+            None if task.is_unchanged else detectable_loss(found[task.task_id], rule or GateRule()),
             task.allowed_differences(allowed),
             tuple(_notes(task)),
         )
@@ -321,6 +327,8 @@ def _notes(task: TaskComparison) -> Iterator[str]:
     if pairing.unpaired:
         share = f"{pairing.unpaired:,} of {pairing.samples:,} samples are in one run only, or scored in one only"
         yield f"{share}: too many for a verdict" if pairing.unpaired_share > MAX_PARTNERLESS else share
+    if task.is_unchanged:
+        yield f"all {pairing.rows.n:,} samples in both runs score the same"
     sampling = [one.text for one in task.differences if one.kind == "sampling"]
     if sampling:
         yield f"other sampling: {', '.join(sampling)}"

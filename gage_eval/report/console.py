@@ -56,6 +56,27 @@ def score_text(metric: MetricSummary | GroupScore) -> str:
     return format_interval(metric.value, metric.ci_low, metric.ci_high)
 
 
+def headline(summary: Summary, most: int) -> str:
+    """The first score of each group, or else of each task: ``exact_match 0.861 ± 0.019``. Several, by name.
+
+    Args:
+        summary: of a finished run.
+        most: further ones are only counted.
+    """
+    scores = [
+        (group.group_id, f"{metric.name} {score_text(metric.micro)}")
+        for group in summary.groups
+        for metric in group.metrics[:1]
+    ] or [
+        (task.task_id, f"{metric.name} {score_text(metric)}") for task in summary.tasks for metric in task.metrics[:1]
+    ]
+    named = len(scores) > 1 or len(summary.tasks) > 1
+    parts = [f"{name} {text}" if named else text for name, text in scores[:most]]
+    if len(scores) > most:
+        parts.append(f"{len(scores) - most} more")
+    return clean(f"{'; '.join(parts) or 'no scores'}{summary.label}")
+
+
 def score_rows(summary: Summary) -> list[tuple[str, ...]]:
     """The cells of the score table, one row per metric, in the order of `COLUMNS`."""
     return [

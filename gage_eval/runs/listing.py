@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES
-from gage_eval.report.console import score_text
+from gage_eval.report.console import headline
 from gage_eval.runs.figures import duration, of_task
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import StageRecord, StageState
@@ -116,9 +116,8 @@ def _row(stored: StoredRun) -> dict[str, Any]:
 
 
 def _headline(stored: StoredRun) -> str | None:
-    """The first metric of the first task; None without a summary, and if it cannot be read."""
+    """The first score, and how many more there are; None without a summary, and if it cannot be read."""
     try:
-        metrics = stored.summary.metrics
+        return headline(stored.summary, 1) if stored.summary.metrics else None
     except InputError:
         return None
-    return f"{metrics[0].name} {score_text(metrics[0])}{stored.summary.label}" if metrics else None

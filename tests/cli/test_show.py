@@ -47,6 +47,15 @@ def test_runs_are_listed_newest_first_with_their_headline(gage: Gage) -> None:
     assert "Start one: gage run CONFIG" in gage("show", "--output-dir", "empty").out
 
 
+def test_the_list_names_the_first_of_several_scores_and_counts_the_others(gage: Gage, workspace: Path) -> None:
+    tasks = [{"task_id": name, "dataset_id": "sums"} for name in ("left", "middle", "right")]
+    write_config(workspace, tasks=tasks)
+    gage("run", "mine.yaml", "--inline")
+    (row,) = gage("show", "--json").json
+    assert row["score"].startswith("left exact_match 0.167")
+    assert row["score"].endswith("; 2 more")
+
+
 def test_a_finished_run_shows_scores_stages_and_artifacts(gage: Gage) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     said = gage("show", "first").out

@@ -75,6 +75,8 @@ def test_a_run_compared_with_itself_has_no_difference_and_still_an_interval(tmp_
     assert one.evidence.difference == 0
     assert one.evidence.low < -0.05
     assert (one.task.better, one.task.worse, one.task.differences) == ([], [], [])
+    assert one.notes == ("all 40 samples in both runs score the same",)
+    assert one.detectable is None, "nothing is known of how scores vary"
     assert run_differences(a, a) == []
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,12 +48,22 @@ def begin(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def descendants(pid: int) -> dict[int, str]:
-    """Process ids below a process, with their command lines."""
+    """Process ids below a process, parents first, with their command lines; those that end meanwhile may be missing."""
     found: dict[int, str] = {}
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (thread / "children").read_text().split()):
+    for child in children(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
             found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            found |= descendants(child)
+        found |= descendants(child)
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of what the threads of a process started."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 
@@ -85,7 +96,7 @@ def test_a_killed_run_leaves_no_engine_and_a_killed_engine_a_run_that_can_go_on(
     wait_until(lambda: logged(tmp_path) > answered, run)
     engines = descendants(run.pid)
     core = [pid for pid, command in engines.items() if "EngineCore" in command]
-    os.kill(core[0] if core else max(engines), signal.SIGKILL)
+    os.kill(core[0] if core else list(engines)[-1], signal.SIGKILL)
     _, said = run.communicate(timeout=120)
     assert run.returncode == 1
     sentence = said.strip().splitlines()[-1]
