@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from errno import EDQUOT, ENOSPC
+from functools import partial
 from pathlib import Path
 
 from gage_eval.client.download import DownloadFailed, download
@@ -85,7 +86,8 @@ class DataCache:
 
         Args:
             wanted: those that are `missing`.
-            advance: called with the number of bytes as they arrive.
+            advance: called with the number of bytes as they arrive, and with 0 again and again while another process
+                fetches a file. What it raises ends the fetch.
 
         Raises:
             InputError: one of them cannot be fetched, or is not what was pinned. One sentence names the files and
@@ -131,7 +133,8 @@ class DataCache:
 
         pooch.get_logger().setLevel("ERROR")
         url, file = one.origin.url(one.path, self._base_url), one.file
-        with self._writing(one) as place, locked(_partial(self.folder, file.sha256).with_suffix(".lock")):
+        lock = _partial(self.folder, file.sha256).with_suffix(".lock")
+        with self._writing(one) as place, locked(lock, partial(advance, 0)):
             if self._is_here(one):
                 # Another process has fetched it in the meantime.
                 advance(file.bytes)

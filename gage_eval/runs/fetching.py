@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,16 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     )
 
 
-def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer) -> None:
+def fetch_data(
+    files: Sequence[OriginPath], data: DataCache, observer: Observer, check: Callable[[], None] = lambda: None
+) -> None:
     """Bring the files that are missing into the data cache, and tell what is fetched from where.
+
+    Args:
+        files: the files of pinned origins.
+        data: the data cache.
+        observer: receives the events of the fetch.
+        check: called again and again, from several threads. What it raises ends the fetch.
 
     Raises:
         InputError: a file cannot be fetched or found, or is not the pinned one; the message names ``--data``.
@@ -55,13 +63,18 @@ def fetch_data(files: Sequence[OriginPath], data: DataCache, observer: Observer)
         return
     for event in would_fetch(missing):
         observer.tell(event)
-    counter = _Counter(observer, size)
-    data.fetch(missing, counter.add)
+    data.fetch(missing, _Counter(observer, size, check).add)
     observer.tell(FetchFinished(len(missing), size, time.monotonic() - began))
 
 
-def fetch_hub_data(plan: "Plan", store: Store, observer: Observer) -> None:
+def fetch_hub_data(plan: "Plan", store: Store, observer: Observer, check: Callable[[], None] = lambda: None) -> None:
     """Download the data of the Hugging Face hub that tasks read whose records are not stored yet.
+
+    Args:
+        plan: the run's plan.
+        store: where the records are stored.
+        observer: receives the events of the fetch.
+        check: called as bytes arrive. What it raises ends the fetch.
 
     Raises:
         InputError: a commit cannot be found, or a file cannot be fetched.
@@ -91,7 +104,7 @@ def fetch_hub_data(plan: "Plan", store: Store, observer: Observer) -> None:
             )
         )
         with task.load.naming():
-            source.fetch(files, _Counter(observer, size).add)
+            source.fetch(files, _Counter(observer, size, check).add)
         observer.tell(FetchFinished(len(files.sizes), size, time.monotonic() - began))
 
 
@@ -138,15 +151,19 @@ def fetch_line(event: FetchStarted) -> str:
 
 
 class _Counter:
-    """Adds up the bytes that several threads receive."""
+    """Adds up the bytes that several threads receive, unless `check` raises."""
 
-    def __init__(self, observer: Observer, total: int) -> None:
+    def __init__(self, observer: Observer, total: int, check: Callable[[], None]) -> None:
         self._observer = observer
         self._total = total
+        self._check = check
         self._done = 0
         self._lock = threading.Lock()
 
     def add(self, size: int) -> None:
+        self._check()
+        if size == 0:
+            return
         with self._lock:
             self._done += size
             event: Event = FetchProgress(self._done, self._total)

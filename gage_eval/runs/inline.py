@@ -52,8 +52,8 @@ def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOut
     # Before any engine starts and any request is sent.
     if session.data.missing(session.plan.origin_files):
         check_keys(session.plan)
-    fetch_data(session.plan.origin_files, session.data, session.observer)
-    fetch_hub_data(session.plan, session.store, session.observer)
+    fetch_data(session.plan.origin_files, session.data, session.observer, session.env.check)
+    fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
     call = stage_call(session)
     tasks = session.plan.tasks
     if any(task.placed for task in tasks):

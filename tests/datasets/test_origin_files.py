@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from gage_eval.client import download as downloading
+from gage_eval.datasets import fetch
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath, load_origin, origin_paths
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, RunCancelled
+from gage_eval.files import locked
 from gage_eval.packaged import configs_dir
 from tests.support.data_server import DataServer, serving
 from tests.support.waiting import PATIENCE_S
@@ -191,6 +193,22 @@ def test_two_processes_fetch_a_file_together_without_harm(tmp_path: Path, server
     processes = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2)]
     assert [process.wait(PATIENCE_S) for process in processes] == [0, 0]
     assert len(server.asked) == len(FILES), "one of them waited for the other"
+
+
+def test_a_cancelled_run_does_not_wait_for_the_fetch_of_another(tmp_path: Path, server: DataServer) -> None:
+    looked = []
+
+    def advance(size: int) -> None:
+        assert size == 0, "the other run has the file"
+        looked.append(size)
+        if len(looked) > 1:
+            raise RunCancelled("the run was cancelled")
+
+    dev = wanted("data/dev.jsonl")
+    lock = fetch._partial(tmp_path / "cache", dev[0].file.sha256).with_suffix(".lock")
+    with locked(lock), pytest.raises(RunCancelled):
+        cache(tmp_path, server).fetch(dev, advance)
+    assert server.asked == []
 
 
 class TestFolderOfTheUser:
