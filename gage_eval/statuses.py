@@ -57,6 +57,9 @@ UNANSWERED: frozenset[str] = frozenset({"error", "skipped"})
 
 ANSWERED: frozenset[str] = frozenset(RESPONSE_STATUSES) - UNANSWERED
 
+FINISH_STATUSES: dict[str, ResponseStatus] = {"length": "truncated", "content_filter": "refused"}
+"""The status of an answer, by its finish reason; ``ok`` for all others."""
+
 USUAL_REASON: dict[str, Reason] = {"unparsed": "unparsed_answer", "unscored": "unusable_input"}
 """The reason of a score, by its status, where the metric gives none."""
 

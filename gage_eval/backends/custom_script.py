@@ -42,7 +42,7 @@ class CustomScriptConfig(BackendConfig):
         return self
 
 
-@registry.backends.register("custom_script", version=2, config=CustomScriptConfig)
+@registry.backends.register("custom_script", version=3, config=CustomScriptConfig)
 class CustomScript(BaseBackend[CustomScriptConfig]):
     """A class with a method ``generate(request)``, or the coroutine ``ainvoke(request)``.
 

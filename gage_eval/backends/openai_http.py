@@ -27,13 +27,13 @@ from gage_eval.client.pace import Rates
 from gage_eval.client.types import Request, Response, token_count
 from gage_eval.errors import InputError
 from gage_eval.marks import scheduling, semantic
+from gage_eval.statuses import FINISH_STATUSES
 
 OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.
 _STREAMED = b'{"stream":true,"stream_options":{"include_usage":true},'
 _RESERVED = ("model", "messages", "prompt", "stream", "stream_options", "n")
 _RESERVED_SET = frozenset(_RESERVED)
-_STATUSES = {"length": "truncated", "content_filter": "refused"}
 
 
 class OpenAIHTTPConfig(KeyedConfig, ThinkingConfig):
@@ -260,7 +260,7 @@ def _first_choice(reply: Any) -> dict[str, Any]:
 def _response(reply: dict[str, Any], choice: dict[str, Any], answer: str) -> Response:
     """What chat and text completions have in common."""
     finish = _text(choice.get("finish_reason"))
-    status = "ok" if finish is None else _STATUSES.get(finish, "ok")
+    status = "ok" if finish is None else FINISH_STATUSES.get(finish, "ok")
     logprobs = choice.get("logprobs")
     usage = reply.get("usage")
     if not isinstance(usage, dict):

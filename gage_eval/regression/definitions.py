@@ -18,6 +18,8 @@ KINDS = ("data", "prompts", "scorer")
 # Columns of a sample that the prompt determines.
 WRITTEN_BY_PROMPTS = ("messages", "few_shot_examples")
 _SCHEDULED = ("params", "replicates", "sample_ids", "drawn_by")
+# Says how old a model's answers may be, not what is measured. So the judge of another night is the same scorer.
+_FRESHNESS = "model.config.freshness"
 _SHOWN = 60
 
 
@@ -158,7 +160,7 @@ def _of_kind(kind: str, a: Definition, b: Definition) -> Iterator[Difference]:
     mine, other = dict(_leaves(getattr(a, kind))), dict(_leaves(getattr(b, kind)))
     for path in dict.fromkeys([*mine, *other]):
         if mine.get(path) != other.get(path):
-            yield Difference(kind, path, mine.get(path), other.get(path))
+            yield Difference("model" if path.endswith(_FRESHNESS) else kind, path, mine.get(path), other.get(path))
 
 
 def _leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str]]:

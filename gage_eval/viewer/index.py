@@ -28,11 +28,12 @@ from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.outcomes import Measure, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import read_part
+from gage_eval.viewer.fields import slice_names
 
 if TYPE_CHECKING:
     import duckdb
 
-INDEX_VERSION = 2
+INDEX_VERSION = 3
 KINDS = ("error", "refused", "truncated", "unparsed", "unscored", "wrong", "right", "scored")
 """What an answer is, the failures first; an answer of several kinds is of the first. ``scored``: nothing is right or
 wrong by the measure."""
@@ -53,6 +54,7 @@ _RESPONSE_COLUMNS = (
     *("row_index", "sample_id", "replicate", "status", "finish_reason", "error_kind"),
     *("prompt_tokens", "completion_tokens", "response_key"),
 )
+_GROUPED_COLUMNS = ("row_index", "sample_id", "replicate", "status")
 _SCORE_COLUMNS = ("row_index", "replicate", "filter", "status", "values", "extracted", "reason")
 
 
@@ -213,7 +215,8 @@ class _Builder:
             for number, one in enumerate(self._measures)
         )
         paths = [*self._declared, *(f"data_tag.{name}" for name in self._tags or ())]
-        slices = tuple(IndexedSlice(number, path, path.rpartition(".")[2]) for number, path in enumerate(paths))
+        named = zip(paths, slice_names(paths), strict=True)
+        slices = tuple(IndexedSlice(number, path, name) for number, (path, name) in enumerate(named))
         return About(measures, slices, self._answers, self._texts, seconds)
 
     @property
@@ -299,7 +302,7 @@ def _labelled(task: TaskReader, part: int, by: Grouping) -> pa.Table:
     """The keys of a part's answers with the values of the slice fields."""
     columns = sorted({"row_index"} | by.sample_columns)
     tables = {
-        name: read_part(task.responses, part, None if name in by.inputs else ("row_index", "replicate"))
+        name: read_part(task.responses, part, None if name in by.inputs else _GROUPED_COLUMNS)
         if name == "responses"
         else task.artifact(INPUTS[name].stage, name).read(part, columns=columns if name == "samples" else None)
         for name in {"samples", "responses"} | by.inputs

@@ -70,7 +70,7 @@ def mean_of(listing: Listing, measure: IndexedMeasure) -> float | None:
 
 
 def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
-    """The most frequent reasons of errors and of unread answers."""
+    """The most frequent reasons of errors and of unread answers. Requests without an answer say their own."""
     found = []
     rows = listing.remembered("errors", "SELECT error_kind AS why, count(*) AS n FROM task.answers "
                               "WHERE error_kind IS NOT NULL GROUP BY 1 ORDER BY n DESC LIMIT 6")  # fmt: skip
@@ -79,7 +79,7 @@ def reasons(listing: Listing, measure: IndexedMeasure | None) -> list[Reason]:
         column = f"reason_{measure.number}"
         rows = listing.remembered(
             "reasons",
-            f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} IS NOT NULL "  # noqa: S608
+            f"SELECT {column} AS why, count(*) AS n FROM task.answers WHERE {column} <> 'unanswered' "  # noqa: S608
             "GROUP BY 1 ORDER BY n DESC LIMIT 6",
         )
         found += [Reason(f"reason:{row['why']}", row["why"].replace("_", " "), row["n"]) for row in rows]

@@ -8,28 +8,19 @@ from typing import Any, TypeAlias
 from gage_eval.errors import InputError, closest
 from gage_eval.runs.labels import VERDICTS
 from gage_eval.statuses import REASONS, RESPONSE_STATUSES
+from gage_eval.viewer.fields import FIELDS, NUMBERS, TEXTS
 from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
 
-NUMBERS = {
-    "score": "value",
-    "tokens": "completion_tokens",
-    "prompt_tokens": "prompt_tokens",
-    "length": "length",
-    "latency": "latency_ms",
-    "replicate": "replicate",
-    "row": "row_index",
-}
-"""Columns that terms such as ``tokens>400`` compare, by their name in the search line."""
-
-TEXTS = {"asked": "asked", "answer": "answer", "read": "read", "expected": "expected", "id": "sample_id"}
 Labelled: TypeAlias = Mapping[str, Collection[int]]
 """Numbers of labelled responses (`index.response_number`) by verdict; under ``any`` all of them."""
 
 NO_LABELS: Labelled = {}
 FLIPS = ("worse", "better", "same", "changed")
+_NAME, _QUOTED = r"[^\W\d][\w.]*", r'(?:[^"\\]|\\.)*'
 _TERM = re.compile(
-    r"""(?P<not>-)?(?P<name>[A-Za-z_][\w.]*)(?P<operator>:|<=|>=|<|>|=)(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s"]*))"""
-    r"""|(?P<no>-)?"(?P<phrase>(?:[^"\\]|\\.)*)"|(?P<word>\S+)"""
+    rf"""(?P<not>-)?(?:(?P<name>{_NAME})|"(?P<quoted_name>{_QUOTED})")(?P<operator>:|<=|>=|<|>|=)"""
+    rf"""(?:"(?P<quoted>{_QUOTED})"|(?P<plain>[^\s"]*))"""
+    rf"""|(?P<no>-)?"(?P<phrase>{_QUOTED})"|(?P<word>\S+)"""
 )
 
 
@@ -71,21 +62,29 @@ def term(name: str, value: str, operator: str = ":", *, negated: bool = False) -
 
     >>> term("topic", "linear algebra")
     'topic:"linear algebra"'
+    >>> term("sub-topic", "algebra")
+    '"sub-topic":algebra'
     """
+    field = name if not name or re.fullmatch(_NAME, name) else f'"{_escaped(name)}"'
     bare = re.fullmatch(r'[^\s"\\]+', value) if name else re.fullmatch(r'[^\s"\\:<>=-][^\s"\\:<>=]*', value)
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-    shown = value if bare else f'"{escaped}"'
-    return f"{'-' if negated else ''}{name}{operator if name else ''}{shown}"
+    shown = value if bare else f'"{_escaped(value)}"'
+    return f"{'-' if negated else ''}{field}{operator if name else ''}{shown}"
 
 
 def terms(line: str) -> Iterator[Term]:
     """The terms of a search line."""
     for found in _TERM.finditer(line):
         at = found.span()
-        if found["name"]:
+        if found["operator"]:
             quoted = found["quoted"]
             value = found["plain"] or "" if quoted is None else _unescaped(quoted)
-            yield Term(found["name"], found["operator"], value, found["not"] is not None, *at)
+            yield Term(
+                found["name"] or _unescaped(found["quoted_name"]),
+                found["operator"],
+                value,
+                found["not"] is not None,
+                *at,
+            )
         elif found["phrase"] is not None:
             yield Term("", ":", _unescaped(found["phrase"]), found["no"] is not None, *at)
         elif word := found["word"]:
@@ -187,17 +186,7 @@ def _flip(one: Term, *, paired: bool) -> Condition:
 def _slice(one: Term, about: About) -> Condition:
     found = [x for x in about.slices if one.name in (x.name, x.path)]
     if not found:
-        names = [
-            "status",
-            "reason",
-            "error",
-            "finish",
-            "flip",
-            "label",
-            *NUMBERS,
-            *TEXTS,
-            *(x.name for x in about.slices),
-        ]
+        names = [*FIELDS, *(x.name for x in about.slices)]
         raise InputError(
             f"search: there is no field '{one.name}'. Fields: {', '.join(names)}.{closest(one.name, names)}"
         )
@@ -239,6 +228,10 @@ def _needs_texts(about: About, value: str) -> None:
             f"search: '{value}' cannot be looked for, because the texts of this run are not indexed: start gage view "
             "with --texts."
         )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _unescaped(text: str) -> str:

@@ -31,6 +31,12 @@ class Halved:
     def generate(self, request):
         return {"answer": "a\\ud800", "logprobs": {"b": "\\ud800"}}
 
+class Ended:
+    def __init__(self, **ending):
+        self.ending = ending
+    def generate(self, request):
+        return {"answer": "half a", **self.ending}
+
 class Async:
     async def ainvoke(self, request):
         return "later"
@@ -168,6 +174,28 @@ def test_half_a_character_in_an_answer_can_be_kept(folder: Path) -> None:
     response = answer(folder, "Halved")
     assert (response.answer, response.logprobs) == ("a\ufffd", '{"b":"\ufffd"}')
     assert Response.from_bytes(response.to_bytes()) == response
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        ({"finish_reason": "length"}, "truncated"),
+        ({"finish_reason": "content_filter"}, "refused"),
+        ({"finish_reason": "eos"}, "ok"),
+        ({"finish_reason": "length", "status": "ok"}, "ok"),
+    ],
+)
+def test_the_finish_reason_gives_the_status_where_the_class_gives_none(
+    folder: Path, ending: dict[str, str], status: str
+) -> None:
+    assert answer(folder, "Ended", **ending).status == status
+
+
+@pytest.mark.parametrize("status", ["error", "skipped"])
+def test_a_request_without_an_answer_has_none_whatever_the_class_says(folder: Path, status: str) -> None:
+    """So that no judge is asked about it."""
+    response = answer(folder, "Ended", status=status)
+    assert (response.status, response.answer) == (status, None)
 
 
 def test_a_coroutine_answers_too(folder: Path) -> None:

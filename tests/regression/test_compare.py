@@ -13,7 +13,7 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 from tests.support.endpoint import mock_endpoint
-from tests.support.workspace import write_config
+from tests.support.workspace import JUDGED, write_config
 
 TOPICS = ("even", "odd")
 
@@ -104,6 +104,19 @@ def test_samples_that_only_one_run_has_scored_are_counted(tmp_path: Path) -> Non
     )
     one = only(compare(a, b))
     assert (one.evidence.n, one.task.pairing.unpaired) == (38, 2)
+
+
+def test_a_judge_that_is_asked_again_on_another_day_is_the_same_scorer(tmp_path: Path) -> None:
+    write_questions(tmp_path, 40)
+    (model, judge) = JUDGED["backends"]
+    judge = {**judge, "config": {"answer": "Rating: [[3]]"}}
+    file = write_config(tmp_path, **{**JUDGED, "backends": [model, judge]}, metrics=["judge_rating"])
+    store = str(tmp_path / "store")
+    for day in ("2026-03-01", "2026-03-02"):
+        run_inline(RunOptions(config=str(file), run_id=day, store=store, freshness=day))
+    a, b = (RunReader.open(Locations.at(store), day) for day in ("2026-03-01", "2026-03-02"))
+    assert only(compare(a, b)).evidence.difference == 0
+    assert {one.kind for _, one in run_differences(a, b)} == {"model"}
 
 
 def test_other_prompts_are_refused_by_name_and_allowed_on_request(tmp_path: Path) -> None:

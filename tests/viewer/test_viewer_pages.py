@@ -78,6 +78,21 @@ def test_the_run_page_shows_worst_slices_and_flips_and_each_leads_to_its_rows(cl
     assert hard == [f"s{i}" for i in range(ROWS) if i % 3 != 1]
 
 
+@pytest.mark.parametrize("key", ["label", "length", "sub-topic", "große Gruppe", HOSTILE])
+def test_every_slice_leads_to_its_rows_whatever_its_name(tmp_path: Path, key: str) -> None:
+    """Also where a search term has this name, and where the slice is declared."""
+    rows = [
+        {"id": f"s{i}", "question": f"{i}?", "answer": str(i % 2 + 1), "data_tag": {key: "ab"[i % 2]}}
+        for i in range(ROWS)
+    ]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    run(tmp_path, "sliced", backends=answers("1"), metrics=[{"metric_id": "exact_match", "slices": ["label"]}])
+    with viewer(tmp_path) as client:
+        text = page(client, "/runs/sliced")
+        assert samples_at(client, text, " = b</a>") == [f"s{i}" for i in range(1, ROWS, 2)]
+        assert samples_at(client, text, "sample.label = 2</a>") == [f"s{i}" for i in range(1, ROWS, 2)]
+
+
 def samples_at(client: TestClient, text: str, words: str) -> list[str]:
     return ids(page(client, link(text, words)))
 

@@ -113,7 +113,7 @@ def _response(found: Any) -> Answered:
     from gage_eval.canonical import canonical_text
     from gage_eval.client.types import token_count, without_surrogates
     from gage_eval.errors import closest
-    from gage_eval.statuses import RESPONSE_STATUSES
+    from gage_eval.statuses import FINISH_STATUSES, RESPONSE_STATUSES, UNANSWERED
 
     if isinstance(found, str):
         return {"status": "ok", "answer": found, "attempts": 1}
@@ -122,18 +122,22 @@ def _response(found: Any) -> Answered:
     for name in found:
         if name not in _GIVEN:
             raise ValueError(f"it returned '{name}', which is not a field of an answer.{closest(str(name), _GIVEN)}")
-    status = "ok" if found.get("status") is None else found["status"]
-    if status not in RESPONSE_STATUSES:
-        raise ValueError(f"its status is {status!r}, not one of {', '.join(RESPONSE_STATUSES)}")
     for name in _TEXTS:
         if found.get(name) is not None and not isinstance(found[name], str):
             raise ValueError(f"its {name} is {type(found[name]).__name__}, not str")
     for name in _COUNTS:
         if found.get(name) is not None and token_count(found[name]) is None:
             raise ValueError(f"its {name} is {found[name]!r}, which is not a count")
+    status = found.get("status")
+    if status is None:
+        status = FINISH_STATUSES.get(found.get("finish_reason") or "", "ok")
+    if status not in RESPONSE_STATUSES:
+        raise ValueError(f"its status is {status!r}, not one of {', '.join(RESPONSE_STATUSES)}")
     if status == "ok" and "answer" not in found and not found.get("tool_calls"):
         raise ValueError("it returned neither 'answer' nor 'tool_calls'")
     response = {"status": status, "attempts": 1, **{name: found.get(name) for name in (*_TEXTS, *_COUNTS)}}
+    if status in UNANSWERED:
+        response["answer"] = None
     for name in _JSON:
         if found.get(name) is not None:
             response[name] = canonical_text(without_surrogates(found[name]))
