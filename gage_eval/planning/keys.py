@@ -26,7 +26,7 @@ VERSIONS: Mapping[Stage, int] = {
 }
 # Versions of steps within stages: a metric's scores, the rendering of a role's requests.
 SCORES_VERSION = 5
-RENDER_VERSION = 2
+RENDER_VERSION = 3
 
 # Inputs that are named after their use. All others have the name of the output they take.
 _TAKES: Mapping[str, str] = {"few_shot": "samples"}

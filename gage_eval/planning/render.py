@@ -84,9 +84,26 @@ class RequestRenderer:
         """
         kind = self._kind(row.kind)
         self._check(kind, row)
+        shared = self._shared(kind, row, context)
+        rewrites = kind != "chat" and row.prompt is not None and self._template is not None
+        requests = []
+        for replicate, draw in asks:
+            given = shared if not draw else _seeded(shared, draw)
+            try:
+                messages = self._messages(row, context, replicate)
+            except PromptError as error:
+                failed = Unasked("prompt_failed", str(error))
+                requests.append(Request(**given, messages=[], replicate=replicate, draw=draw, unasked=failed))
+                continue
+            prompt = "\n\n".join(message["content"] for message in messages) if rewrites else row.prompt
+            request = Request(**given, prompt=prompt, messages=messages, replicate=replicate, draw=draw)
+            requests.append(self._hooked(request, context))
+        return requests
+
+    def _shared(self, kind: str, row: PreparedRow, context: RowContext) -> dict[str, Any]:
+        """What all requests of a row have in common."""
         shared: dict[str, Any] = {
             "kind": kind,
-            "prompt": row.prompt,
             "sample_id": row.sample_id,
             "row_index": row.row_index,
             "lookup": self._looked_up(context),
@@ -103,20 +120,7 @@ class RequestRenderer:
             shared.update(tool_outputs=tool_outputs(context.sample), tool_rounds=self._spec.tool_rounds)
         if kind in _LIKELIHOODS:
             shared.update(kind="likelihood", choices=row.choices, unconditioned=row.unconditioned_input)
-        requests = []
-        for replicate, draw in asks:
-            given = shared if not draw else _seeded(shared, draw)
-            try:
-                messages = self._messages(row, context, replicate)
-            except PromptError as error:
-                failed = Unasked("prompt_failed", str(error))
-                requests.append(Request(**given, messages=[], replicate=replicate, draw=draw, unasked=failed))
-                continue
-            if kind != "chat" and row.prompt is not None and self._template is not None:
-                shared["prompt"] = "\n\n".join(message["content"] for message in messages)
-            request = Request(**given, messages=messages, replicate=replicate, draw=draw)
-            requests.append(self._hooked(request, context))
-        return requests
+        return shared
 
     def _hooked(self, request: Request, context: RowContext) -> Request:
         """The request after `prepare` of the adapter's own class, if it has one."""

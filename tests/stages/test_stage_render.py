@@ -10,6 +10,7 @@ from gage_eval.client.types import Request
 from gage_eval.errors import InputError
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
+from gage_eval.planning.render import PreparedRow, RequestRenderer, RowContext
 from gage_eval.planning.source import RoleSource
 from gage_eval.stages import StageResult
 
@@ -75,6 +76,17 @@ def test_replicates_stand_side_by_side_and_have_seeds_of_their_own(bench: Bench)
     ]
     unseeded = bench.preprocess(bench.samples(RECORDS[:1]), replicates=2)
     assert [r.params for r in requests(bench, bench.model(), unseeded)] == [{}, {}]
+
+
+def test_each_replicate_of_a_text_has_its_own_prompt_wherever_a_chunk_begins(bench: Bench) -> None:
+    messages = [{"role": "user", "content": "Q"}]
+    row = PreparedRow(0, "s0", "completion", "Q", None, None, None, None, '{"seed":10}', None, messages)
+    context = RowContext(support={replicate: {"answer": f"hint {replicate}"} for replicate in range(3)})
+    spec = bench.model(prompt="{{ history[0].content }} with {{ payload.support_output.answer }}")
+    renderer, asks = RequestRenderer(spec.binding), [(replicate, replicate) for replicate in range(3)]
+    whole = renderer.render(row, context, asks)
+    assert [request.prompt for request in whole] == [f"Q with hint {replicate}" for replicate in range(3)]
+    assert [request for ask in asks for request in renderer.render(row, context, [ask])] == whole
 
 
 def test_a_judge_sees_the_answer_of_the_same_row_and_replicate(bench: Bench) -> None:
