@@ -258,8 +258,9 @@ def answer_of(shot: Mapping[str, Any]) -> str:
     The worked solution under ``metadata.answer_text`` where a preprocessor kept one, else the label, else the first
     reference as text; empty when there is none.
     """
-    metadata = shot.get("metadata") or {}
-    worked = metadata.get("answer_text")
+    # What a sample brings along as an example may have any JSON value here.
+    metadata = shot.get("metadata")
+    worked = metadata.get("answer_text") if isinstance(metadata, Mapping) else None
     if isinstance(worked, str) and worked:
         return worked
     references = shot.get("references") or []

@@ -26,6 +26,8 @@ BOMB_PIXELS = 89_478_485
 _JPEG_QUALITY = 95
 # For these formats Pillow starts Ghostscript, another program. Data must not start programs.
 _PROGRAMS = frozenset({"EPS"})
+# Modes of eight-bit colours that a PNG cannot hold; they become RGB or RGBA.
+_CONVERTED = frozenset({"CMYK", "YCbCr", "LAB", "HSV", "RGBX", "RGBa", "La", "PA"})
 # The errors that decoders raise for damaged files.
 _BROKEN = (
     OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError,
@@ -142,7 +144,7 @@ def prepared(data: bytes, rules: ImageRules) -> Picture:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise RecordRejected(f"the image has more than {BOMB_PIXELS:,} pixels.") from None
     except _BROKEN as error:
-        raise RecordRejected(f"the image is broken ({' '.join(str(error).split())[:120]}).") from None
+        raise RecordRejected(_broken(error)) from None
 
 
 @cache
@@ -155,10 +157,22 @@ def _formats() -> tuple[str, ...]:
 
 
 def as_png(image: "Image") -> bytes:
-    """A Pillow image, such as a callable of a config may return, as PNG bytes."""
+    """A Pillow image, such as a callable of a config may return, as PNG bytes.
+
+    Raises:
+        RecordRejected: it cannot be decoded (Pillow reads a file only when its pixels are needed), or a PNG cannot
+            hold it.
+    """
     out = io.BytesIO()
-    image.save(out, "PNG")
+    try:
+        (image.convert(_mode(image)) if image.mode in _CONVERTED else image).save(out, "PNG")
+    except _BROKEN as error:
+        raise RecordRejected(_broken(error)) from None
     return out.getvalue()
+
+
+def _broken(error: BaseException) -> str:
+    return f"the image is broken ({' '.join(str(error).split())[:120]})."
 
 
 def _mode(image: "Image") -> str:

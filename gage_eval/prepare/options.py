@@ -9,8 +9,9 @@ def lacks_options(sample: Mapping[str, Any]) -> bool:
 
     A sample with options and without a task type counts as one.
     """
-    options = sample.get("options")
-    if not options or sample.get("task_type", "multiple-choice").replace("_", "-") != "multiple-choice":
+    options, task_type = sample.get("options"), sample.get("task_type")
+    # What a sample brings along as an example may have any JSON value as its task type.
+    if not options or (isinstance(task_type, str) and task_type.replace("_", "-") != "multiple-choice"):
         return False
     messages = sample.get("messages") or []
     texts = [segment.get("text", "") for message in messages for segment in message.get("content") or ()]

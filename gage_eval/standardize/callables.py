@@ -173,7 +173,7 @@ class MediaCallable(ConfigCallable):
         Raises:
             AdapterFailed: the callable fails on this sample, or returns something else.
         """
-        given = self._called(sample)
+        given = self._called(copy.deepcopy(sample))
         several = given if isinstance(given, list | tuple) else [] if given is None else [given]
         return [self._url(one, store) for one in several]
 
@@ -183,9 +183,15 @@ class MediaCallable(ConfigCallable):
         if isinstance(given, bytes | bytearray) and given:
             return store.put(bytes(given))
         if self.kind == "image_url" and hasattr(given, "save") and hasattr(given, "has_transparency_data"):
-            return store.put(as_png(given))
+            return store.put(self._png(given))
         reason = f"{self.name} gave {kind_of(given)}; it must give paths, URLs, bytes or Pillow images."
         raise AdapterFailed(self.name, reason)
+
+    def _png(self, given: Any) -> bytes:
+        try:
+            return as_png(given)
+        except RecordRejected as error:
+            raise AdapterFailed(self.name, f"{self.name} gave an image that cannot be used: {error.reason}") from error
 
 
 def attach(sample: dict[str, Any], callables: tuple[MediaCallable, ...], store: Media) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, An
     messages = record.get("messages")
     if not roles or type(messages) is not list:
         return record
-    kept = [item for item in messages if not _has_role(item, roles)]
+    kept = [item for item in messages if not has_role(item, roles)]
     if len(kept) == len(messages):
         return record
     if not kept:
@@ -88,7 +88,8 @@ def without_roles(record: dict[str, Any], roles: frozenset[str]) -> dict[str, An
     return {**record, "messages": kept}
 
 
-def _has_role(message: Any, roles: frozenset[str]) -> bool:
+def has_role(message: Any, roles: frozenset[str]) -> bool:
+    """Whether an item of a record's messages, which may be anything, is a message of one of the roles."""
     role = message.get("role") if type(message) is dict else None
     return type(role) is str and role in roles
 

@@ -56,7 +56,8 @@ def _shown(messages: list[Any]) -> set[str]:
     for message in messages:
         content = message.get("content") if type(message) is dict else None
         for segment in content if type(content) is list else ():
-            medium = segment.get(segment.get("type")) if type(segment) is dict else None
+            kind = segment.get("type") if type(segment) is dict else None
+            medium = segment.get(kind) if type(kind) is str else None
             url = medium.get("url") if type(medium) is dict else medium
             if type(url) is str:
                 shown.add(url)

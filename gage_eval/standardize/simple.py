@@ -9,7 +9,7 @@ from pydantic import Field
 from gage_eval import canonical, registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import build_messages, carry_over, is_null, lacking, object_of, read, text_of
-from gage_eval.standardize.compose import instructed, without_roles
+from gage_eval.standardize.compose import has_role, instructed, without_roles
 from gage_eval.standardize.default import Default
 from gage_eval.standardize.options import (
     AnswerField,
@@ -84,7 +84,7 @@ class StripAssistant(BuiltInPreprocessor):
 
 def _last_of(messages: list[Any], roles: frozenset[str]) -> list[Any]:
     """The last message of some roles as a reference; empty when it has no content."""
-    own = [item for item in messages if type(item) is dict and item.get("role") in roles]
+    own = [item for item in messages if has_role(item, roles)]
     content = own[-1].get("content") if own else None
     return [] if content is None else [{"answer": content}]
 

@@ -232,14 +232,14 @@ class Mbpp(BuiltInPreprocessor):
         if type(tests) is not list or not tests:
             raise RecordRejected("test_list: it must be a list of assertions.")
         sample = self._simple.to_sample(record)
-        facts = {"test_list": [text_of(test, "test_list") for test in tests]}
         setup = read(record, "test_setup_code")
         sample["metadata"] = {
             **object_of(sample, "metadata"),
-            **facts,
+            "test_list": [text_of(test, "test_list") for test in tests],
             "test_setup_code": "" if setup is None else text_of(setup, "test_setup_code"),
-            "answer_text": f"{sample['references'][0]}\n[DONE]",
         }
+        if solutions := sample["references"]:
+            sample["metadata"]["answer_text"] = f"{solutions[0]}\n[DONE]"
         for name in ("test_list", "test_setup_code"):
             sample.pop(name, None)
         return sample

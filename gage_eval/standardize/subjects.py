@@ -1,7 +1,7 @@
 """Preprocessors for PIQA, HellaSwag, MMLU and its kin, and TruthfulQA."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -54,15 +54,21 @@ class HellaSwag(MultiChoice):
 
     def to_sample(self, record: dict[str, Any]) -> dict[str, Any]:
         label, start, end = (text_of(_needed(record, field), field) for field in ("activity_label", "ctx_a", "ctx_b"))
-        endings = _needed(record, "endings")
-        if type(endings) is not list:
-            raise RecordRejected(f"endings: it must be a list of texts, not {kind_of(endings)}.")
         made = carry_over(record, ("ctx", "ctx_a", "ctx_b", "activity_label"))
         made[self.question_field] = _cleaned(f"{label}: {start} {end.capitalize()}")
-        made["endings"] = [_cleaned(text_of(ending, "endings")) for ending in endings]
-        sample = super().to_sample(made)
+        sample = super().to_sample({**made, **_cleaned_endings(record, self.source)})
         sample["data_tag"] = {"activity": label, **object_of(sample, "data_tag")}
         return sample
+
+
+def _cleaned_endings(record: Mapping[str, Any], source: str | Sequence[str]) -> dict[str, Any]:
+    """The fields of the endings: one that holds a list, or several that hold one each."""
+    if not isinstance(source, str):
+        return {field: _cleaned(text_of(_needed(record, field), field)) for field in source}
+    endings = _needed(record, source)
+    if type(endings) is not list:
+        raise RecordRejected(f"{source}: it must be a list of texts, not {kind_of(endings)}.")
+    return {source: [_cleaned(text_of(ending, source)) for ending in endings]}
 
 
 def _cleaned(text: str) -> str:

@@ -35,7 +35,7 @@ def pool_of(bench: Bench, records: list[dict[str, Any]], name: str = "pool") -> 
 def prepare(bench: Bench, samples: StageResult, pool: StageResult | None, task: str = "t", **rules: Any) -> StageResult:
     spec = {
         name: rules.pop(name)
-        for name in ("kind", "target_delimiter", "media", "pool_media", "choices")
+        for name in ("kind", "target_delimiter", "media", "pool_media", "choices", "lists_options")
         if name in rules
     }
     few_shot = FewShotRules(pool="pool" if pool else None, **rules)
@@ -242,6 +242,14 @@ def test_k_bounds_the_examples_a_sample_brings_along(bench: Bench) -> None:
     samples = bench.samples([question(1, few_shot_examples=shots)])
     assert examples(prompts(bench, prepare(bench, samples, None, k=2))["s1"]) == ["e0?", "e1?"]
     assert examples(prompts(bench, prepare(bench, samples, None, k=0))["s1"]) == []
+
+
+def test_an_example_a_sample_brings_along_may_have_any_metadata_and_task_type(bench: Bench) -> None:
+    shot = {"messages": [{"role": "user", "content": "e?"}], "label": "a", "options": ["a", "b"]}
+    shots = [{**shot, "metadata": "a note", "task_type": 5}, {**shot, "metadata": None, "task_type": None}]
+    samples = bench.samples([question(1, few_shot_examples=shots)])
+    listed = "e?\n\nA. a\nB. b"
+    assert examples(prompts(bench, prepare(bench, samples, None, lists_options=True))["s1"]) == [listed, listed]
 
 
 def test_images_of_examples_come_from_the_folder_of_their_dataset(bench: Bench) -> None:

@@ -1,12 +1,14 @@
 """Media on their way from records to prepared rows: kept by hash, rejected with a reason, part of the key."""
 
 import base64
+import io
 import json
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from stages.calling import Bench
 from support.pictures import image, size_of, write_image
 
@@ -229,6 +231,29 @@ def test_what_a_callable_may_not_give_rejects_the_record(given: object, bench: B
     one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
     with pytest.raises(InputError, match="it must give paths, URLs, bytes or Pillow images"):
         bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
+
+
+def test_a_callable_may_give_any_image_that_pillow_decodes(bench: Bench) -> None:
+    GIVES["visual"] = lambda sample, suffix, folder: [Image.new(mode, (6, 4)) for mode in ("CMYK", "YCbCr", "LA", "1")]
+    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    prepared = bench.preprocess(bench.samples([{"question": "What?", "answer": "a"}], callables=(one,)))
+    (urls,) = shown(bench, prepared)
+    assert [size_of(bench.store.media.get(url)) for url in urls] == [(6, 4)] * 4
+
+
+def test_an_image_of_a_callable_that_is_cut_off_rejects_the_record(bench: Bench) -> None:
+    GIVES["visual"] = lambda sample, suffix, folder: Image.open(io.BytesIO(image(64, 64)[:-40]))
+    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    with pytest.raises(InputError, match=r"visual gave an image that cannot be used: the image is broken \("):
+        bench.samples([{"question": "What?", "answer": "a"}], callables=(one,))
+
+
+def test_a_callable_cannot_change_the_sample(bench: Bench) -> None:
+    GIVES["visual"] = lambda sample, suffix, folder: sample["metadata"]["pages"].pop()
+    one = MediaCallable(f"{__name__}:visual", "image_url", {}, {})
+    record = {"question": "What?", "answer": "a", "metadata": {"pages": ["https://example.invalid/x.png"]}}
+    (sample,) = rows_of(bench.artifact(bench.samples([record], callables=(one,)), "samples").table())
+    assert sample["metadata"] == record["metadata"]
 
 
 def test_a_callable_that_fails_on_a_sample_rejects_the_record(bench: Bench) -> None:

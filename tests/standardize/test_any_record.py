@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gage_eval import registry
+from gage_eval.canonical import canonical_text
 from gage_eval.sample.record import RecordRejected, content_id, parse_record
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import rows_of, samples_to_table
+from gage_eval.stages.standardize import to_standard
 from gage_eval.standardize.compose import build
 
 FACTORIES: list[tuple[str, dict[str, Any]]] = [
@@ -158,3 +160,26 @@ def test_piqa_goes_through_with_the_labels_of_its_second_file(shared: Path) -> N
     assert [sample["label"] for sample in samples] == ["AB"[int(label)] for label in gold]
     assert samples[1]["options"][0] == {"id": "A", "content": "replace drawer with bobby pin "}
     assert samples[1]["metadata"]["question_text"] == "dresser"
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "reason"),
+    [
+        (
+            "strip_assistant",
+            {"messages": [{"role": ["a"], "content": "x"}, {"role": "assistant", "content": "y"}]},
+            "messages[0].role: ['a'] is not a role (system, developer, user, assistant, tool, function).",
+        ),
+        (
+            "default",
+            {"messages": [{"role": "user", "content": [{"type": ["a"]}]}], "references": [], "inputs": {"prompt": "x"}},
+            "messages[0].content[0].type: ['a'] is not a segment type "
+            "(text, image_url, audio_url, video_url, file_url).",
+        ),
+    ],
+)
+def test_a_list_where_a_word_belongs_rejects_its_record(name: str, record: dict[str, Any], reason: str) -> None:
+    to_sample = build(registry.preprocessors.get(name), {})
+    with pytest.raises(RecordRejected) as rejected:
+        to_standard(canonical_text(record), to_sample)
+    assert rejected.value.reason == reason

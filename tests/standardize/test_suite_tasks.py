@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from test_tasks import reason, references, said, sample_of
 
 
@@ -18,6 +19,17 @@ def test_hellaswag_is_cleaned_as_in_the_harness() -> None:
     assert [option["content"] for option in sample["options"]] == ["goes home.", "sings.", "sits.", "waits."]
     assert (sample["label"], sample["data_tag"]) == ("C", {"activity": "Removing ice"})
     assert reason("hellaswag", {**record, "ctx_b": None}) == "ctx_b: it is missing."
+
+
+@pytest.mark.parametrize(
+    ("fields", "choices_field"),
+    [({"ends": ["go [step] on", "stop"]}, "ends"), ({"e1": "go [step] on", "e2": "stop"}, ["e1", "e2"])],
+)
+def test_the_endings_of_hellaswag_may_be_in_other_fields(fields: dict[str, Any], choices_field: Any) -> None:
+    record = {"activity_label": "Ice", "ctx_a": "A man", "ctx_b": "may", "label": 1, **fields}
+    sample = sample_of("hellaswag", record, choices_field=choices_field)
+    assert [option["content"] for option in sample["options"]] == ["go on", "stop"]
+    assert sample["label"] == "B"
 
 
 def test_agieval_has_the_authors_zero_shot_prompts() -> None:
@@ -42,6 +54,13 @@ def test_mbpp_keeps_what_running_the_answer_needs() -> None:
     )
     assert sample["metadata"]["test_list"] == ["assert f(1, 1) == 2"]
     assert sample["metadata"]["answer_text"] == "def f(a, b): return a + b\n[DONE]"
+
+
+def test_a_task_of_mbpp_without_a_solution_is_still_a_sample() -> None:
+    record = {"task_id": 2, "text": "Add.", "code": None, "test_list": ["assert f(1, 1) == 2"]}
+    sample = sample_of("mbpp", record)
+    assert references(sample) == []
+    assert "answer_text" not in sample["metadata"]
 
 
 def test_truthfulqa_answers_are_sentences_and_no_comment_is_true() -> None:
