@@ -185,7 +185,7 @@ def settle(api_url: str, runs: Iterable[StoredRun]) -> None:
 
 
 def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) -> "list[Deployed]":
-    """Bring all deployments to the server of an API. What is there already stays untouched.
+    """Bring all deployments to the server of an API. Those that are the same already stay untouched.
 
     Args:
         api_url: the API.
@@ -193,8 +193,8 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         tell: receives a sentence for each thing that the workers of nightly runs must have themselves.
 
     Raises:
-        InputError: the API does not answer or refuses, has no such work pool, or something that a nightly run needs
-            cannot travel.
+        InputError: the API does not answer or refuses, has no such work pool or store block, or something that a
+            nightly run needs cannot travel.
         StoreError: the files of nightly runs cannot be stored.
     """
     _configure()
@@ -206,6 +206,8 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         from flows.regressions import check_webhook, regression_automations
     from gage_eval.deployments import all_deployments, nightly_deployment
 
+    if options.store.startswith(BLOCK_PREFIX):
+        store_of_block(api_url, options.store)
     night = None if options.nightly is None else _read_night(options, options.nightly, api_url, tell)
     deployments = all_deployments(options.gpu_pools or [options.pool])
     automations = lost_run_automations(options.lost_after_s)

@@ -224,28 +224,28 @@ def run(
             that a submitted run left in the store. Or the config as a mapping, whose relative paths start from the
             working folder.
         run_id: Name of the run; a new random name by default.
-        store: Where artifacts live: a folder, s3://bucket/prefix, or for a run at a Prefect API block:NAME.
-        output_dir: Where run folders live; <store>/runs by default.
+        store: The store of all results: a folder, s3://bucket/prefix, or, for a run at a Prefect API, block:NAME.
+        output_dir: The folder of all runs; <store>/runs by default.
         max_samples: At most this many rows of each dataset.
-        shuffle_seed: Shuffle the rows with this seed, so that the most samples are drawn from all.
+        shuffle_seed: Shuffle the rows with this seed first, so that a limit draws from all of them.
         task_ids: Only these tasks.
         sample_ids: Only these samples.
         data_dir: A folder that holds the suite's data, in any layout; nothing is fetched then.
         model: The model under test: its name at the endpoint, a folder, a .gguf file, or a name on the hub.
-        endpoint: URL of an OpenAI-compatible server, up to and with /v1.
-        engine: Backend type, as vllm, transformers or llama_cpp; the one that fits by default.
+        endpoint: URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1.
+        engine: Backend type, such as vllm, transformers or llama_cpp; the one that fits by default.
         api_key_env: Variable that holds the API key; OPENAI_API_KEY for OpenAI's endpoint.
         api_key_block: Prefect block that holds the API key: a Secret by its name, or model-endpoint/NAME.
         model_block: Prefect block that describes the model: a Model Endpoint or a vLLM Engine, by its name.
-        judges: Model of the judge, for suites that need one; once for each judge where there are several.
+        judges: Model of the judge, for suites that need one; one for each judge if there are several.
         judge_endpoint: URL of the judge's server; the model's by default.
         judge_api_key_env: Variable that holds the API key of the judge's server.
         judge_api_key_block: Prefect Secret block that holds the key of the judge's server.
         model_path: Path of the checkpoint, for engines that load one.
-        freshness: Reuse only answers of this freshness, as a date; a new one asks every model and judge again.
-        overrides: Change the config, each as path=value.
-        concurrency: Requests in flight, for every endpoint.
-        refresh: Stages to compute again although they are stored.
+        freshness: Reuse only answers of this freshness, such as a date; a new one asks every model and judge again.
+        overrides: Changes of the config, each as path=value, such as tasks.mine.max_samples=20.
+        concurrency: Most requests in flight at each endpoint.
+        refresh: Stages to compute again, although their results are stored.
         verify: Check the hashes of every stored result that is used again.
         work_pool: Prefect work pool whose machines serve the models that need an engine.
         shards: Processes that share the requests to an engine, each with its own.

@@ -5,7 +5,7 @@ import typer
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson
 
-blocks_app = typer.Typer(help="Prefect blocks that configs and forms name.", no_args_is_help=True)
+blocks_app = typer.Typer(help="Bring the block types of gage-eval to Prefect.", no_args_is_help=True)
 app.add_typer(blocks_app, name="blocks")
 
 

@@ -7,7 +7,7 @@ import typer
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson, OutputDir, Store
 
-cache_app = typer.Typer(help="What the store holds.", no_args_is_help=True)
+cache_app = typer.Typer(help="List, check and clean up what the store holds.", no_args_is_help=True)
 app.add_typer(cache_app, name="cache")
 
 

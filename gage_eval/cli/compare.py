@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 @app.command()
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="A B…", help="A run, and those to compare with it.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", metavar="NAME", help="Compare by this number; each task's first by default."),
+        typer.Option("--metric", metavar="NAME", help="The metric that is compared; each task's first by default."),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="data, prompts or scorer may differ; may be repeated."),
+        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most so many samples and slices.")
+        int, typer.Option("--limit", "-n", metavar="N", min=0, help="Name at most N samples and slices.")
     ] = 5,
     html: Annotated[
         Path | None,
@@ -66,7 +66,7 @@ def compare(
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A run.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another run.")],
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
     store: Store = None,
     output_dir: OutputDir = None,
     json: AsJson = False,

@@ -14,16 +14,20 @@ from gage_eval.liveness import LEAST_LOST_AFTER_S, LOST_AFTER_S
 def deploy(
     pool: Annotated[
         str | None,
-        typer.Option("--pool", metavar="NAME", help="Work pool of the runs: local, which is created if missing."),
+        typer.Option(
+            "--pool", metavar="NAME", help="Work pool of the runs; by default local, which is created if it is missing."
+        ),
     ] = None,
     gpu_pools: Annotated[
         list[str] | None,
-        typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU; may be repeated."),
+        typer.Option("--gpu-pool", metavar="NAME", help="Work pool of engines that need a GPU. May be repeated."),
     ] = None,
     store: Store = None,
     nightly: Annotated[
         Path | None,
-        typer.Option("--nightly", metavar="FILE", help="Deploy this file of nightly runs too, with its schedule."),
+        typer.Option(
+            "--nightly", metavar="FILE", help="Also deploy the nightly runs of this file, with their schedule."
+        ),
     ] = None,
     lost_after: Annotated[
         int,
@@ -31,13 +35,16 @@ def deploy(
             "--lost-after",
             metavar="SECONDS",
             min=LEAST_LOST_AFTER_S,
-            help="Runs without a heartbeat for so long are lost, and resumed once.",
+            help="A run without a heartbeat for this long is lost, and is resumed once.",
         ),
     ] = LOST_AFTER_S,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Bring the flows to a Prefect server, one deployment per suite. What is there already stays untouched."""
+    """Create or update deployments on a Prefect server, one per suite.
+
+    Other deployments stay as they are.
+    """
     from dataclasses import asdict
 
     from gage_eval import launch

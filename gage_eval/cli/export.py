@@ -17,11 +17,14 @@ def export_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json, canonical_answers; repeatable.",
+            help="jsonl (default), csv, parquet, lm-eval, inspect, per_sample_json or canonical_answers. "
+            "May be repeated.",
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="A folder; the run's own by default.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="The folder to write to; the run's own by default.")
+    ] = None,
     store: Store = None,
     output_dir: OutputDir = None,
 ) -> None:

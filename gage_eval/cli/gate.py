@@ -19,18 +19,26 @@ if TYPE_CHECKING:
 _LEAST_BAR, _WIDEST_BAR = 13, 43
 
 baseline_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Runs that later runs are measured against."
+    no_args_is_help=True, rich_markup_mode=None, help="Set and show the runs that later runs are measured against."
 )
 app.add_typer(baseline_app, name="baseline")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The baseline's name.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run that is scored.")]
 Suite = Annotated[
-    str | None, typer.Option("--suite", metavar="NAME", help="Of this suite or config; needed where several have one.")
+    str | None,
+    typer.Option(
+        "--suite", metavar="NAME", help="The suite or config; needed if several have a baseline of this name."
+    ),
 ]
 Repeats = Annotated[
     int | None,
-    typer.Option("--repeats", metavar="R", min=1, help="Ask everything so many times: three or more show run noise."),
+    typer.Option(
+        "--repeats",
+        metavar="R",
+        min=1,
+        help="Ask everything this many times in all; three or more show the noise between runs.",
+    ),
 ]
 
 
@@ -39,20 +47,23 @@ def gate(
     run_id: Run,
     baseline: Annotated[str, typer.Option("--baseline", metavar="NAME", help="Measure against this baseline.")],
     tolerance: Annotated[
-        float | None, typer.Option("--tolerance", metavar="X", help="The loss that is accepted; 0.02 by default.")
+        float | None,
+        typer.Option("--tolerance", metavar="X", help="The largest loss that is accepted; 0.02 by default."),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option("--alpha", metavar="P", help="One-sided level; 0.05 by default.")
+        float | None, typer.Option("--alpha", metavar="P", help="Level of the one-sided test; 0.05 by default.")
     ] = None,
     mode: Annotated[
-        str | None, typer.Option("--mode", metavar="MODE", help="significance (default), or tolerance: without a test.")
+        str | None,
+        typer.Option("--mode", metavar="MODE", help="significance (default), or tolerance: compare without a test."),
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="The declared number; each task's first by default.")
+        str | None,
+        typer.Option("--metric", metavar="NAME", help="The metric that decides; each task's first by default."),
     ] = None,
     allow: Annotated[
         list[str] | None,
-        typer.Option("--allow-different", metavar="KIND", help="data, prompts or scorer may differ; may be repeated."),
+        typer.Option("--allow-different", metavar="KIND", help="Let data, prompts or scorer differ. May be repeated."),
     ] = None,
     store: Store = None,
     output_dir: OutputDir = None,

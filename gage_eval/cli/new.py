@@ -18,27 +18,41 @@ def new(
     data: Annotated[str | None, typer.Option("--data", metavar="FILE", help="Your data: one row per question.")] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="Name at the endpoint, a folder, or a name on the hub."),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="The model: its name at the endpoint, a folder, a .gguf file, or a name on the hub.",
+        ),
     ] = None,
     endpoint: Annotated[
-        str | None, typer.Option("--endpoint", metavar="URL", help="An OpenAI-compatible server, with /v1.")
+        str | None,
+        typer.Option(
+            "--endpoint", metavar="URL", help="URL of an OpenAI-compatible server, such as http://127.0.0.1:8000/v1."
+        ),
     ] = None,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="TYPE", help="Backend type.")] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="TYPE", help="Backend type; the one that fits by default.")
+    ] = None,
     api_key_env: Annotated[
         str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the endpoint's key.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="What counts as right; guessed from the rows.")
+        str | None,
+        typer.Option(
+            "--metric", metavar="NAME", help="Metric that decides what is right; chosen by the rows by default."
+        ),
     ] = None,
     question: Annotated[
-        str | None, typer.Option("--question", metavar="FIELD", help="Field with the question; found by its name.")
+        str | None,
+        typer.Option("--question", metavar="FIELD", help="Field with the question; found by its name by default."),
     ] = None,
     answer: Annotated[
-        str | None, typer.Option("--answer", metavar="FIELD", help="Field with the reference; found by its name.")
+        str | None,
+        typer.Option("--answer", metavar="FIELD", help="Field with the reference; found by its name by default."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The config to write.")] = None,
 ) -> None:
-    """Write a config for your own data. Asks for what no option names; asks nothing where there is no terminal."""
+    """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
     from gage_eval.errors import InputError
@@ -79,7 +93,7 @@ def _said(seen: "Look") -> str:
         parts.append(f"the options are {', '.join(seen.choices) if isinstance(seen.choices, list) else seen.choices!r}")
     if seen.answer is not None:
         parts.append(f"the reference is '{seen.answer}'")
-    return clean(f"{seen.file}: {', '.join(parts)} (first {seen.rows:,} rows).")
+    return clean(f"{seen.file}: {', '.join(parts)} ({seen.shown_rows}).")
 
 
 def _ask_metric(seen: "Look") -> str:

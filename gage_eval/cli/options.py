@@ -3,10 +3,12 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from gage_eval.errors import InputError
 from gage_eval.runs.option_texts import OPTIONS
 
 # Options with another name than their field.
@@ -98,6 +100,9 @@ def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @wraps(command)
         def called(**values: Any) -> None:
             given = {field: values.pop(field) for field in fields}
+            # A run that is handed to a worker reads the data there.
+            if not values.get("submit"):
+                _check_folder(given.get("data_dir"))
             command(given=given, **values)
 
         parameters: dict[str, inspect.Parameter] = {}
@@ -109,6 +114,11 @@ def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return called
 
     return decorate
+
+
+def _check_folder(data: str | None) -> None:
+    if data is not None and not Path(data).expanduser().is_dir():
+        raise InputError(f"--data: there is no folder '{data}'.")
 
 
 def _parameter(field: str) -> inspect.Parameter:

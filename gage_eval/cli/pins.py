@@ -14,13 +14,15 @@ def pin(
     revisions: Annotated[
         list[str] | None,
         typer.Option(
-            "--revision", metavar="DATASET=COMMIT", help="The commit; the newest by default. May be repeated."
+            "--revision",
+            metavar="DATASET=COMMIT",
+            help="The commit of a dataset; the newest by default. May be repeated.",
         ),
     ] = None,
     store: Store = None,
     json: AsJson = False,
 ) -> None:
-    """Fix the commit of data that lie on the Hugging Face hub."""
+    """Pin data on the Hugging Face hub to a commit."""
     from dataclasses import asdict
     from pathlib import Path
 

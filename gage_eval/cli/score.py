@@ -16,11 +16,11 @@ def score(
         typer.Option(
             "--metric",
             metavar="METRIC",
-            help="A name, name(key='value', filters=['boxed']), or {name: {key: value}}; may be repeated.",
+            help="A name, name(key='value', filters=['boxed']), or {name: {key: value}}. May be repeated.",
         ),
     ],
     task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; may be repeated.")
+        list[str] | None, typer.Option("--task", metavar="ID", help="Only this task. May be repeated.")
     ] = None,
     save: Annotated[bool, typer.Option("--save", help="Save the scores as a separate run.")] = False,
     run_id: RunId = None,

@@ -7,22 +7,25 @@ import typer
 from gage_eval.cli.main import app
 from gage_eval.cli.options import AsJson
 
-server_app = typer.Typer(help="A local Prefect server with its UI, a worker and the viewer.", no_args_is_help=True)
+server_app = typer.Typer(help="Start and stop a local Prefect server with UI and worker.", no_args_is_help=True)
 app.add_typer(server_app, name="server")
 
 
 @server_app.command("start")
 def start(
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4200, or a free one.")
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=1, max=65535, help="Port of the server; 4200, or a free one, by default."
+        ),
     ] = None,
-    no_worker: Annotated[
-        bool, typer.Option("--no-worker", help="Start only the server: without deployments, and no worker to run them.")
-    ] = False,
+    no_worker: Annotated[bool, typer.Option("--no-worker", help="Start no worker, and create no deployments.")] = False,
     no_viewer: Annotated[bool, typer.Option("--no-viewer", help="Do not start the viewer of runs.")] = False,
     viewer_port: Annotated[
         int | None,
-        typer.Option("--viewer-port", metavar="N", min=1, max=65535, help="The viewer's: 4280, or a free one."),
+        typer.Option(
+            "--viewer-port", metavar="N", min=1, max=65535, help="Port of the viewer; 4280, or a free one, by default."
+        ),
     ] = None,
 ) -> None:
     """Start the server in the background, with a worker, a deployment per suite and the viewer."""

@@ -24,7 +24,7 @@ def show(
     sample: Annotated[
         str | None, typer.Option("--sample", metavar="ID", help="One sample: requests, answers and scores.")
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="This task only.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this task.")] = None,
     wrong: Annotated[bool, typer.Option("--wrong", help="Wrong answers, with the reason.")] = False,
     unparsed: Annotated[bool, typer.Option("--unparsed", help="Answers that the metric could not read.")] = False,
     truncated: Annotated[bool, typer.Option("--truncated", help="Answers cut at the token limit.")] = False,
@@ -86,7 +86,9 @@ def show(
     if sample is not None and outcomes:
         raise InputError(f"--sample and --{outcomes[0]} exclude each other; leave one out.")
     if task is not None and sample is None and not outcomes and not rejects:
-        raise InputError(f"--task needs --sample: gage show {run_id} --sample ID --task {task}")
+        raise InputError(
+            f"--task needs a choice of answers: gage show {run_id} --task {task} --wrong (or --sample ID)."
+        )
     if metric is not None and not outcomes:
         raise InputError(f"--metric needs --wrong: gage show {run_id} --wrong --metric {metric}")
     reader = RunReader.open(locations, run_id)

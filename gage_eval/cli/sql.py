@@ -18,9 +18,9 @@ def sql(
         str | None, typer.Argument(metavar="QUERY", help="One SELECT; without it, list the views.")
     ] = None,
     run: Annotated[
-        list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run; may be repeated.")
+        list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run. May be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Print at most N rows.")] = 100,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="FILE", help="Write all rows to a .csv, .jsonl or .parquet file.")
     ] = None,

@@ -25,7 +25,7 @@ def distill(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder of suites; 'suites' by default.")
     ] = None,
 ) -> None:
-    """Make a suite of a config, pinned by a digest."""
+    """Make a suite out of a config, pinned by a digest."""
     from gage_eval.config.distill import distilled
     from gage_eval.files import write_new
 

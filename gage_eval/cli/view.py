@@ -19,7 +19,10 @@ def view(
         str | None, typer.Option("--against", metavar="RUN", help="Open the answers that got worse since this run.")
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="4280, or a free one.")
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=1, max=65535, help="Port of the viewer; 4280, or a free one, by default."
+        ),
     ] = None,
     texts: Annotated[
         bool, typer.Option("--texts", help="Make the texts of a store on S3 searchable, which fetches them all.")

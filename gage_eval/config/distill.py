@@ -14,7 +14,7 @@ from gage_eval.config.digest import definition_digest
 from gage_eval.config.document import Document
 from gage_eval.config.files import read_config
 from gage_eval.config.load import read_document
-from gage_eval.config.models import PipelineConfig
+from gage_eval.config.models import PipelineConfig, is_id
 from gage_eval.config.nodes import child, node_of, text_of, with_items, with_scalars
 from gage_eval.config.plain_words import as_written as written_place
 from gage_eval.config.problems import Loc
@@ -65,7 +65,7 @@ def distilled(
         folder: the folder of suites; by default ``suites`` in the working folder.
 
     Raises:
-        InputError: the config has several tasks, or the version exists already.
+        InputError: the name cannot be used, the config has several tasks, or the version exists already.
         ConfigError: the config is wrong.
     """
     source = str(config)
@@ -73,6 +73,8 @@ def distilled(
     composed = compose(text, source, config.parent)
     if text_of(child(composed.node, "kind")) == "BuiltinTemplate":
         raise InputError(f"'{config}' is a template already; distill makes one from a config.")
+    if not is_id(name) or "@" in name:
+        raise InputError(f"'{name}' cannot be the name of a suite: use letters, digits and . _ -.")
     place = (folder or Path("suites")) / name
     version = _version(place, version)
     document, pipeline = read_document(text, source, config.parent)

@@ -6,6 +6,7 @@ from gage_eval.config import yaml_lines
 from gage_eval.errors import InputError, closest
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_OF_DATA = (".jsonl", ".csv", ".tsv", ".parquet")
 
 
 def read_config(file: Path, shown: str | None = None) -> str:
@@ -22,6 +23,8 @@ def read_config(file: Path, shown: str | None = None) -> str:
     try:
         if file.is_dir():
             raise InputError(f"'{name}' is a folder; name a config file in it.")
+        if file.suffix in _OF_DATA and file.exists():
+            raise InputError(f"'{name}' is data, not a config. To write a config for it: gage new --data {name}")
         if file.stat().st_size > yaml_lines.MAX_BYTES:
             raise InputError(f"'{name}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is not a config.")
         return file.read_text(encoding="utf-8-sig")

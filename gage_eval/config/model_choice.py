@@ -5,6 +5,7 @@ engine that fits the model is started here.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -214,6 +215,8 @@ def backend_for(
     if endpoint is not None:
         if model is None:
             raise InputError("--endpoint needs --model, the model's name at that server.")
+        if "://" not in endpoint:
+            raise InputError(f"the endpoint '{endpoint}' is not a URL; write it as http://{_host(endpoint)}/v1.")
         config = {"base_url": endpoint.rstrip("/").removesuffix("/chat/completions"), "model": model}
         type_ = engine or "openai_http"
     else:
@@ -227,6 +230,12 @@ def backend_for(
     if api_key is not None:
         config["api_key"] = api_key
     return {"type": type_, "config": config}
+
+
+def _host(endpoint: str) -> str:
+    """The host and port of an endpoint that was named without http://; an example where it cannot be one."""
+    place = endpoint.partition("/")[0]
+    return place if re.fullmatch(r"[\w.-]+(:\d+)?", place) else "127.0.0.1:8000"
 
 
 def _implied_engine(model: str | None, *, images: bool) -> str:

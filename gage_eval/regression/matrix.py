@@ -95,6 +95,8 @@ class Matrix(StrictModel):
         """
         try:
             data = file.read_bytes()
+        except FileNotFoundError as error:
+            raise InputError(f"no file '{file}'.") from error
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:

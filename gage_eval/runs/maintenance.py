@@ -14,8 +14,8 @@ from gage_eval.store import Finding, GcReport, Store
 
 DEFAULT_AGE = "30d"
 
-_AGE = re.compile(r"(\d{1,9})\s*([smhdw]?)")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_AGE = re.compile(r"(\d{1,9})\s*([smhdw])")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 @dataclass(frozen=True)

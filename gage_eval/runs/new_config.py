@@ -83,6 +83,11 @@ class Look:
     index_base: int
     metric: str
 
+    @property
+    def shown_rows(self) -> str:
+        """Which rows were looked at, for people."""
+        return "first row" if self.rows == 1 else f"first {self.rows:,} rows"
+
 
 def look(data: str, *, question: str | None = None, answer: str | None = None) -> Look:
     """Look at the first rows of a data file.
@@ -121,7 +126,7 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
 
 
 def _records(file: Path) -> Iterator[dict[str, Any]]:
-    text = json.dumps({"datasets": [{"dataset_id": "data", "params": {"path": str(file.resolve())}}],
+    text = json.dumps({"datasets": [{"dataset_id": "data", "params": {"path": str(file)}}],
                        "backends": [{"backend_id": "b", "type": "dummy"}]})  # fmt: skip
     load = make_plan(parse_config(text, source=str(file), env={})).tasks[0].load
     media = registry.loaders.get(load.loader).info.get("keeps_media")
@@ -239,7 +244,7 @@ def new_config(
         del backend["config"]["default_params"]
     head = (
         f"# yaml-language-server: $schema={_SCHEMA}\n"
-        f"# Made by gage new from the first {seen.rows:,} rows of {seen.file.name}. Right is: "
+        f"# Made by gage new from the {seen.shown_rows} of {seen.file.name}. Right is: "
         f"{RIGHT.get(implementation, f'what {metric} says')}.\n"
     )
     text = yaml_text(node_of(config, str(out)), head=head)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import BackendContext, Blocks
@@ -121,4 +122,8 @@ def options_before(stored: StoredRun) -> RunOptions:
     options = RunOptions.of({**options_here(stored.record), **here})
     if bundle_of(options.config) is not None:
         return options
-    return options.model_copy(update={"config": str(options.base_dir), "text": stored.record.config.text})
+    update: dict[str, Any] = {"config": str(options.base_dir), "text": stored.record.config.text}
+    # A config without a name is called like its file, and a text has no file.
+    if stored.record.suite is None and stored.record.name == Path(options.config).stem:
+        update["overrides"] = (*options.overrides, f"metadata.name={stored.record.name}")
+    return options.model_copy(update=update)

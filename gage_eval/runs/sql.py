@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import duckdb
 
 
+_UNKNOWN_VIEW = re.compile(r'Table with name (\S+) does not exist!(?: Did you mean "(\S+)"\?)?')
+_OTHER_FILE = "file system operations are disabled"
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" not found.*?Candidate bindings: (.*)')
 
 
@@ -243,8 +245,14 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def sentence_of(error: Exception) -> str:
-    """DuckDB's message without its excerpt of the query; for an unknown column, with the name that was meant."""
+    """DuckDB's message without its excerpt of the query; what it cannot know (views, files) in our own words."""
     text = " ".join(str(error).split("\n\nLINE ")[0].split())
+    if _OTHER_FILE in text:
+        return "a query reads the views of stored runs, and no other file."
+    if (view := _UNKNOWN_VIEW.search(text)) is not None:
+        name, near = view.groups()
+        hint = "" if near is None else f" Did you mean '{near}'?"
+        return f"there is no view '{name}'.{hint}"
     unknown = _UNKNOWN_COLUMN.search(text)
     if unknown is None:
         return text

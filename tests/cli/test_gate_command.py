@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from tests.cli.conftest import Gage
 from tests.support.engines import starts, write_fake_vllm
@@ -151,6 +152,18 @@ def test_promotion_asks_again_and_leaves_the_anchor(runs: Path, gage: Gage) -> N
     passed = gage("gate", "bad", "--baseline", "main")
     assert passed.code == 0
     assert "Against the anchor (entry 1) the verdict is regressed." in passed.out
+
+
+def test_a_config_without_a_name_keeps_its_baselines_when_it_is_asked_again(runs: Path, gage: Gage) -> None:
+    unnamed = yaml.safe_load((runs / "good.yaml").read_text(encoding="utf-8"))
+    del unnamed["metadata"]["name"]
+    (runs / "capitals.yaml").write_text(yaml.safe_dump(unnamed), encoding="utf-8")
+    assert gage("run", "capitals.yaml", "--run-id", "first").code == 0
+    assert gage("baseline", "set", "main", "first", "--repeats", "2").code == 0
+    assert gage("baseline", "promote", "main", "first").code == 0
+    again = gage("baseline", "history", "main", "--json").json[1]["runs"][-1]
+    assert gage("baseline", "history", "main", "--suite", "capitals").code == 0
+    assert gage("baseline", "promote", "main", again).code == 0, "a repeat is called like its config, too"
 
 
 def test_a_collection_keeps_what_a_baseline_names(runs: Path, gage: Gage) -> None:

@@ -96,7 +96,7 @@ def test_a_sample_in_error_shows_why(gage: Gage, workspace: Path) -> None:
         (("firs",), "no run 'firs'"),
         (("../first",), "cannot be a run id"),
         (("--sample", "s1"), "need a run"),
-        (("first", "--task", "sums"), "gage show first --sample ID --task sums"),
+        (("first", "--task", "sums"), "gage show first --task sums --wrong (or --sample ID)"),
     ],
 )
 def test_what_is_not_there_is_named(gage: Gage, arguments: tuple[str, ...], message: str) -> None:

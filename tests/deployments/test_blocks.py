@@ -8,7 +8,9 @@ from prefect.blocks.core import Block
 from pydantic import SecretStr
 
 from blocks import BLOCKS, ArtifactStore, ModelEndpoint, PrefectBlocks, VLLMEngine, by_name, open_store
+from flows.launch import deploy
 from gage_eval.backends.build import parse_config
+from gage_eval.deployments import DeployOptions
 from gage_eval.errors import InputError
 
 CANARY = "canary-0b6f-swordfish"
@@ -70,3 +72,9 @@ def test_a_store_by_name_brings_its_keys_for_the_process_alone(monkeypatch: pyte
     assert open_store("folder") == "folder"
     with pytest.raises(InputError, match="no Artifact Store block 'other'"):
         open_store("block:other")
+
+
+def test_deployments_are_not_given_a_store_that_no_block_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_name, "_read", lambda kind, name: None)
+    with pytest.raises(InputError, match="no Artifact Store block 'other'"):
+        deploy("http://127.0.0.1:9/api", DeployOptions(store="block:other"), tell=print)

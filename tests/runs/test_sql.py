@@ -102,8 +102,15 @@ def test_an_unknown_column_is_answered_with_the_one_that_was_meant(store: str) -
         query(store, "select metric from scores")
 
 
+def test_an_unknown_view_is_answered_with_the_one_that_was_meant(store: str) -> None:
+    with pytest.raises(InputError, match=r"^there is no view 'score'\. Did you mean 'scores'\?$"):
+        query(store, "select * from score")
+    with pytest.raises(InputError, match=r"^there is no view 'zzz'\.$"):
+        query(store, "select * from zzz")
+
+
 def test_another_file_of_the_store_cannot_be_read(store: str) -> None:
-    with pytest.raises(InputError, match="Cannot access"):
+    with pytest.raises(InputError, match="no other file"):
         query(store, f"SELECT content FROM read_text('{store}/runs/first/run.json')")
 
 
