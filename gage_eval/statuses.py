@@ -60,6 +60,12 @@ ANSWERED: frozenset[str] = frozenset(RESPONSE_STATUSES) - UNANSWERED
 FINISH_STATUSES: dict[str, ResponseStatus] = {"length": "truncated", "content_filter": "refused"}
 """The status of an answer, by its finish reason; ``ok`` for all others."""
 
+REPLAYED = "replay"
+"""The finish reason of an answer that was recorded elsewhere: no request was sent for it."""
+
+NO_RECORD = "no_record"
+"""The error kind of a sample without a recorded answer."""
+
 USUAL_REASON: dict[str, Reason] = {"unparsed": "unparsed_answer", "unscored": "unusable_input"}
 """The reason of a score, by its status, where the metric gives none."""
 

@@ -19,6 +19,7 @@ from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.hashing import file_digest
 from gage_eval.marks import identity, semantic
+from gage_eval.statuses import NO_RECORD, REPLAYED
 
 _ABSENT = object()
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
@@ -109,12 +110,12 @@ class Replay(BaseBackend[ReplayConfig]):
         key = self._key_of(request)
         answer = self._answers.get(key)
         if answer is not None:
-            return Response("ok", answer=answer, finish_reason="replay", latency_ms=0.0)
+            return Response("ok", answer=answer, finish_reason=REPLAYED, latency_ms=0.0)
         if self.config.on_missing == "skip":
-            return Response("skipped", error_kind="no_record")
+            return Response("skipped", error_kind=NO_RECORD)
         return Response(
             "error",
-            error_kind="no_record",
+            error_kind=NO_RECORD,
             errors=[f"{self.config.path} has no record for {self.config.match} '{key}'"],
         )
 

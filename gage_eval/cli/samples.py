@@ -38,6 +38,7 @@ def show_sample(reader: "RunReader", sample_id: str, task_id: str | None, *, jso
 
 
 def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]:
+    from gage_eval.runs.asked import shown_calls
     from gage_eval.runs.explain import expected_of, question_of
 
     return {
@@ -47,7 +48,7 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
         "question": question_of(row.sample),
         "expected": expected_of(row.sample),
         "sample": row.sample,
-        "calls": [call.as_record() for call in task.calls(row)],
+        "calls": [call.as_record() for call in shown_calls(task, row).calls],
         "judgments": row.judgments,
         "scores": [{"metric_id": metric_id, **entry} for metric_id, rows in row.scores.items() for entry in rows],
     }
@@ -55,16 +56,18 @@ def _record(run_id: str, task: "TaskReader", row: "SampleRow") -> dict[str, Any]
 
 def _print(run_id: str, task: "TaskReader", row: "SampleRow") -> None:
     from gage_eval.cli.requests import body_lines
+    from gage_eval.runs.asked import shown_calls
     from gage_eval.runs.explain import expected_of
 
     print(clean(f"{row.task_id} · sample {row.sample_id} · run {run_id}"))
-    for call in task.calls(row):
+    shown = shown_calls(task, row)
+    if shown.note:
+        print(clean(shown.note))
+    for call in shown.calls:
         repeated = f" (replicate {call.replicate})" if call.replicate else ""
-        print(f"\nsent by {call.stage}{repeated}")
+        print(f"\n{call.stage}, {call.form}{repeated}")
         for line in body_lines(call.request):
             print(line)
-        if call.as_sent is False:
-            print("  note: the request was sent in another form; a plug-in, a setting or a file has changed since.")
         _print_answer(call)
     expected = expected_of(row.sample)
     if expected is not None:

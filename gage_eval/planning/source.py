@@ -115,7 +115,7 @@ class RolePart:
         if not asks:
             return []
         first, last = asks[0][0], asks[-1][0]
-        rows = _prepared_rows(self._rows.slice(first, last - first + 1))
+        rows = prepared_rows(self._rows.slice(first, last - first + 1))
         requests: list[Request] = []
         for position, binding, repeats in asks:
             row = rows[position - first]
@@ -137,7 +137,8 @@ def _about(table: pa.Table, indices: pa.ChunkedArray) -> pa.Table:
     return table.filter(pc.is_in(table["row_index"], indices))
 
 
-def _prepared_rows(table: pa.Table) -> list[PreparedRow]:
+def prepared_rows(table: pa.Table) -> list[PreparedRow]:
+    """Rows of `tables.PREPARED`."""
     columns = [table[name].to_pylist() for name in _COLUMNS]
     messages = messages_from_array(table["messages"], collapse=True)
     return list(starmap(PreparedRow, zip(*columns, messages, strict=True)))

@@ -34,7 +34,7 @@ class ModelCall:
         adapter_id: the role adapter.
         replicate: which repetition.
         request: the request body.
-        as_sent: whether exactly this body was answered; None without an answer.
+        as_sent: whether exactly this body was answered; None where nothing was sent, or not yet.
         response: the answer as a row of `tables.RESPONSES` without nulls; None before the answer.
         telemetry: latency, attempts and errors as a row of `tables.RESPONSE_TELEMETRY` without nulls.
     """
@@ -46,6 +46,11 @@ class ModelCall:
     as_sent: bool | None
     response: dict[str, Any] | None
     telemetry: dict[str, Any] | None
+
+    @property
+    def form(self) -> str:
+        """What the request's body is, in words."""
+        return {True: "as sent", False: "as it would be sent now", None: "as prepared"}[self.as_sent]
 
     def as_record(self) -> dict[str, Any]:
         """The call as JSON."""

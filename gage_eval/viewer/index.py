@@ -214,7 +214,8 @@ class _Builder:
             )
             for number, one in enumerate(self._measures)
         )
-        paths = [*self._declared, *(f"data_tag.{name}" for name in self._tags or ())]
+        declared = [path.removeprefix("sample.") for path in self._declared]
+        paths = [*declared, *(f"data_tag.{name}" for name in self._tags or ())]
         named = zip(paths, slice_names(paths), strict=True)
         slices = tuple(IndexedSlice(number, path, name) for number, (path, name) in enumerate(named))
         return About(measures, slices, self._answers, self._texts, seconds)

@@ -184,7 +184,7 @@ def _flip(one: Term, *, paired: bool) -> Condition:
 
 
 def _slice(one: Term, about: About) -> Condition:
-    found = [x for x in about.slices if one.name in (x.name, x.path)]
+    found = [x for x in about.slices if one.name == x.name or one.name.removeprefix("sample.") == x.path]
     if not found:
         names = [*FIELDS, *(x.name for x in about.slices)]
         raise InputError(

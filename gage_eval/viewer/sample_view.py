@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gage_eval.canonical import decode
-from gage_eval.errors import InputError
 from gage_eval.field_paths import reference_texts
 from gage_eval.report.summary import format_value
+from gage_eval.runs.asked import shown_calls
 from gage_eval.runs.calls import ModelCall
 from gage_eval.runs.explain import ExplainedAnswer, explain
 from gage_eval.runs.outcomes import Measure
@@ -62,10 +62,10 @@ class SampleView:
     Attributes:
         answer: with its score by the measure.
         kind: error, unparsed, wrong, right, …
-        messages: as sent, or those of the sample.
-        as_sent: whether the messages are the request's; None where the request is not known.
-        note: why they are not.
-        raw: the request's body as JSON.
+        messages: of the request, or of the sample where nothing was asked yet.
+        form: whether the messages are as sent, as prepared, or of the sample.
+        note: why they are not as sent.
+        raw: the request's body as JSON; empty where it is not known.
         turns: further calls of the episode.
         facts: length, latency and the like.
     """
@@ -73,7 +73,7 @@ class SampleView:
     answer: ExplainedAnswer
     kind: str
     messages: list[ShownMessage]
-    as_sent: bool | None
+    form: str
     note: str
     raw: str
     reasoning: str
@@ -101,22 +101,20 @@ def sample_view(
     response = next((one for one in row.responses if one["replicate"] == replicate), None)
     if response is None:
         return None
-    calls, note = _calls(task, row)
+    calls, note = shown_calls(task, row)
     own = [call for call in calls if call.stage == "infer" and call.replicate == replicate]
     sample = row.sample
     request = own[0].request if own else None
     logprobs = response.get("logprobs")
     logprobs = decode(logprobs) if isinstance(logprobs, str) else logprobs
-    if own and own[0].as_sent is False:
-        note = "The request was sent in another form: a plug-in, a setting or a file has changed since."
     telemetry: Mapping[str, Any] = next((one for one in row.telemetry if one["replicate"] == replicate), {})
     return SampleView(
         answer=explain(row, response, measure),
         kind=kind,
         messages=request_messages(request) if request is not None else shown_messages(sample.get("messages") or ()),
-        as_sent=None if request is None else own[0].as_sent is not False,
+        form=own[0].form if own else "of the sample",
         note=note,
-        raw=pretty(request) if request is not None else "",
+        raw=pretty(request) if request is not None and own[0].as_sent is not None else "",
         reasoning=str(response.get("reasoning") or ""),
         tool_calls=list(tool_calls(response.get("tool_calls"))),
         turns=[_turn(one) for one in response.get("turns") or ()],
@@ -134,13 +132,6 @@ def sample_view(
         trajectories=[shown_messages(one) for one in sample.get("golden_trajectories") or ()],
         tools=pretty(sample["tools"]) if sample.get("tools") else "",
     )
-
-
-def _calls(task: TaskReader, row: SampleRow) -> tuple[list[ModelCall], str]:
-    try:
-        return task.calls(row), ""
-    except (InputError, OSError) as error:
-        return [], f"The request cannot be shown, so these are the sample's messages: {error}"
 
 
 def _turn(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_a_sample_shows_what_was_sent_what_came_back_and_why_it_scored(gage: Gag
     gage("run", "mine.yaml", "--inline", "--run-id", "first")
     (workspace / "mine.yaml").unlink()  # the run keeps its config
     said = gage("show", "first", "--sample", "s1").out
-    for words in ("sent by infer", "1 + 1 = ?", "answer: ok", "    2\n", "Is 2 right? Expected: 2", "SCORE: 3"):
+    for words in ("infer, as sent", "1 + 1 = ?", "answer: ok", "    2\n", "Is 2 right? Expected: 2", "SCORE: 3"):
         assert words in said
     assert "exact_match: scored score=1" in said
     assert "sent in another form" not in said

@@ -3,6 +3,7 @@
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +12,7 @@ from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewe
 
 import gage_eval
 from gage_eval.errors import InputError
+from gage_eval.runs.asked import everything_asked
 from gage_eval.runs.explain import tally
 from gage_eval.runs.options import Locations
 from gage_eval.runs.outcomes import RowFilter
@@ -91,6 +93,31 @@ def test_every_slice_leads_to_its_rows_whatever_its_name(tmp_path: Path, key: st
         text = page(client, "/runs/sliced")
         assert samples_at(client, text, " = b</a>") == [f"s{i}" for i in range(1, ROWS, 2)]
         assert samples_at(client, text, "sample.label = 2</a>") == [f"s{i}" for i in range(1, ROWS, 2)]
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["answers there", "answers gone"])
+def test_a_recorded_answer_is_shown_with_its_prompt_and_without_a_request(tmp_path: Path, gone: bool) -> None:
+    write_questions(tmp_path)
+    recorded = tmp_path / "recorded.jsonl"
+    recorded.write_bytes(b"".join(orjson.dumps({"id": f"s{i}", "output": "2"}) + b"\n" for i in range(ROWS)))
+    replay = {"path": "recorded.jsonl", "answer_field": "output"}
+    run(tmp_path, "replayed", backends=[{"backend_id": "old", "type": "replay", "config": replay}])
+    if gone:
+        recorded.unlink()
+    with viewer(tmp_path) as client:
+        text = page(client, "/runs/replayed/sample?task=sums&id=s3")
+    for words in ("What is 0 + 1? (3)", "as prepared", "No request was sent: the answer was recorded elsewhere."):
+        assert words in text
+    for words in ("as sent<", "raw request", "recorded.jsonl"):
+        assert words not in text
+    (told,) = everything_told(tmp_path, "s3")
+    assert told["messages"][-1]["content"] == "What is 0 + 1? (3)"
+
+
+def everything_told(folder: Path, sample_id: str) -> list[dict[str, Any]]:
+    """The requests that exports show for a sample."""
+    task = RunReader.open(Locations.at(str(folder / "store")), "replayed").task()
+    return [dict(one.request) for one in everything_asked(task) if one.row.sample_id == sample_id]
 
 
 def samples_at(client: TestClient, text: str, words: str) -> list[str]:
