@@ -7,10 +7,10 @@ is killed, workers the engine started included.
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 
@@ -22,9 +22,9 @@ _GRACE_S = 5.0
 def main() -> None:
     """Run the command until it ends, or until the parent is gone or says so; exit with the command's status."""
     parent = int(sys.argv[1])
-    stop = threading.Event()
+    told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda number, _: told.append(number))
     _at_parents_death(signal.SIGTERM)
     engine = subprocess.Popen(  # noqa: S603 - a backend's command
         sys.argv[2:],
@@ -35,8 +35,9 @@ def main() -> None:
         preexec_fn=lambda: _at_parents_death(signal.SIGKILL),
     )
     _let_go_of_streams()
-    while _runs(engine) and os.getppid() == parent and not stop.wait(_LOOK_EVERY_S):
-        pass
+    heard = _pipe_of_signals()
+    while _runs(engine) and os.getppid() == parent and not told:
+        select.select([heard], [], [], _LOOK_EVERY_S)
     if _runs(engine) and os.getppid() == parent:
         os.killpg(engine.pid, signal.SIGTERM)
         deadline = time.monotonic() + _GRACE_S
@@ -53,6 +54,18 @@ def _at_parents_death(number: int) -> None:
     """Ask the kernel for a signal; where it cannot send one, looking at getppid has to do."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
+
+
+def _pipe_of_signals() -> int:
+    """A pipe that can be read when a signal came.
+
+    A handler that took a lock, could wait for itself: the kernel sends a signal for each thread
+    of a parent that ends, and each interrupts the handler of the one before.
+    """
+    heard, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    return heard
 
 
 def _runs(engine: "subprocess.Popen[bytes]") -> bool:

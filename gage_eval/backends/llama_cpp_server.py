@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,18 +21,17 @@ def main() -> None:
     # Cleared, so that nothing this process starts inherits it.
     key = os.environ.pop(KEY_VARIABLE)
     options = json.loads(sys.stdin.readline())
-    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        # The engine's threads are not worth joining: nothing is written anywhere.
+        signal.signal(number, lambda *_: os._exit(0))
     # The engine logs to both streams, and the pipe is not read after the first line.
     answer = os.dup(1)
     os.dup2(2, 1)
     server = _serve(options, key)
     os.write(answer, f"{LISTENING}{server.listening_address}\n".encode())
     os.close(answer)
-    stop.wait()
-    # The engine's threads are not worth joining: nothing is written anywhere.
-    os._exit(0)
+    while True:
+        signal.pause()
 
 
 def _serve(options: Mapping[str, Any], key: str) -> Any:
