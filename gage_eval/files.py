@@ -25,6 +25,14 @@ def local_path(path: str, base_dir: Path) -> Path:
         raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
 
 
+def is_folder(path: str, base_dir: Path) -> bool:
+    """Whether a path as people write it names a folder; not if it cannot be a path, such as a name that is too long."""
+    try:
+        return local_path(path, base_dir).is_dir()
+    except (InputError, OSError):
+        return False
+
+
 def folder_of(path: Path) -> Path:
     """The folder of a file; for a pattern the folder above all its files."""
     while glob.has_magic(str(path.parent)):

@@ -124,9 +124,19 @@ def said_by(error: BaseException, longest: int = _LONGEST) -> str:
 
 
 def beside(name: str, folder: Path) -> str:
-    """The name of a plug-in with its file found from a config's folder; names of other forms stay as they are."""
+    """The name of a plug-in with its file found from a config's folder; names of other forms stay as they are.
+
+    Raises:
+        InputError: no file can have that name.
+    """
     file, colon, attribute = name.rpartition(":")
-    return f"{local_path(file, folder).resolve()}:{attribute}" if colon and file.endswith(".py") else name
+    if not colon or not file.endswith(".py"):
+        return name
+    try:
+        return f"{local_path(file, folder).resolve()}:{attribute}"
+    except (OSError, ValueError, RuntimeError) as error:
+        # A NUL byte, or links in a circle.
+        raise InputError(f"'{visible(file)}' is not the name of a file ({visible(str(error))}).") from error
 
 
 def seen_from(name: str, folder: Path) -> str:
@@ -199,7 +209,7 @@ def load_object(path: str) -> tuple[Any, str]:
     if not module_name or not attribute:
         raise PluginError(f"'{without_folders(path)}' is not a plug-in: write pkg.mod:NAME or file.py:NAME.")
     if module_name.endswith(".py"):
-        if Path(module_name).is_file():
+        if os.path.isfile(module_name):
             files = code_files(Path(module_name))
             check_file(without_folders(path), files)
             folder = Path(module_name).resolve().parent
@@ -278,7 +288,7 @@ def _import(name: str, path: str) -> ModuleType:
 
 
 def _run_file(file: Path, path: str) -> ModuleType:
-    if not file.is_file():
+    if not os.path.isfile(file):
         near = closest(file.name, [other.name for other in file.parent.glob("*.py")])
         raise PluginError(f"no file '{file}' for plug-in '{without_folders(path)}'.{near}")
     code = file.read_bytes()

@@ -33,6 +33,7 @@ ORDER = (
         "files",
         "python_syntax",
         "packaged",
+        "plain_yaml",
         "extras",
         "allowed_code",
         "liveness",

@@ -1,5 +1,6 @@
 """What an untrusted config would run, read, start and send, found without importing what it names."""
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,8 +22,9 @@ from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.datasets.origins import load_origin
 from gage_eval.errors import InputError, Problem
-from gage_eval.files import folder_of, local_path
+from gage_eval.files import folder_of, is_folder, local_path
 from gage_eval.foreign import is_path, nothing_imported
+from gage_eval.plain_yaml import plain_values, read_bounded
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
 FileKind: TypeAlias = Literal["config", "code", "data", "model", "program"]
@@ -32,8 +34,9 @@ _ENGINES = frozenset({"transformers", "vlm_transformers", "vllm", "vllm_native",
 # Fields of backends that name a file or folder, or a model on the hub.
 _FILES = ("path", "model_path", "lora_path")
 _HUB = "the Hugging Face hub (HF_TOKEN, if it is set)"
-_MOST_PROFILE = 2**20
 _LONGEST_NAME = 255
+# The keys of a scoring profile that name metrics, aggregations and filters.
+_NAMES_CODE = frozenset({"type", "aggregation", "filters"})
 # What stands for the name of a data file in the path of its image.
 _STEM = "{stem}"
 
@@ -152,7 +155,7 @@ class _Lister:
         elif is_path(name):
             top = name.replace(":", ".").partition(".")[0]
             for beside in filter(None, (f"{top}.py", top)):
-                if (self.folder / beside).exists():
+                if os.path.exists(self.folder / beside):
                     self.named(beside, loc, "code")
 
     def add(self, act: Act, what: str, loc: Loc, note: str = "") -> None:
@@ -180,7 +183,7 @@ class _Lister:
                 self.file(task.scoring_profile, loc)
                 for name in _code_of_profile(self.folder / task.scoring_profile):
                     self.named_code(name, loc)
-                    self.add("run", name, loc, "a metric of the scoring profile")
+                    self.add("run", name, loc, "code of the scoring profile")
         values = config.model_dump(mode="json")
         self.references(values, ())
         self.texts(values)
@@ -188,6 +191,8 @@ class _Lister:
     def dataset(self, loc: Loc, dataset: DatasetConfig) -> None:
         params = dataset.params
         params_loc: Loc = (*loc, "params")
+        if params.allow_outside:
+            self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
         if params.origin is not None:
             self.origin(params.origin, (*params_loc, "origin"))
             return
@@ -199,7 +204,7 @@ class _Lister:
         for at, hub in (((*loc, "hub"), dataset.hub), ((*params_loc, "hub"), (params.model_extra or {}).get("hub"))):
             if not isinstance(hub, str):
                 continue
-            if local_path(hub, self.folder).is_dir():
+            if is_folder(hub, self.folder):
                 self.file(hub, at)
             else:
                 self.add("fetch", f"dataset {hub}", at, f"from {_HUB}")
@@ -207,8 +212,6 @@ class _Lister:
             self.file(params.content_root, (*params_loc, "content_root"), "media that its records name")
         else:
             self.images_beside(params, (*params_loc, "image"))
-        if params.allow_outside:
-            self.add("read", "/", (*params_loc, "allow_outside"), "any file that its records name as a medium")
 
     def images_beside(self, params: DatasetParams, loc: Loc) -> None:
         """Note the images of the loader `files`, ``{stem}.png``, next to the data."""
@@ -260,8 +263,9 @@ class _Lister:
         python = getattr(config, "python", None)
         executable = sys.executable
         if python is not None:
-            executable = str(local_path(python, self.folder).absolute()) if "/" in python else f"{python} on the PATH"
-            if "/" in python:
+            place = self.place(python) if "/" in python else None
+            executable = f"{python} on the PATH" if place is None else str(place)
+            if place is not None:
                 self.named(python, (*config_loc, "python"), "program")
         passed = {**(config.model_extra or {})}
         notes = [f"for {type_}, with all environment variables"]
@@ -275,12 +279,13 @@ class _Lister:
         if type_ == "custom_script":
             module, name = getattr(config, "module_path", None), getattr(config, "class_name", "")
             file = getattr(config, "file_path", None)
-            code = f"{module}:{name}" if file is None else f"{local_path(file, self.folder).resolve()}:{name}"
+            place = None if file is None else self.place(file)
+            code = f"{file or module}:{name}" if place is None else f"{place.resolve()}:{name}"
             self.add("run", code, config_loc, _missing(code))
             self.named_code(f"{file or module}:{name}", config_loc)
 
     def model(self, path: str, loc: Loc, *, is_model: bool) -> None:
-        if is_model and not local_path(path, self.folder).exists() and not path.startswith((".", "/", "~")):
+        if is_model and not path.startswith((".", "/", "~")) and not os.path.exists(self.folder / path):
             self.add("fetch", f"model {path}", loc, f"from {_HUB}")
         else:
             self.file(path, loc, kind="model" if is_model else "data")
@@ -292,14 +297,25 @@ class _Lister:
             self.add("fetch", path, loc, note)
             return
         self.named(path, loc, kind)
+        absolute = self.place(path)
+        if absolute is None:
+            return
+        leads, is_link = absolute.resolve(), absolute.is_symlink()
+        if leads != absolute and is_link:
+            note = f"{note}, " * bool(note) + f"a link to {leads}"
+        self.add("read", str(absolute if is_link else leads), loc, note)
+
+    def place(self, path: str) -> Path | None:
+        """Where a path leads, links unresolved; None if it cannot be one, which is a problem where it is read."""
         try:
             absolute = local_path(path, self.folder).absolute()
-        except InputError:
-            return  # reported as a problem
-        leads = absolute.resolve()
-        if leads != absolute and absolute.is_symlink():
-            note = f"{note}, " * bool(note) + f"a link to {leads}"
-        self.add("read", str(leads if not absolute.is_symlink() else absolute), loc, note)
+            absolute.lstat()
+            absolute.resolve()
+        except FileNotFoundError:
+            return absolute
+        except (InputError, OSError, ValueError, RuntimeError):
+            return None  # an unknown home folder, a name that is too long, a NUL byte, links in a circle
+        return absolute
 
     def texts(self, value: Any) -> None:
         """Note each text that names a file below the folder, such as a word list among a plug-in's parameters."""
@@ -332,18 +348,32 @@ def _references(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 def _missing(code: str) -> str:
     file, colon, _ = code.rpartition(":")
-    return "there is no such file" if colon and file.endswith(".py") and not Path(file).is_file() else ""
+    return "there is no such file" if colon and file.endswith(".py") and not os.path.isfile(file) else ""
 
 
 def _code_of_profile(file: Path) -> list[str]:
     """Names in a scoring profile that refer to code outside this package."""
     try:
-        data = yaml.safe_load(file.read_bytes()[:_MOST_PROFILE])
-    except (OSError, ValueError, OverflowError, yaml.YAMLError, RecursionError):
+        data = plain_values(read_bounded(file))
+    except (OSError, ValueError, yaml.YAMLError):
         return []  # reported as a problem
-    names = [str(value) for key, value in _values(data) if key in ("type", "aggregation", "filters")]
     ours = (None, "builtin")
-    return [name for name in dict.fromkeys(names) if is_path(name) or registry.metrics.origin(name) not in ours]
+    names = dict.fromkeys(_names_in_profile(data))
+    return [name for name in names if is_path(name) or registry.metrics.origin(name) not in ours]
+
+
+def _names_in_profile(value: Any, *, of_code: bool = False) -> Iterator[str]:
+    """Every text that may name code: what stands under a key of `_NAMES_CODE`, a filter with parameters as a key."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if of_code:
+                yield str(key)
+            yield from _names_in_profile(item, of_code=of_code or key in _NAMES_CODE)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in_profile(item, of_code=of_code)
+    elif of_code and isinstance(value, str):
+        yield value
 
 
 def _values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,5 +1,6 @@
 """Files of configs, read with a sentence for whatever goes wrong."""
 
+import os
 from pathlib import Path
 
 from gage_eval.config import yaml_lines
@@ -39,7 +40,10 @@ def read_config(file: Path, shown: str | None = None) -> str:
 
 
 def _closest_file(file: Path) -> str:
-    if not file.parent.is_dir():
+    if not os.path.isdir(file.parent):
         return f" There is no folder '{file.parent}' either."
-    names = sorted(other.name for other in file.parent.iterdir() if other.suffix in _SUFFIXES)
+    try:
+        names = sorted(other.name for other in file.parent.iterdir() if other.suffix in _SUFFIXES)
+    except OSError:
+        return ""  # the folder can be entered, but not listed
     return closest(file.name, names)

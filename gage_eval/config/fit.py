@@ -1,7 +1,6 @@
 """Checks whether the parts of a config fit together: adapters and backends, prompts, examples, folders."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
@@ -11,7 +10,7 @@ from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterCon
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
+from gage_eval.files import is_folder
 from gage_eval.foreign import without_folders
 from gage_eval.metrics import BoundMetric
 
@@ -48,7 +47,7 @@ def check_fit(
     base_dir = context.base_dir
     for index, dataset in enumerate(config.datasets):
         root = dataset.params.content_root
-        if root is not None and dataset.params.origin is None and not _is_folder(root, base_dir):
+        if root is not None and dataset.params.origin is None and not is_folder(root, base_dir):
             yield ConfigProblem(("datasets", index, "params", "content_root"), f"there is no folder '{root}'.")
     yield from _prompts(config)
     yield from _exports(config)
@@ -66,13 +65,6 @@ def check_fit(
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
             yield from _examples(("tasks", at, "few_shot"), task)
-
-
-def _is_folder(path: str, base_dir: Path) -> bool:
-    try:
-        return local_path(path, base_dir).is_dir()
-    except (InputError, OSError):
-        return False  # the home folder of an unknown user, or too long a name
 
 
 def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
@@ -223,6 +215,6 @@ def _examples(loc: Loc, task: ResolvedTask) -> Iterator[ConfigProblem]:
     if "history" not in text and "few_shot_examples" not in text:
         yield ConfigProblem(
             loc,
-            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; use   "
-            "'history', which holds them, or remove the prompt or few_shot.",
+            f"prompt '{prompt.prompt_id}' replaces the messages and shows no examples; show 'history', which holds "
+            "them, in it, or remove the prompt or few_shot.",
         )

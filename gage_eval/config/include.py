@@ -5,6 +5,7 @@ Relative paths in an included file start from the folder of the config that is r
 config may be untrusted: an include stays below that folder, with links resolved, and has no placeholders.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +77,7 @@ class _Includer:
             raise InputError(f"{name!r} is not a file name ({error}); write the path of a config file.") from error
         if not file.is_relative_to(self.root):
             raise InputError(f"'{name}' leads out of the config's folder; move the file into it.")
-        if file.exists() and not file.is_file():
+        if os.path.exists(file) and not os.path.isfile(file):
             raise InputError(f"'{name}' is not a file; name a config file.")
         shown = str(Path(source).parent / name)
         here = [*chain, (file, shown)]

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.models import DatasetConfig
-from gage_eval.errors import InputError
-from gage_eval.files import local_path
+from gage_eval.files import is_folder
 
 Pins: TypeAlias = Callable[[], Mapping[str, str]]
 """Gives the pinned commits by the name of the dataset on the hub; asked only where a config has an unpinned one."""
@@ -37,7 +36,7 @@ def unpinned(datasets: Iterable[DatasetConfig], base_dir: Path) -> list[str]:
         one.hub
         for one in datasets
         if one.hub is not None
-        and not _is_folder(one.hub, base_dir)
+        and not is_folder(one.hub, base_dir)
         and not is_commit(str(_revision(one.hub_params, one.params.model_extra)))
     ]
     return list(dict.fromkeys(names))
@@ -49,7 +48,7 @@ def apply_pins(document: Document, pins: Pins | None, base_dir: Path) -> None:
     for index, dataset in document.mappings("datasets"):
         hub = dataset.get("hub")
         moves = _revision(dataset.get("hub_params"), dataset.get("params")) in _MOVING
-        if pins is None or not isinstance(hub, str) or not moves or _is_folder(hub, base_dir):
+        if pins is None or not isinstance(hub, str) or not moves or is_folder(hub, base_dir):
             continue
         found = pins() if found is None else found
         if hub in found:
@@ -60,10 +59,3 @@ def _revision(*places: Any) -> Any:
     """The revision that a dataset names, in one place or the other."""
     given = (place.get("revision") for place in places if isinstance(place, dict))
     return next((revision for revision in given if revision is not None), None)
-
-
-def _is_folder(name: str, base_dir: Path) -> bool:
-    try:
-        return local_path(name, base_dir).is_dir()
-    except (InputError, OSError):
-        return False

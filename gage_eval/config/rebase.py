@@ -8,6 +8,7 @@ from pathlib import Path
 from gage_eval.config.nodes import child, text_of, with_scalars
 from gage_eval.config.problems import Loc
 from gage_eval.config.yaml_lines import Node, Scalar, as_written
+from gage_eval.files import is_folder
 from gage_eval.packaged import configs_dir
 
 # Fields of backends that name a file or a folder, or else something on the hub.
@@ -64,9 +65,9 @@ def _is_path(definition: Node, loc: Loc, text: str, folder: Path) -> bool:
                 return False
             return key in ("path", "content_root") or (key.endswith("_path") and key != "records_path")
         case ("datasets", int(), "hub"):
-            return (folder / text).is_dir()
+            return is_folder(text, folder)
         case ("backends", int(), "config", str(key)) | ("role_adapters", int(), "backend", "config", str(key)):
-            return key in _MODELS and (folder / text).exists()
+            return key in _MODELS and os.path.exists(folder / text)
         case ("tasks", int(), "scoring_profile"):
             return text.endswith((".yaml", ".yml"))
     return False
@@ -89,7 +90,7 @@ def _module_as_file(text: str, loc: Loc, folder: Path) -> str | None:
     if not all(part.isidentifier() for part in (*module.split("."), attribute)):
         return None
     file = Path(*module.split(".")).with_suffix(".py")
-    if not (folder / file).is_file() or (folder / file).with_name("__init__.py").exists():
+    if not os.path.isfile(folder / file) or (folder / file).with_name("__init__.py").exists():
         return None
     return None if _is_elsewhere(module.partition(".")[0], folder) else f"{file.as_posix()}:{attribute}"
 

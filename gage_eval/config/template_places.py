@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
+from gage_eval.files import is_folder, local_path
 from gage_eval.packaged import configs_dir
 
 SUITES_VARIABLE = "GAGE_EVAL_SUITES"
@@ -86,7 +86,7 @@ def find_template(name: str, version: str | None, folder: Path) -> Path:
     """
     if is_file(name):
         file = local_path(name, folder)
-        return suite_version(file, version) if file.is_dir() else file
+        return suite_version(file, version) if is_folder(name, folder) else file
     return suite_file(name, version)
 
 

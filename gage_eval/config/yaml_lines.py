@@ -152,13 +152,16 @@ class _Refused(Exception):
 
 
 class _Builder:
-    """Builds the tree from the parser's events. Counts every node, also each repetition by an alias."""
+    """Builds the tree from the parser's events. Counts every node and level, also each repetition by an alias."""
 
     def __init__(self, text: str, source: str) -> None:
         self.source = source
         self.events: Iterator[Any] = yaml.parse(text, Loader=yaml.SafeLoader)
-        self.anchors: dict[str, tuple[Node, int]] = {}
+        # The tree of each anchor, its nodes and its levels.
+        self.anchors: dict[str, tuple[Node, int, int]] = {}
         self.nodes = 0
+        # The deepest level of the tree that is being built.
+        self.deepest = 0
 
     def document(self) -> Node:
         next(self.events)
@@ -174,23 +177,30 @@ class _Builder:
 
     def node(self, event: Any, depth: int) -> Node:
         line = _line(event)
-        if depth > MAX_DEPTH:
-            raise _Refused(_TOO_DEEP, line)
         if isinstance(event, yaml.AliasEvent):
-            return self.alias(event.anchor, line)
-        before = self.nodes
+            return self.alias(event.anchor, depth, line)
+        self.reach(depth, line)
+        before, around = self.nodes, self.deepest
         self.count(1, line)
+        self.deepest = depth
         made = self.fresh(event, depth, line)
         if event.anchor is not None:
-            self.anchors[event.anchor] = (made, self.nodes - before)
+            self.anchors[event.anchor] = (made, self.nodes - before, self.deepest - depth)
+        self.deepest = max(self.deepest, around)
         return made
 
-    def alias(self, anchor: str | None, line: int) -> Node:
+    def alias(self, anchor: str | None, depth: int, line: int) -> Node:
         if anchor is None or anchor not in self.anchors:
             raise _Refused(f"an alias '*{anchor}' without an anchor '&{anchor}' before it.", line)
-        made, size = self.anchors[anchor]
+        made, size, levels = self.anchors[anchor]
+        self.reach(depth + levels, line)
         self.count(size, line)
         return made
+
+    def reach(self, depth: int, line: int) -> None:
+        if depth > MAX_DEPTH:
+            raise _Refused(_TOO_DEEP, line)
+        self.deepest = max(self.deepest, depth)
 
     def count(self, size: int, line: int) -> None:
         self.nodes += size

@@ -15,7 +15,7 @@ from gage_eval.datasets.cells import plain
 from gage_eval.datasets.hub_files import HubFiles, missing_files
 from gage_eval.errors import InputError
 from gage_eval.extras import missing
-from gage_eval.files import local_path
+from gage_eval.files import is_folder, local_path
 from gage_eval.hashing import file_digest
 from gage_eval.sample.record import unreadable
 from gage_eval.store.media import Keep
@@ -51,10 +51,10 @@ class HubLoader:
         if (name is None) == (path is None):
             raise InputError("loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.")
         folder = local_path(path or name or "", base_dir)
-        if path is not None and not folder.is_dir():
-            raise InputError(f"no folder '{path}'.")
         self._name: str = path or name or ""
-        self._folder = folder if folder.is_dir() else None
+        self._folder = folder if is_folder(self._name, base_dir) else None
+        if path is not None and self._folder is None:
+            raise InputError(f"no folder '{path}'.")
         self._split = given["split"] or "test"
         self._subset = given["subset"]
         self._revision = given["revision"] or "main"

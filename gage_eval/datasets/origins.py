@@ -11,7 +11,6 @@ from fnmatch import translate
 from functools import cache
 from glob import has_magic
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -50,7 +49,7 @@ class DataOrigin(BaseModel):
     def _stay_inside(cls, files: dict[str, OriginFile]) -> dict[str, OriginFile]:
         """Files are written into the cache under their paths, so no path may lead out of it."""
         for path in files:
-            if not path or path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/"):
+            if not path or path.startswith(("/", "~")) or "\\" in path or "\0" in path or ".." in path.split("/"):
                 raise ValueError(f"'{path[:80]}' is not a path inside a repository")
         return files
 
@@ -127,12 +126,13 @@ def origin_paths(origin: DataOrigin, patterns: Sequence[str]) -> list[OriginPath
 def _read(file: Path, _changed: int) -> DataOrigin:
     import yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    from gage_eval.plain_yaml import plain_values, read_bounded
+
     try:
-        data = yaml.load(file.read_text(encoding="utf-8"), loader)  # noqa: S506 - a safe loader either way
+        data = plain_values(read_bounded(file))
         return DataOrigin.model_validate({"name": file.stem, **(data if isinstance(data, dict) else {})})
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"'{file}' cannot be read: {error}.") from error
+    except (OSError, yaml.YAMLError) as error:
+        raise InputError(f"'{file}' cannot be read: {' '.join(str(error).split())}.") from error
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"'{file}': {'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error

@@ -17,6 +17,7 @@ from gage_eval.metrics.base import define
 from gage_eval.metrics.bind import bind
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.packaged import configs_dir
+from gage_eval.plain_yaml import plain_values, read_bounded
 from gage_eval.scorecards.answer import ANSWER_TYPES
 
 MetricsMode: TypeAlias = Literal["replace", "extend"]
@@ -133,9 +134,10 @@ def load_profile(path: str | Path | None = None, *, base_dir: Path | None = None
     name = str(path or DEFAULT_PROFILE)
     file = (base_dir or Path()) / name if name.endswith(_SUFFIXES) else _shipped(name)
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read the scoring profile '{name}': {error.strerror}.") from error
+        data = read_bounded(file)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read the scoring profile '{name}': {reason}.") from error
     return _read(data, name)
 
 
@@ -238,11 +240,12 @@ def _shipped(name: str) -> Path:
 @lru_cache(maxsize=16)
 def _read(data: bytes, source: str) -> ScoringProfile:
     try:
-        raw = yaml.safe_load(data)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        raw = plain_values(data)
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
-        raise ConfigError(source, [Problem("", "it is not YAML.", line)]) from error
+        reason = str(error) if mark is None else "it is not YAML"
+        raise ConfigError(source, [Problem("", f"{reason}.", line)]) from error
     if not isinstance(raw, Mapping):
         raise ConfigError(
             source, [Problem("", "a scoring profile is a mapping of version, normalization and scorers.")]

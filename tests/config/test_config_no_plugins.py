@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import yaml
 
 from gage_eval import registry
 from gage_eval.backends.build import config_model
+from gage_eval.config import parse_config
 from gage_eval.config.consent import Effect, Examined, examine
-from gage_eval.errors import ConfigError
+from gage_eval.errors import ConfigError, GageError
 
 Small = Callable[..., str]
 
@@ -245,3 +247,60 @@ def test_mistakes_are_found_all_the_same(tmp_path: Path, small: Small) -> None:
     assert [problem.path for problem in found.problems] == ["metrics[0].implementation", "limits.tokens"]
     with pytest.raises(ConfigError):
         examined("datasets: 1", tmp_path)
+
+
+# What no file can be called: too long a name, a NUL byte, the home of nobody, a link to itself.
+_NO_PLACES = ("a" * 5000, "a/" + "b" * 300, "a\0b", "~nobody-of-this-name/b", "loop/b")
+
+
+@pytest.mark.parametrize("name", _NO_PLACES, ids=["long", "long-part", "nul", "nobody", "loop"])
+def test_a_path_that_cannot_be_one_is_a_problem_or_no_file_and_never_a_defect(
+    name: str, tmp_path: Path, small: Small
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    task = {"task_id": "t", "dataset_id": "d", "answer_type": "short_text"}
+    records = {"records": [{"question": "a", "answer": "b"}]}
+    inline = [{"dataset_id": "d", "params": records}]
+    sections: list[dict[str, Any]] = [
+        {"include": name},
+        {"kind": "RunConfig", "base_task": f"./{name}.yaml"},
+        {"datasets": [{"dataset_id": "d", "hub": name}]},
+        {"datasets": [{"dataset_id": "d", "params": {"path": f"{name}.jsonl"}}]},
+        {"datasets": [{"dataset_id": "d", "params": {**records, "content_root": name}}]},
+        {"datasets": inline, "tasks": [{**task, "scoring_profile": f"{name}.yaml"}]},
+        {"datasets": inline, "metrics": [{"metric_id": "m", "implementation": f"{name}:f"}]},
+        {"datasets": inline, "metrics": [{"metric_id": "m", "implementation": f"{name}.py:f"}]},
+        *(
+            {"datasets": inline, "backends": [{"backend_id": "m", "type": type_, "config": config}]}
+            for type_, config in (
+                ("transformers", {"model_path": name}),
+                ("vllm", {"model_path": "x", "python": f"./{name}"}),
+                ("custom_script", {"file_path": f"{name}.py", "class_name": "X"}),
+                ("replay", {"path": f"{name}.jsonl"}),
+            )
+        ),
+    ]
+    for section in sections:
+        text = small(**section)
+        for read in (
+            lambda text=text: examine(text, "theirs.yaml", tmp_path, env={}),
+            lambda text=text: parse_config(text, source="theirs.yaml", base_dir=tmp_path, env={}),
+        ):
+            with suppress(GageError):
+                read()
+
+
+def test_filters_of_a_scoring_profile_are_listed_with_parameters_too(tmp_path: Path, small: Small) -> None:
+    filters = [{"alarm.py:cut": {"length": 3}}, {"steps": [{"alarm.py:first": None}]}, "alarm.py:second", "strip"]
+    metric = {"type": "exact_match", "filters": filters, "aggregation": "alarm.py:spread"}
+    preset = {"primary_metric": "exact_match", "metrics": [metric]}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"scorers": {"short_text": preset}}))
+    task = {"task_id": "t", "dataset_id": "mine", "answer_type": "short_text", "scoring_profile": "mine.yaml"}
+    found = {one.what for one in effects(small(tasks=[task]), tmp_path) if one.act == "run"}
+    assert found == {"alarm.py:cut", "alarm.py:first", "alarm.py:second", "alarm.py:spread"}
+
+
+def test_files_outside_are_listed_of_a_pinned_origin_too(tmp_path: Path, small: Small) -> None:
+    params = {"origin": "gsm8k", "path": "*", "allow_outside": True}
+    found = told(effects(small(datasets=[{"dataset_id": "d", "loader": "jsonl", "params": params}]), tmp_path))
+    assert ("read", "/", "datasets[0].params.allow_outside") in found

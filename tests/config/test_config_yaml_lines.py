@@ -114,6 +114,16 @@ def test_an_alias_to_what_contains_it_is_refused() -> None:
     assert "an alias '*a' without an anchor '&a' before it" in said("a: &a [*a]\n")
 
 
+def test_aliases_cannot_nest_deeper_than_the_text_may() -> None:
+    rows = ["a0: &a0 " + "[" * 60 + "]" * 60]
+    rows += [f"a{n}: &a{n} " + "[" * 60 + f"*a{n - 1}" + "]" * 60 for n in range(1, 25)]
+    assert said("\n".join(rows)) == (
+        "mine.yaml has 1 problem:\n  line 2  nested more than 64 levels deep; no config needs that."
+    )
+    once = yaml_lines.parse("a: &a [[x]]\nb: " + "[" * 60 + "*a, *a" + "]" * 60, "mine.yaml")
+    assert once is not None, "beside each other they are not deeper"
+
+
 def test_nesting_without_end_is_refused() -> None:
     assert "nested more than 64 levels deep" in said("a: " + "[" * 5000)
 

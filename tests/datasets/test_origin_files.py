@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import socket
 import subprocess
@@ -281,13 +282,13 @@ def test_an_unknown_origin_has_a_closest_name() -> None:
         load_origin("gsm8")
 
 
-@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b", "~/x"])
+@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b", "~/x", "a\\0b"])
 def test_an_origin_cannot_lead_out_of_the_cache(tmp_path: Path, path: str) -> None:
     folder = tmp_path / "origins"
     folder.mkdir()
     (folder / "evil.yaml").write_text(
         f"repository: github.com/a/b\ncommit: {COMMIT}\nlicence: MIT\n"
-        f"files: {{{path!r}: {{bytes: 1, sha256: {'0' * 64!r}}}}}\n"
+        f"files: {{{json.dumps(path)}: {{bytes: 1, sha256: {'0' * 64!r}}}}}\n"
     )
     with pytest.raises(InputError, match="not a path inside a repository"):
         load_origin("evil", tmp_path)
