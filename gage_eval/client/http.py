@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -157,12 +158,23 @@ class HTTPEndpoint:
             if result.action is Action.REFUSED:
                 self._breaker.answered()
                 response = Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
-                raise RequestRefused(f"{self.base_url} answers {result.message}.{_remedy(result)}", response)
+                raise RequestRefused(f"{self.base_url} answers {result.message}.{self._remedy(result)}", response)
             wait = self._after(result, len(errors), time.monotonic() - started)
             if wait is None:
                 return Response("error", error_kind=result.kind, attempts=len(errors), errors=errors)
             tell_retry(len(errors), result.kind, result.message, wait)
             await self._limiter.pause(wait)
+
+    def _remedy(self, failure: Failure) -> str:
+        if failure.kind in {"http_401", "http_403"}:
+            return " Set the key that 'api_key' refers to."
+        if failure.kind == "http_404":
+            without_path = not urlsplit(self.base_url).path.strip("/")
+            usual = ", which usually ends with /v1," if without_path else ""
+            return f" Check 'base_url'{usual} and 'model'."
+        if failure.kind == "quota":
+            return " The account's quota is used up."
+        return " Set 'base_url' to where it points: requests are not redirected."
 
     def _went_through(self) -> None:
         self._breaker.answered()
@@ -176,7 +188,7 @@ class HTTPEndpoint:
         """
         unreachable = failure.kind == "unreachable"
         if failure.action is Action.FATAL and not unreachable:
-            raise EndpointFailed(f"{self.base_url} answers {failure.message}.{_remedy(failure)}")
+            raise EndpointFailed(f"{self.base_url} answers {failure.message}.{self._remedy(failure)}")
         if failure.action is Action.ROW:
             self._went_through()
             return None
@@ -295,13 +307,3 @@ def _tokens_of(response: Response) -> int | None:
     """Tokens of an answer; None where the endpoint does not count them."""
     counted = [count for count in (response.prompt_tokens, response.completion_tokens) if count is not None]
     return sum(counted) if counted else None
-
-
-def _remedy(failure: Failure) -> str:
-    if failure.kind in {"http_401", "http_403"}:
-        return " Set the key that 'api_key' refers to."
-    if failure.kind == "http_404":
-        return " Check 'base_url' and 'model'."
-    if failure.kind == "quota":
-        return " The account's quota is used up."
-    return " Set 'base_url' to where it points: requests are not redirected."

@@ -1,4 +1,4 @@
-"""The first rows of a dataset, to find before a run the fields that its metrics cannot read.
+"""The first rows of a dataset, to find before a run the fields that its preprocessor or its metrics cannot read.
 
 Reads only a few records, from local files and from the config, and only with built-in code.
 """
@@ -27,10 +27,19 @@ _LONGEST_DOCUMENT = 32 * 1024 * 1024
 
 
 def lacking_fields(task: TaskPlan) -> list[Problem]:
-    """Fields that a task's metrics cannot read in its first samples; empty if that is unknown."""
-    samples = list(_first_samples(task))
+    """Fields that the preprocessor or the metrics of a task cannot read in its first rows; empty if that is unknown.
+
+    The preprocessor is at fault only if it rejects all of these rows: the run says which single ones are wrong.
+    """
+    samples: list[dict[str, Any]] = []
+    rejected: list[str] = []
+    for one in _first_samples(task):
+        if isinstance(one, str):
+            rejected.append(one)
+        else:
+            samples.append(one)
     if not samples:
-        return []
+        return _all_rejected(task, rejected)
     found = []
     for metric in task.auto_eval.metrics:
         for path, what in _needed(metric):
@@ -77,7 +86,8 @@ def _needed(metric: BoundMetric) -> Iterator[tuple[FieldPath, str]]:
             yield one, what
 
 
-def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
+def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any] | str]:
+    """The first samples; for a rejected record its line and the reason."""
     spec = task.standardize
     plugin = registry.preprocessors.loaded(spec.preprocess)
     if plugin is None or not plugin.is_builtin or spec.callables or spec.text is not None:
@@ -86,15 +96,22 @@ def _first_samples(task: TaskPlan) -> Iterator[dict[str, Any]]:
     try:
         if not _is_local(task.load):
             return
-        for _, text in islice(_records(task.load), _ROWS):
+        for line, text in islice(_records(task.load), _ROWS):
             try:
                 yield to_standard(text, to_sample)[0]
-            except RecordRejected:
-                # The run reports what is wrong with it.
-                continue
+            except RecordRejected as error:
+                yield f"line {line}: {error}"
     except InputError:
         # The run reports a file that cannot be read; one of a pinned origin may not be here yet.
         return
+
+
+def _all_rejected(task: TaskPlan, rejected: Sequence[str]) -> list[Problem]:
+    """That the preprocessor can use none of the first records."""
+    if not rejected:
+        return []
+    which = "the first record is" if len(rejected) == 1 else f"all of the first {len(rejected):,} records are"
+    return [Problem(f"dataset '{task.load.dataset_id}'", f"{which} rejected ({rejected[0].rstrip('.')}).")]
 
 
 def _is_local(load: LoadSpec) -> bool:

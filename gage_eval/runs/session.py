@@ -158,6 +158,7 @@ class RunSession:
             run_id=self.run_id,
             sampling=sampling,
             again=self.folder.again,
+            model_by_options=self.options.choice.names_a_model,
             refresh=refresh,
             only_errors=self.options.only_errors,
             verify=self.options.verify,

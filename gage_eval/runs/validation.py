@@ -57,7 +57,7 @@ def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validatio
     problems = _not_there(plan, later)
     problems = problems or [one for task in plan.tasks if task not in later for one in lacking_fields(task)]
     if problems:
-        raise ConfigError(loaded.source, problems)
+        raise ConfigError(loaded.source, list(dict.fromkeys(problems)))
     notes = [f"the data of '{name}' are not here yet; a run fetches them." for name in _datasets(later)]
     names: dict[str, list[str]] = {
         "tasks": [task.task_id for task in plan.tasks],

@@ -64,6 +64,7 @@ class Env:
         run_id: the run's name.
         sampling: which samples have events of their own.
         again: the command that resumes the run, for messages.
+        model_by_options: options of the command name the model; a resumed run has the same ones.
         refresh: (task id, stage) pairs to compute again although they are stored.
         only_errors: ask again only for rows that ended in error; refuse to compute anything new.
         verify: check the hashes of every part of a hit, not only its size.
@@ -82,6 +83,7 @@ class Env:
     run_id: str
     sampling: Sampling = field(default_factory=Sampling)
     again: str = "gage resume RUN"
+    model_by_options: bool = False
     refresh: frozenset[tuple[str, str]] = frozenset()
     only_errors: bool = False
     verify: bool = False

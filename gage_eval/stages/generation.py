@@ -217,7 +217,8 @@ def out_of_budget(run: StageRun, tally: Tally, error: BudgetSpent) -> str:
 
 def stopped(run: StageRun, tally: Tally, error: EndpointFailed) -> str:
     """A sentence with the endpoint's error, how much is kept, and how to resume."""
-    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}"
+    otherwise = "; or run the command again with the right --endpoint and --model" if run.env.model_by_options else ""
+    return f"{run.stage} stopped: {error} {kept(tally)} After you have fixed it: {run.env.again}{otherwise}"
 
 
 def kept(tally: Tally) -> str:

@@ -74,20 +74,28 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
 
 
 def _first(env: Env, result: StageResult, rejects: str) -> tuple[str, str]:
-    """Location and reason of the first rejects, and the number of the others."""
-    reasons = first_rejects(env.store.artifact(result.outputs[rejects]))
-    rest = result.counts[rejects] - len(reasons)
-    return "; ".join(reason.rstrip(".") for reason in reasons), f"; and {rest:,} more" if rest > 0 else ""
+    """Locations and reasons of the first rejects, each reason once, and the number of the others."""
+    shown = _first_rows(env.store.artifact(result.outputs[rejects]))
+    places: dict[str, list[str]] = {}
+    for row in shown:
+        places.setdefault(row["reason"].rstrip("."), []).append(_location(row))
+    rest = result.counts[rejects] - len(shown)
+    texts = (f"{', '.join(where)}: {reason}" for reason, where in places.items())
+    return "; ".join(texts), f"; and {rest:,} more" if rest > 0 else ""
 
 
 def first_rejects(rejects: Artifact) -> list[str]:
     """Location and reason of the first rows of `tables.REJECTS`."""
-    found: list[str] = []
+    return [f"{_location(row)}: {row['reason']}" for row in _first_rows(rejects)]
+
+
+def _first_rows(rejects: Artifact) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
     for table in rejects.tables(columns=["row_index", "file", "line", "reason"]):
-        found += [f"{_location(row)}: {row['reason']}" for row in table.slice(0, _SHOWN - len(found)).to_pylist()]
-        if len(found) == _SHOWN:
+        rows += table.slice(0, _SHOWN - len(rows)).to_pylist()
+        if len(rows) == _SHOWN:
             break
-    return found
+    return rows
 
 
 def _location(row: Mapping[str, Any]) -> str:

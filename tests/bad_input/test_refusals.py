@@ -242,6 +242,20 @@ def test_an_endpoint_that_is_not_there_ends_the_run_and_says_how_to_go_on(tmp_pa
     assert last.endswith("0 of 5 responses are kept. After you have fixed it: gage resume lost")
 
 
+def test_options_that_name_a_wrong_endpoint_are_given_again_and_not_resumed(tmp_path: Path, gage: Command) -> None:
+    with mock_endpoint() as endpoint:
+        url = endpoint.url.removesuffix("/v1")
+        write_config(tmp_path, endpoint.url, rows=5)
+        ended = gage("run", "sums.yaml", "--run-id", "short", "--model", "other", "--endpoint", url)
+        assert ended.code == 1
+        assert ended.sentence.splitlines()[-1] == (
+            f"infer stopped: {url} answers 404 (the model 'other' does not exist). Check 'base_url', which usually "
+            "ends with /v1, and 'model'. 0 of 5 responses are kept. After you have fixed it: gage resume short; or run "
+            "the command again with the right --endpoint and --model"
+        )
+        assert gage("run", "sums.yaml", "--run-id", "whole", "--model", "mock", "--endpoint", endpoint.url).code == 0
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

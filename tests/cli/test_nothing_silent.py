@@ -158,8 +158,8 @@ def test_rejects_of_several_files_name_the_file_and_its_line(gage: Gage, workspa
     # A header is a line, too.
     first, last = (3, 4) if suffix == "csv" else (2, 3)
     said = " ".join(ran.out.split())
-    assert f"2 of 5 records were rejected and are not scored (a.{suffix} line {first}: " in said
-    assert f"; b.{suffix} line {last}: " in said
+    places = f"a.{suffix} line {first}, b.{suffix} line {last}"
+    assert f"2 of 5 records were rejected and are not scored ({places}: " in said
     rows = gage_eval.open_run("some").rejects()
     assert [(row.file, row.line) for row in rows] == [(f"a.{suffix}", first), (f"b.{suffix}", last)]
     assert f"b.{suffix} line {last}" in (workspace / ".gage/runs/some/report.html").read_text(encoding="utf-8")

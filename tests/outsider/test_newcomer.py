@@ -103,3 +103,26 @@ def test_gage_new_speaks_of_the_row_that_it_has_seen(gage: Command, folder: Path
     ended = gage(*NEW.split(), "--data", "rows.jsonl", "--out", "new.yaml")
     assert ended.code == 0
     assert "the reference is 'answer' (first row)." in ended.out
+
+
+def test_validate_finds_a_field_that_no_record_has(gage: Command, folder: Path) -> None:
+    params = {"path": "rows.jsonl", "preprocess_kwargs": {"question_field": "questoin"}}
+    write_config(folder, datasets=[{"dataset_id": "sums", "params": params}])
+    checked = gage("validate", "mine.yaml")
+    assert checked.code == 2
+    assert checked.sentence == (
+        "mine.yaml has 1 problem:\n"
+        "  dataset 'sums': all of the first 6 records are rejected (line 1: questoin: there is no question. "
+        "Fields here: id, question, answer. Set question_field to one of them)."
+    )
+    ran = gage("run", "mine.yaml")
+    assert ran.code == 2
+    assert ran.sentence.count("there is no question") == 1, "a reason is said once"
+    assert "Set question_field to one of them; and 3 more)." in ran.sentence
+
+
+def test_validate_leaves_a_single_broken_record_to_the_run(gage: Command, folder: Path) -> None:
+    with (folder / "rows.jsonl").open("a", encoding="utf-8") as rows:
+        rows.write("{}\n")
+    assert gage("validate", "mine.yaml").code == 0
+    assert "1 of 7 records were rejected (line 7: " in gage("run", "mine.yaml").sentence

@@ -122,7 +122,7 @@ def test_what_cannot_be_told_is_asked_for_by_the_option_s_name(
 def test_the_command_writes_config_and_schema_and_overwrites_nothing(tmp_path: Path) -> None:
     write(tmp_path, {"question": "a", "answer": "b"})
     said = gage(tmp_path, "new", "--data", "mine.jsonl", "--model", "m", "--endpoint", "http://127.0.0.1:9/v1").stdout
-    assert "mine.jsonl: the question is 'question', the reference is 'answer' (first 1 rows)." in said
+    assert "mine.jsonl: the question is 'question', the reference is 'answer' (first row)." in said
     assert "mine.yaml is written and valid." in said
     schema = json.loads((tmp_path / ".gage/config.schema.json").read_text())
     assert schema["title"] == "PipelineConfig"
