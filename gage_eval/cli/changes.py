@@ -40,9 +40,8 @@ def changes_of(outcome: "RunOutcome") -> "tuple[list[Change], list[str]]":
 
 
 def _changes(found: "Gated") -> "list[Change]":
-    from gage_eval.cli.compare import p_text
     from gage_eval.report.console import Change
-    from gage_eval.report.summary import signed_text
+    from gage_eval.report.summary import p_text, signed_text
 
     out = []
     for one in found.tasks:

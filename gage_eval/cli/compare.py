@@ -108,7 +108,7 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "lis
 def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean
-    from gage_eval.report.summary import signed_text
+    from gage_eval.report.summary import p_text, signed_text
 
     before, after = (f"{one.run_id}{one.stored.record.label}" for one in (first, other))
     print(clean(f"{before} → {after}, paired by sample id"))
@@ -157,8 +157,3 @@ def _remarks(one: "Compared", limit: int) -> list[str]:
 def number_text(value: float | None) -> str:
     """A score; a dash for none."""
     return "–" if value is None else f"{value:.3f}"
-
-
-def p_text(value: float) -> str:
-    """A p value."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -283,10 +283,10 @@ def _tell(entry: "BaselineEntry") -> None:
 
 
 def _print(found: "Gated", anchor: "Gated | None", label: str) -> None:
-    from gage_eval.cli.compare import number_text, p_text
+    from gage_eval.cli.compare import number_text
     from gage_eval.cli.output import print_table
     from gage_eval.report.console import clean, folded, terminal_width
-    from gage_eval.report.summary import signed_text
+    from gage_eval.report.summary import p_text, signed_text
 
     entry = found.entry
     print(

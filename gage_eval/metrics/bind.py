@@ -486,7 +486,8 @@ def _no_verdict(explanation: str | None) -> Score:
 
 def _unanswered(status: str, error_kind: str | None = None) -> Score:
     kind = f" ({error_kind})" if error_kind else ""
-    return Score.unscored(f"the response is {status}{kind}", reason="unanswered")
+    what = "the request failed" if status == "error" else "the request was skipped"
+    return Score.unscored(f"{what}{kind}", reason="unanswered")
 
 
 def _as_score(result: Any) -> Score:

@@ -99,6 +99,11 @@ class Evidence:
     row_p_worse: float = 1.0
 
     @property
+    def test_name(self) -> str:
+        """The test for readers; empty without one."""
+        return {"mcnemar": "McNemar", "t": "t-test", "none": ""}[self.test]
+
+    @property
     def delta(self) -> float | None:
         """Current − baseline, rounded to six decimals: where less is better, a loss is positive."""
         return None if self.current is None or self.baseline is None else round(self.current - self.baseline, 6)

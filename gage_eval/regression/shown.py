@@ -65,7 +65,7 @@ def _task(task: TaskComparison, numbers: Evidence, p: float, notes: Sequence[str
         low=numbers.low if tested else None,
         high=numbers.high if tested else None,
         p=p if tested else None,
-        test=numbers.test if tested else "",
+        test=numbers.test_name,
         better=tuple(task.better),
         worse=tuple(task.worse),
         slices=tuple(ComparedSlice(x.name, x.n, x.difference) for x in task.slices),

@@ -1,6 +1,6 @@
 """What report.html shows besides the summary: samples, distributions, the config, and the comparison. Plain data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -43,12 +43,28 @@ def trimmed(text: str, limit: int) -> str:
     return f"{text[:head]} […{left_out:,} characters left out…] {text[len(text) - tail :]}"
 
 
+# Characters of a prompt that is shown whole, and of the end of a longer one.
+_LONGEST_PROMPT, _PROMPT_END = 1600, 600
+
+
 @dataclass(frozen=True)
 class Message:
     """A part of a prompt."""
 
     role: str
     text: str
+
+
+def folded(prompt: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """What of a prompt is folded away, and what is shown: of a long one the end, where the question is."""
+    if sum(len(one.text) for one in prompt) <= _LONGEST_PROMPT:
+        return (), tuple(prompt)
+    last = max((number for number, one in enumerate(prompt) if one.role != "choice"), default=0)
+    question, choices = prompt[last], prompt[last + 1 :]
+    # From the start of a line on.
+    cut = question.text.rfind("\n", 0, max(len(question.text) - _PROMPT_END, 0)) + 1
+    before = [*prompt[:last], *([Message(question.role, question.text[:cut])] if cut else [])]
+    return tuple(before), (Message(question.role, question.text[cut:]), *choices)
 
 
 @dataclass(frozen=True)

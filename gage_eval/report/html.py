@@ -15,7 +15,7 @@ import orjson
 from gage_eval.report import charts
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import closing_facts, counted, score_text
-from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, trimmed
+from gage_eval.report.details import KINDS, ComparedTask, RunDetails, TaskDetails, folded, trimmed
 from gage_eval.report.shares import remarks, share_text
 from gage_eval.report.summary import (
     GroupScore,
@@ -24,6 +24,7 @@ from gage_eval.report.summary import (
     TaskSummary,
     arrow_note,
     format_value,
+    p_text,
     signed_text,
 )
 from gage_eval.report.trend_chart import trend_chart
@@ -458,9 +459,11 @@ def _environment() -> "Environment":
         "change_ends": _change_ends,
         "clip": lambda text, limit=_LONGEST_NAME: trimmed(str(text), limit),
         "ends": ends_text,
+        "folded": folded,
         "interval": charts.interval,
         "marked": marked,
         "number": lambda count: f"{count:,}",
+        "p": p_text,
         "problems": _problems,
         "score": score_text,
         "shares_text": _shares_text,

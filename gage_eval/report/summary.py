@@ -344,6 +344,11 @@ def signed_text(value: float | None) -> str:
     return f"{'+' if value > 0 else '−' if value < 0 else ''}{format_value(abs(value))}"
 
 
+def p_text(value: float) -> str:
+    """A p value."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def format_interval(value: float | None, low: float | None, high: float | None) -> str:
     """A number with its interval for reading; without one, the number alone.
 

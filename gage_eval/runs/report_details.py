@@ -344,7 +344,8 @@ def _reasons(task: TaskReader, scan: _Scan, measure: Measure | None) -> tuple[tu
         for part in islice(task.parts, _MOST_PARTS):
             scores = read_part(task.scores[measure.metric_id], part, ("filter", "reason"))
             _count(reasons, measure.of_filter(scores)["reason"])
-        found += [(measure.name, reason, count) for reason, count in _most(reasons)]
+        reasons.pop("unanswered", None)  # The errors of the requests say it.
+        found += [(measure.name, reason.replace("_", " "), count) for reason, count in _most(reasons)]
     for stage, output in (("standardize", "rejects"), ("preprocess", "prepare_rejects")):
         rejected: dict[str, int] = {}
         rejects = task.artifact(stage, output)

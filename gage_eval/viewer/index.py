@@ -336,9 +336,8 @@ def _quoted(text: str) -> str:
 
 
 def _content(message: str) -> str:
-    return (
-        f"array_to_string(list_transform({message}.content, lambda x: coalesce(x.text, '[' || x.type || ']')), chr(10))"
-    )
+    marker = "'[' || replace(x.type, '_url', '') || ']'"
+    return f"array_to_string(list_transform({message}.content, lambda x: coalesce(x.text, {marker})), chr(10))"
 
 
 _ASKED = "list_filter(s.messages, lambda m: m.role = 'user')[-1]"

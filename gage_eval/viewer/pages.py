@@ -11,7 +11,7 @@ from gage_eval.report.console import score_text
 from gage_eval.report.details import KINDS, trimmed
 from gage_eval.report.html import STYLE_FILE, ends_text, marked
 from gage_eval.report.shares import share_text
-from gage_eval.report.summary import format_value, signed_text
+from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.viewer.comparison import change_tone
 from gage_eval.viewer.listing import sample_query
 from gage_eval.viewer.query import term, with_term
@@ -58,6 +58,7 @@ def environment() -> "Environment":
         "marked": marked,
         "middle": _without_middle,
         "number": lambda count: f"{count:,}",
+        "p": p_text,
         "score": score_text,
         "share": share_text,
         "signed": signed_text,

@@ -55,12 +55,11 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
         summary = run.summary
     except InputError:
         summary = None
-    numbers = {} if summary is None else {task.task_id: task for task in summary.tasks}
+    numbers = {} if summary is None else {task.task_id: task.metrics for task in summary.tasks}
     detailed = len(run.task_ids) <= MOST_INDEXED
     tasks = []
     for task_id in run.task_ids:
-        found = numbers.get(task_id)
-        metrics = list(found.metrics) if found is not None else []
+        metrics = list(numbers[task_id] if task_id in numbers else _metrics(run, task_id))
         if detailed:
             tasks.append(_detailed(lists, run, task_id, metrics, rival))
         else:
@@ -76,11 +75,19 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
         tasks=tasks,
         detailed=detailed,
         rival=rival,
-        stages=shown_stages(run.stored),
+        stages=[one for one in shown_stages(run.stored) if live or one.state not in ("cached", "finished")],
         remarks=[*run_remarks(run.stored), *([] if summary is None else remarks(summary))],
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,
     )
+
+
+def _metrics(run: RunReader, task_id: str) -> list[MetricSummary]:
+    """The numbers of a task that is scored, while the run is not."""
+    try:
+        return run.task(task_id).summary.metrics
+    except InputError:
+        return []
 
 
 def _detailed(

@@ -30,7 +30,12 @@ class ListedScore:
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run in the list; ``problem`` says why nothing else is known of it."""
+    """A run in the list.
+
+    Attributes:
+        problem: why nothing else is known of it.
+        error: why it failed.
+    """
 
     run_id: str
     name: str
@@ -40,6 +45,7 @@ class ListedRun:
     scores: tuple[ListedScore, ...]
     label: str = ""
     problem: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,14 @@ class RunsList:
             except InputError:
                 scores = ()
         listed = ListedRun(
-            stored.run_id, record.name, stored.state, record.created, len(record.tasks), scores, record.label
+            stored.run_id,
+            record.name,
+            stored.state,
+            record.created,
+            len(record.tasks),
+            scores,
+            record.label,
+            error=(record.error or "").strip(),
         )
         if record.status != "running":
             self._finished[stored.run_id] = record.updated, listed

@@ -59,8 +59,8 @@ def test_only_the_columns_a_metric_names_are_needed() -> None:
     )
 
 
-@pytest.mark.parametrize("status", ["error", "skipped"])
-def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str) -> None:
+@pytest.mark.parametrize(("status", "ended"), [("error", "failed"), ("skipped", "was skipped")])
+def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str, ended: str) -> None:
     bound = bind("exact_match")
     table = bound.score_table(
         {
@@ -70,7 +70,7 @@ def test_a_response_that_never_came_is_unscored_and_out_of_n(status: str) -> Non
     )
     row = table.to_pylist()[1]
     assert (row["status"], row["values"]) == ("unscored", [])
-    assert (row["reason"], row["explanation"]) == ("unanswered", f"the response is {status} (http_400)")
+    assert (row["reason"], row["explanation"]) == ("unanswered", f"the request {ended} (http_400)")
     (number,) = bound.aggregate([table], {"ok": 1, status: 1})
     assert (number["value"], number["n"], number["unscored"], number[status]) == (1.0, 1, 1, 1)
 

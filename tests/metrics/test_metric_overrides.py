@@ -93,8 +93,8 @@ def test_rows_without_an_answer_say_so_whatever_the_overrides() -> None:
         },
     )
     assert [row["explanation"] for row in table.to_pylist()] == [
-        "the response is error (timeout)",
-        "the response is skipped",
+        "the request failed (timeout)",
+        "the request was skipped",
     ]
 
 

@@ -23,6 +23,7 @@ from gage_eval.report.details import (
     RunDetails,
     SampleCard,
     TaskDetails,
+    folded,
 )
 from gage_eval.report.html import MAX_BYTES, report_html
 from gage_eval.report.trend_chart import TrendPoint
@@ -354,3 +355,16 @@ def test_the_first_table_leads_to_each_task() -> None:
 
 def test_equal_runs_have_equal_pages() -> None:
     assert report_html(summary(), details()) == report_html(summary(), details())
+
+
+def test_of_a_long_prompt_the_question_is_shown_and_the_examples_are_folded() -> None:
+    examples = "".join(f"Question {n}: {'word ' * 40}\nAnswer: A\n" for n in range(9))
+    before, shown = folded([Message("system", "Choose."), Message("user", f"{examples}Question 10: why?\nAnswer:")])
+    assert [one.role for one in before] == ["system", "user"]
+    assert shown[-1].text.startswith("Question ")
+    assert shown[-1].text.endswith("Question 10: why?\nAnswer:")
+    assert "".join(one.text for one in (*before, *shown)) == f"Choose.{examples}Question 10: why?\nAnswer:"
+    short = [Message("user", "Question 10: why?"), Message("choice", "A"), Message("choice", "B")]
+    assert folded(short) == ((), tuple(short))
+    before, shown = folded([Message("user", examples), *short])
+    assert (len(before), list(shown)) == (1, short)

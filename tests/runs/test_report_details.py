@@ -124,7 +124,7 @@ def test_every_failure_has_its_cards_and_its_reason(here: Path) -> None:
     (unparsed,) = cards(details, "unparsed")
     assert (unparsed.sample_id, unparsed.answer, unparsed.extracted) == ("s1", "no idea", None)
     reasons = {where: (reason, count) for where, reason, count in details.reasons}
-    assert reasons["numeric_match"] == ("unparsed_answer", 1)
+    assert reasons["numeric_match"] == ("unparsed answer", 1)
     assert "there is no question" in reasons["rejected in standardize"][0]
     assert "there is no question" in page(here)
 

@@ -58,7 +58,7 @@ def test_the_statistics_are_those_of_gage_compare(client: TestClient, folder: Pa
     text = page(client, "/runs/second/compare?with=first")
     locations = Locations.at(str(folder / "store"), None)
     (found,) = compare(RunReader.open(locations, "first"), RunReader.open(locations, "second"))
-    assert f"p = {found.p:.3f}" in text
+    assert f"p {found.p:.3f}" in text
     assert f"<b>{len(found.task.worse)}</b> worse" in text
     assert f"<b>{len(found.task.better)}</b> better" in text
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, RunFailed
 from gage_eval.runs.asked import everything_asked
 from gage_eval.runs.explain import tally
 from gage_eval.runs.options import Locations
@@ -112,6 +112,20 @@ def test_a_recorded_answer_is_shown_with_its_prompt_and_without_a_request(tmp_pa
         assert words not in text
     (told,) = everything_told(tmp_path, "s3")
     assert told["messages"][-1]["content"] == "What is 0 + 1? (3)"
+
+
+def test_a_failed_run_says_why_and_shows_the_tasks_that_are_scored(tmp_path: Path) -> None:
+    write_questions(tmp_path)
+    backends = [*answers("2"), {"backend_id": "gone", "type": "dummy", "config": {"error_rate": 1.0}}]
+    tasks = [{"task_id": one, "dataset_id": "sums", "adapter_id": one} for one in ("model", "gone")]
+    with pytest.raises(RunFailed):
+        run(tmp_path, "half", backends=backends, tasks=tasks)
+    with viewer(tmp_path) as client:
+        text = page(client, "/runs/half")
+        assert "0.333" in text
+        assert re.findall(r'<th scope="row">(\w+)</th><td data-label="task">(\w+)', text) == [("infer", "gone")]
+        for address in ("/", "/runs/half"):
+            assert f"{ROWS} of {ROWS} rows of task &#39;gone&#39; ended in an error" in page(client, address)
 
 
 def everything_told(folder: Path, sample_id: str) -> list[dict[str, Any]]:
