@@ -76,19 +76,19 @@ def test_a_hit_is_cached_and_a_miss_is_computed(here: Path, changes: dict[str, A
     cached = run(here, "second", **changes)
     for stage, state in planned.items():
         if state != "after":
-            assert cached[stage] == (state == "hit"), stage
+            assert cached[stage] == (state == "cached"), stage
 
 
 def test_a_new_store_has_nothing_and_no_earlier_run() -> None:
     planned = plan()
-    assert planned["load"].state == "miss"
+    assert planned["load"].state == "missing"
     assert planned["load"].why == "no earlier run"
     assert {planned[stage].why for stage in planned if stage != "load"} == {"after load"}
 
 
 def test_everything_is_a_hit_after_the_run(here: Path) -> None:
     run(here, "first")
-    assert set(states().values()) == {"hit"}
+    assert set(states().values()) == {"cached"}
 
 
 def test_a_miss_names_what_changed_and_since_which_run(here: Path) -> None:
@@ -155,7 +155,7 @@ def test_answers_a_killed_run_logged_are_not_asked_again(here: Path) -> None:
     run(here, "first")
     changed = {"backends": dummy(answer="other")}
     before = plan(**changed)["infer"]
-    assert (before.state, before.to_send) == ("miss", ROWS)
+    assert (before.state, before.to_send) == ("missing", ROWS)
     store = Store.open("store")
     task = make_plan(parse_config(yaml.safe_dump(config(**changed)))).tasks[0]
     prepared = next(iter(store.actions("preprocess"))).outputs["prepared"]

@@ -114,7 +114,7 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
             for one in found
             if one.task_id == task_id
         ]
-        print_table(("stage", "digest", "state", "why"), rows)
+        print_table(("stage", "key", "state", "why"), rows)
 
 
 def _why(one: "Forecast") -> str:

@@ -75,7 +75,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         raise ValueError(f"cannot read {_shown(text)}: write a name, or name(key='value', …)")
     if not bracket:
         return name, {}
-    expected = f"cannot read {_shown(text)}: write name(key='value', …) with literal values"
+    expected = f"cannot read {_shown(text)}: write values as in Python: name(key='text', other=0.5, third=True)"
     if len(text) > _MAX_SUGAR or not rest.endswith(")"):
         raise ValueError(expected)
     try:

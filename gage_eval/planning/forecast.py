@@ -26,7 +26,7 @@ from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.store import Action, Store
 
-State: TypeAlias = Literal["hit", "miss", "partial", "after"]
+State: TypeAlias = Literal["cached", "missing", "partial", "after"]
 N = TypeVar("N", int, float)
 
 _SLICE = 1024
@@ -38,12 +38,12 @@ class Forecast:
 
     Attributes:
         task_id, stage: which.
-        state: ``hit``: the result is cached; ``miss``: it would be computed; ``partial``: some of it is cached;
+        state: ``cached``: the result is stored; ``missing``: it would be computed; ``partial``: some of it is stored;
             ``after``: it depends on the result of an earlier stage.
         key: the action's key; None while it is unknown.
         why: the reason of the state, in a few words.
-        outputs: artifact ids of a hit.
-        responses: number of requests of a generate stage that is not a hit; None if they cannot be rendered yet.
+        outputs: artifact ids of a cached result.
+        responses: number of requests of a generate stage that is not cached; None if they cannot be rendered yet.
         to_send: number of requests without an answer.
         tokens: estimated tokens, from earlier answers of the same model; None without earlier answers.
         seconds: estimated time, from earlier answers of the same model; None without earlier answers.
@@ -204,19 +204,19 @@ class _Planner:
         return found
 
     def _forecast(self, stage: Stage, task: TaskPlan, given: Mapping[str, Forecast]) -> Forecast:
-        waiting = next((before for before in given.values() if before.state != "hit"), None)
+        waiting = next((before for before in given.values() if before.state != "cached"), None)
         if waiting is not None:
             first = waiting.why.removeprefix("after ") if waiting.state == "after" else waiting.stage
             return Forecast(task.task_id, stage, "after", why=f"after {first}")
         if stage == "load" and any(file in self._missing for file in task.load.origin_files):
-            return Forecast(task.task_id, stage, "miss", why="its data are fetched first")
+            return Forecast(task.task_id, stage, "missing", why="its data are fetched first")
         inputs = {name: input_id(name, before.outputs) for name, before in given.items()}
         document = _document(self._store, stage, task, inputs)
         key = digest(document)
         outputs = stored_outputs(self._store, stage, task, inputs)
         if outputs is not None:
-            return Forecast(task.task_id, stage, "hit", key, outputs=outputs)
-        missing = Forecast(task.task_id, stage, "miss", key)
+            return Forecast(task.task_id, stage, "cached", key, outputs=outputs)
+        missing = Forecast(task.task_id, stage, "missing", key)
         if stage == "auto_eval":
             return self._scores(missing, task, inputs, document)
         asks = asks_of(self._store, stage, task, inputs)
@@ -245,7 +245,7 @@ class _Planner:
         reason = f"{reusable:,} of {total:,} responses reusable" if reusable else self._why(missing, task, document)
         return replace(
             missing,
-            state="partial" if reusable else "miss",
+            state="partial" if reusable else "missing",
             why=reason,
             responses=total,
             to_send=left,

@@ -54,7 +54,7 @@ def test_a_result_with_a_missing_part_is_not_a_hit(tmp_path: Path, gage: Command
         part_of(tmp_path, stage, name).unlink()
         stages = json.loads(gage("plan", "sums.yaml", "--json").out)["stages"]
         planned = {row["stage"]: row["state"] for row in stages}
-        assert planned[stage] != "hit"
+        assert planned[stage] != "cached"
         again = gage("run", "sums.yaml", "--run-id", "second")
         assert again.code == 0, again.err
         assert stage_outputs(tmp_path, "second") == undamaged

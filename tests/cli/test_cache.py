@@ -64,7 +64,7 @@ def test_gc_keeps_what_runs_refer_to_and_their_next_run_is_cached(gage: Gage, st
     assert gage("cache", "gc").code == 0
     assert artifacts(store) == before
     states = {stage["state"] for stage in gage("plan", "mine.yaml", "--json").json["stages"]}
-    assert states == {"hit"}
+    assert states == {"cached"}
 
 
 def test_gc_removes_what_no_run_refers_to(gage: Gage, store: Path, workspace: Path) -> None:

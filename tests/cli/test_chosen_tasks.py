@@ -24,7 +24,7 @@ def test_the_whole_run_reuses_what_a_chosen_task_computed(gage: Gage, workspace:
     write_config(workspace, **TASKS)
     gage("run", "mine.yaml", "--inline", "--task", "two")
     plan = gage("plan", "mine.yaml", "--task", "two", "--json").json
-    assert {stage["state"] for stage in plan["stages"]} == {"hit"}
+    assert {stage["state"] for stage in plan["stages"]} == {"cached"}
 
 
 def test_an_unknown_task_is_refused_with_the_nearest_name(gage: Gage, workspace: Path) -> None:

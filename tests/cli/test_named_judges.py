@@ -93,7 +93,7 @@ def test_a_judge_nobody_names_changes_nothing(gage: Gage, judged: Path) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "r")
     idle = {"adapter_id": "idle", "role_type": "judge_model", "backend_id": "large", "prompt_id": "rate"}
     write_config(judged, **{**JUDGES, "role_adapters": [*JUDGES["role_adapters"], idle]})
-    assert {one["state"] for one in gage("plan", "mine.yaml", "--json").json["stages"]} == {"hit"}
+    assert {one["state"] for one in gage("plan", "mine.yaml", "--json").json["stages"]} == {"cached"}
 
 
 def test_when_a_named_judge_cannot_go_on_the_others_answers_are_kept(gage: Gage, judged: Path) -> None:

@@ -16,11 +16,11 @@ from tests.cli.conftest import Gage
 from tests.support.workspace import JUDGED, ROWS, write_config
 
 
-def test_a_plan_is_a_table_of_stage_digest_state_and_why(gage: Gage) -> None:
+def test_a_plan_is_a_table_of_stage_key_state_and_why(gage: Gage) -> None:
     gage("run", "mine.yaml", "--inline", "--run-id", "calm-heron")
     lines = gage("plan", "mine.yaml", "--set", "backends[0].config.answer=other").out.splitlines()
-    assert lines[0].split() == ["stage", "digest", "state", "why"]
-    assert re.fullmatch(r"load +[0-9a-f]{8} +hit", lines[1])
+    assert lines[0].split() == ["stage", "key", "state", "why"]
+    assert re.fullmatch(r"load +[0-9a-f]{8} +cached", lines[1])
     infer = next(line for line in lines if line.startswith("infer"))
     assert infer.endswith(f"backend config.answer changed since run calm-heron; {ROWS} requests")
     assert lines[-1].split() == ["report", "–", "after", "infer"]

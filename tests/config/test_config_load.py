@@ -171,7 +171,7 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
         (
             {"metrics": ["regex_match(pattern=open('x'))"]},
             "metrics[0]: cannot read \"regex_match(pattern=open('x'))\": "
-            "write name(key='value', …) with literal values.",
+            "write values as in Python: name(key='text', other=0.5, third=True).",
         ),
         (
             {"prompts": [{"prompt_id": "p", "template": [{"role": "sytem", "content": "x"}]}]},

@@ -176,10 +176,10 @@ def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEn
     plan = make_plan(load(options))
     store = Store.open(str(folder / "store"))
     states = [(found.task_id, found.stage, found.state) for found in forecast(store, plan)]
-    assert {state for _, _, state in states} == {"hit"}
-    assert ("t:few_shot", "standardize", "hit") in states
+    assert {state for _, _, state in states} == {"cached"}
+    assert ("t:few_shot", "standardize", "cached") in states
     write_image(folder / "data" / "img" / "a.png", colour=(0, 0, 0))
     changed = next(found for found in forecast(store, plan) if found.stage == "preprocess")
-    assert (changed.state, changed.why) == ("miss", "the media files changed")
+    assert (changed.state, changed.why) == ("missing", "the media files changed")
     (shown,) = preview_requests(options, 3).requests
     assert [message["role"] for message in shown.rendered.request.messages or []] == ["user", "assistant", "user"]

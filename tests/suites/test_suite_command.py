@@ -125,11 +125,13 @@ class TestPlan:
             f"would start by fetching 1 file, {len(DATA) / 1024:.1f} KiB of sums from github.com/owner/sums "
             "(licence CC BY-NC 4.0: not for commercial use)"
         )
-        assert any(line.split()[:3] == ["load", "–", "miss"] and "its data are fetched first" in line for line in rest)
+        assert any(
+            line.split()[:3] == ["load", "–", "missing"] and "its data are fetched first" in line for line in rest
+        )
         assert "--fetch fetches them now" in rest[-1]
         assert [(one["origin"], one["files"], one["size"]) for one in found["fetch"]] == [("sums", 1, len(DATA))]
         assert [(one["stage"], one["state"]) for one in found["stages"]][:3] == [
-            ("load", "miss"), ("standardize", "after"), ("preprocess", "after"),
+            ("load", "missing"), ("standardize", "after"), ("preprocess", "after"),
         ]  # fmt: skip
 
     def test_with_fetch_it_fetches_and_counts(self, gage: Gage, monkeypatch: pytest.MonkeyPatch) -> None:
