@@ -41,10 +41,8 @@ def _changed(was: Any, now: Any, loc: Loc) -> Iterator[Loc]:
             yield from _changed(was.get(key, _ABSENT), now.get(key, _ABSENT), (*loc, key))
     elif isinstance(was, list) and isinstance(now, list):
         old, new = _named(was), _named(now)
-        for index, item in enumerate(now):
-            name = new[index]
-            before = was[old.index(name)] if name in old else _ABSENT
-            yield from _changed(before, item, (*loc, index))
+        for index, name in enumerate(new):
+            yield from _changed(was[old[name]] if name in old else _ABSENT, now[index], (*loc, index))
         for index, name in enumerate(old):
             if name not in new:
                 yield (*loc, index)
@@ -54,11 +52,11 @@ def _changed(was: Any, now: Any, loc: Loc) -> Iterator[Loc]:
         yield loc
 
 
-def _named(items: list[Any]) -> list[tuple[str, Any]]:
-    """A name for each item: its id, else its place."""
-    out: list[tuple[str, Any]] = []
+def _named(items: list[Any]) -> dict[tuple[str, Any], int]:
+    """The place of each item by its name: its id, else its place."""
+    out: dict[tuple[str, Any], int] = {}
     for index, item in enumerate(items):
         ids = (("id", item[key]) for key in _IDS if isinstance(item, dict) and isinstance(item.get(key), str))
         name = next(ids, ("place", index))
-        out.append(name if name not in out else ("place", index))
+        out[name if name not in out else ("place", index)] = index
     return out

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from gage_eval.config.card import SuiteCard, SuiteIdentity
 from gage_eval.config.interpolate import Filled
+from gage_eval.config.loc_tree import LocTree
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.errors import ConfigError, Problem
 from gage_eval.foreign import NotImported
@@ -83,16 +84,13 @@ class Document:
         self.suite: SuiteIdentity | None = None
         self.blocks: Mapping[str, Mapping[str, Any]] = {}
         self.files: tuple[Path, ...] = ()
-        self._origins = {
-            loc: Origin(
-                "template" if (file := filled.sources.get(loc, source)) in templates else "file",
-                file,
-                line,
-                tuple(filled.variables.get(loc, ())),
-            )
-            for loc, line in filled.lines.items()
-        }
-        self._problem_locs: list[Loc] = []
+        self._origins = LocTree[Origin]()
+        for loc, line in filled.lines.items():
+            file = filled.sources.get(loc, source)
+            kind: Kind = "template" if file in templates else "file"
+            self._origins.set(loc, Origin(kind, file, line, tuple(filled.variables.get(loc, ()))))
+        # The locations with problems, and those around them.
+        self._reported: set[Loc] = set()
         # The first error raised by plug-in code.
         self._cause: BaseException | None = None
         self.add(filled.found)
@@ -110,9 +108,10 @@ class Document:
             here = here[part]
         here[loc[-1]] = value
         full = (*self.prefix, *loc)
-        if full in self._origins:
-            self._forget(full)
-        self._origins.update(((*full, *inner), origin) for inner in _locs(value))
+        if self._origins.get(full) is not None:
+            self._origins.remove(full)
+        for inner in _locs(value):
+            self._origins.set((*full, *inner), origin)
 
     def take(self, loc: Loc) -> Any:
         """Remove a value; its origin stays known, for what is made of it."""
@@ -121,8 +120,8 @@ class Document:
 
     def set_by(self, *kinds: Kind) -> Iterator[tuple[Loc, Origin]]:
         """The places of the pipeline that such origins gave."""
-        for full, origin in self._origins.items():
-            if origin.kind in kinds and full[: len(self.prefix)] == self.prefix:
+        for full, origin in self._origins.below(self.prefix):
+            if origin.kind in kinds:
                 yield full[len(self.prefix) :], origin
 
     def respell(self, loc: Loc, value: dict[str, Any], parts: Mapping[str, Loc]) -> None:
@@ -137,15 +136,16 @@ class Document:
         origins = {}
         for inner in _locs(value):
             stood = (*parts[str(inner[0])], *inner[1:]) if inner and inner[0] in parts else inner
-            origin = self._nearest((*full, *stood))
+            origin = self._origins.nearest((*full, *stood))
             if origin is not None:
                 origins[(*full, *inner)] = origin
         here = self.data
         for part in loc[:-1]:
             here = here[part]
         here[loc[-1]] = value
-        self._forget(full)
-        self._origins.update(origins)
+        self._origins.remove(full)
+        for place, origin in origins.items():
+            self._origins.set(place, origin)
 
     def origin(self, loc: Loc) -> Origin | None:
         """The origin of a value; None if it was not given."""
@@ -153,7 +153,7 @@ class Document:
 
     def nearest(self, loc: Loc) -> Origin | None:
         """The origin of a value, or of the nearest value around it."""
-        return self._nearest((*self.prefix, *loc))
+        return self._origins.nearest((*self.prefix, *loc))
 
     def given(self, loc: Loc) -> Any:
         """The value at a location; None without one."""
@@ -188,21 +188,23 @@ class Document:
             found: the problems, located in the pipeline. `NotImported` causes are ignored.
             whole: their locations start at the top of the file.
         """
-        reported = list(self._problem_locs)
+        known, reported = set(self.problems), set[Loc]()
         for item in found:
             if isinstance(item.cause, NotImported):
                 continue
             full = item.loc if whole else (*self.prefix, *item.loc)
-            if any(loc[: len(full)] == full for loc in reported):
+            if full in self._reported:
                 continue
-            self._problem_locs.append(full)
+            reported.update(full[:end] for end in range(len(full) + 1))
             self._cause = self._cause or item.cause
             origin = self._of_problem(full)
             remark = origin.remark(self.source) if origin is not None else ""
             line = origin.line if origin is not None and not remark else None
             problem = Problem(path_text(full), item.message + remark, line)
-            if problem not in self.problems:
+            if problem not in known:
+                known.add(problem)
                 self.problems.append(problem)
+        self._reported |= reported
 
     def refuse(self, message: str) -> None:
         """Note a problem of the whole, which stands on no line of the file."""
@@ -216,19 +218,11 @@ class Document:
 
     def _of_problem(self, full: Loc) -> Origin | None:
         """The origin of a wrong value, or of a value put into a section that is not in the file."""
-        origin = self._nearest(full)
+        origin = self._origins.nearest(full)
         if origin is not None and self._origins.get(()) is not origin:
             return origin
-        size, put = len(full), ("command line", "environment", "block")
-        return next((one for loc, one in self._origins.items() if loc[:size] == full and one.kind in put), None)
-
-    def _nearest(self, full: Loc) -> Origin | None:
-        around = (full[:end] for end in range(len(full), -1, -1))
-        return next((self._origins[loc] for loc in around if loc in self._origins), None)
-
-    def _forget(self, full: Loc) -> None:
-        size = len(full)
-        self._origins = {loc: origin for loc, origin in self._origins.items() if loc[:size] != full}
+        put = ("command line", "environment", "block")
+        return next((one for _, one in self._origins.below(full) if one.kind in put), None)
 
 
 def _locs(value: Any) -> Iterator[Loc]:

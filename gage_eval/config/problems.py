@@ -8,6 +8,9 @@ from gage_eval.errors import closest
 
 Loc: TypeAlias = tuple[str | int, ...]
 
+# Of more names than these a message gives the number.
+_MOST_SHOWN = 50
+
 
 @dataclass(frozen=True)
 class ConfigProblem:
@@ -40,4 +43,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     if not names:
         return f"no {kind} '{name}' here; there are none at all."
-    return f"no {kind} '{name}' here. Known: {', '.join(names)}.{closest(name, names)}"
+    more = f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
+    return f"no {kind} '{name}' here. Known: {', '.join(names[:_MOST_SHOWN])}{more}.{closest(name, names)}"

@@ -98,14 +98,14 @@ def resolve(config: PipelineConfig, base_dir: Path | None = None) -> Resolved:
     """
     resolver = _Resolver(config, base_dir)
     tasks = resolver.run()
-    return Resolved(resolver.found, resolver.warnings, resolver.roles, tasks)
+    return Resolved(tuple(resolver.found), resolver.warnings, resolver.roles, tasks)
 
 
 @dataclass
 class _Resolver:
     config: PipelineConfig
     base_dir: Path | None = None
-    found: list[ConfigProblem] = field(default_factory=list)
+    found: dict[ConfigProblem, None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def run(self) -> dict[int, ResolvedTask]:
@@ -123,26 +123,23 @@ class _Resolver:
         self._groups(tasks)
         # None: the adapter exists, but refers to something unknown, which has been reported.
         self.roles: dict[str, ResolvedRole | None] = {
-            adapter_id: self._role(config.role_adapters.index(spec), spec) for adapter_id, spec in adapters.items()
+            spec.adapter_id: self._role(index, spec)
+            for index, spec in enumerate(config.role_adapters)
+            if adapters[spec.adapter_id] is spec
         }
         return {index: task for index, spec in enumerate(config.tasks) if (task := self._task(index, spec)) is not None}
 
     def _add(self, loc: Loc, message: str, cause: BaseException | None = None) -> None:
-        found = ConfigProblem(loc, message, cause)
-        if found not in self.found:
-            self.found.append(found)
+        self.found.setdefault(ConfigProblem(loc, message, cause))
 
     def _by_id(self, loc: Loc, specs: Sequence[S], id_of: Callable[[S], str]) -> dict[str, S]:
-        out: dict[str, S] = {}
+        first: dict[str, int] = {}
         for index, spec in enumerate(specs):
-            name = id_of(spec)
-            if name in out:
-                first = next(first_index for first_index, other in enumerate(specs) if id_of(other) == name)
-                taken = path_text((*loc, first))
-                self._add((*loc, index), f"the id '{name}' is taken by {taken}; give each its own.")
-            else:
-                out[name] = spec
-        return out
+            taken = first.setdefault(id_of(spec), index)
+            if taken != index:
+                message = f"the id '{id_of(spec)}' is taken by {path_text((*loc, taken))}; give each its own."
+                self._add((*loc, index), message)
+        return {name: specs[index] for name, index in first.items()}
 
     def _groups(self, tasks: Mapping[str, TaskConfig]) -> None:
         self._by_id(("groups",), self.config.groups, lambda spec: spec.group_id)

@@ -5,6 +5,7 @@ import dataclasses
 import glob
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,9 +85,9 @@ class Source:
             raise InputError(f"loader {loader} needs params.path, the file to read, or a list of files.")
         field = text_param(params, "source_field", loader)
         files = [file for path in paths for file in find_files(path, base_dir)]
-        twice = next((file for file in files if files.count(file) > 1), None) if len(paths) > 1 else None
-        if twice is not None:
-            raise InputError(f"params.path names '{Path(twice).name}' twice; a file is read once.")
+        for file, times in Counter(files).most_common(1) if len(paths) > 1 else ():
+            if times > 1:
+                raise InputError(f"params.path names '{Path(file).name}' twice; a file is read once.")
         return cls(", ".join(paths), tuple(files), field)
 
     def identity(self) -> dict[str, JsonValue]:
