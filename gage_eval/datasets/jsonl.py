@@ -99,16 +99,31 @@ class JsonlLoader(FileLoader):
 
     def _labelled_by(self, key: str) -> Iterator[Record]:
         """The records, each with the object of the labels' file that has the same value in the field ``key``."""
+        labels = self._labels_by(key)
+        fitting = False
+        for number, text in self._named():
+            value = (_object(text) or {}).get(key)
+            found = None if value is None else labels.get(canonical.canonical_text(value))
+            fitting = fitting or found is not None
+            yield number, text if found is None else _with_field(text, self._labels_field, found)
+        if not fitting:
+            raise InputError(
+                f"no record of '{self._source.path}' has the '{key}' of a line of '{self._labels_path}'; name a field "
+                "of both with labels_key."
+            )
+
+    def _labels_by(self, key: str) -> dict[str, JsonValue]:
         labels: dict[str, JsonValue] = {}
         for path, number, text in _numbered_lines(self._labels):
             label = _object(text)
             if label is None or label.get(key) is None:
                 raise InputError(f"line {number} of '{Path(path).name}' is not an object with a field '{key}'.")
-            labels[canonical.canonical_text(label[key])] = label
-        for number, text in self._named():
-            value = (_object(text) or {}).get(key)
-            found = None if value is None else labels.get(canonical.canonical_text(value))
-            yield number, text if found is None else _with_field(text, self._labels_field, found)
+            name = canonical.canonical_text(label[key])
+            if labels.setdefault(name, label) != label:
+                raise InputError(
+                    f"line {number} of '{Path(path).name}' is another label for the '{key}' {name}; keep one of them."
+                )
+        return labels
 
     def _with_label(self, text: str, label: str, number: int) -> str:
         value = int(label) if _INTEGER.fullmatch(label) else label

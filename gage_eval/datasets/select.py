@@ -2,6 +2,7 @@
 
 import hashlib
 import heapq
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -45,7 +46,8 @@ def select(
     if limit is not None and limit < 0:
         raise ValueError("limit must not be negative")
     if not shuffle:
-        return islice(records, limit)
+        # `islice` counts no further than an index can.
+        return islice(records, None if limit is None else min(limit, sys.maxsize))
     if limit is not None:
         return _smallest(records, limit, seed)
     return _sorted_on_disk(records, seed)

@@ -124,7 +124,7 @@ def compile_template(source: str, location: str) -> Template:
     """Compile a Jinja text to a function of its variables. jinja2 is loaded here, on first use.
 
     Raises:
-        InputError: its syntax is wrong; the message names ``location`` and the line.
+        InputError: its syntax is wrong, or it is nested too deep; the message names ``location``, and the line.
     """
     from jinja2.exceptions import SecurityError, TemplateError, TemplateSyntaxError, UndefinedError
 
@@ -134,6 +134,11 @@ def compile_template(source: str, location: str) -> Template:
         generate = generator(source)
     except TemplateSyntaxError as error:
         raise InputError(f"{location}, line {error.lineno}: {(error.message or 'it is broken').rstrip('.')}.") from None
+    except (SyntaxError, RecursionError, MemoryError):
+        # Python compiles what Jinja makes of it, and allows twenty nested blocks.
+        raise InputError(f"{location}: its blocks or brackets are nested too deep.") from None
+    except ValueError as error:
+        raise InputError(f"{location}: {error}.") from None
 
     def render(variables: Mapping[str, Any]) -> tuple[str, str | None]:
         pieces: list[str] = []

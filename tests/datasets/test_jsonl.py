@@ -231,5 +231,11 @@ def test_labels_with_a_key_belong_to_the_records_of_the_same_key(tmp_path: Path)
         {"n": 3},
         {"m": 1},
     ]
+    write(tmp_path, "gold.jsonl", '{"n": 1, "x": 1}\n{"n": 2}\n{"n": 1, "x": 1}\n{"n": 1, "x": 2}\n')
+    assert message(tmp_path, **params) == "line 4 of 'gold.jsonl' is another label for the 'n' 1; keep one of them."
+    write(tmp_path, "gold.jsonl", '{"n": "1"}\n{"n": "2"}\n')
+    assert message(tmp_path, **params) == (
+        "no record of 'd.jsonl' has the 'n' of a line of 'gold.jsonl'; name a field of both with labels_key."
+    )
     write(tmp_path, "gold.jsonl", '{"n": 1}\n{"m": 2}\n')
     assert message(tmp_path, **params) == "line 2 of 'gold.jsonl' is not an object with a field 'n'."

@@ -33,6 +33,11 @@ def test_a_smaller_limit_is_a_prefix_of_the_same_order(seed: int, limit: int) ->
     assert list(select(ROWS, limit, shuffle=True, seed=seed)) == everything[:limit]
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_limit_may_be_larger_than_any_number_of_rows(shuffle: bool) -> None:
+    assert sorted(select(ROWS, 10**30, shuffle=shuffle)) == sorted(ROWS)
+
+
 def test_the_order_is_fixed_for_ever() -> None:
     assert [line for line, _ in select(ROWS, 5, shuffle=True, seed=123)] == [27, 7, 31, 17, 35]
     assert list(select(ROWS, 5, shuffle=True, seed=124)) != list(select(ROWS, 5, shuffle=True, seed=123))

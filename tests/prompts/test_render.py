@@ -153,6 +153,20 @@ def test_a_syntax_error_names_prompt_and_line_when_the_prompt_is_made(template: 
         PromptRenderer(template, prompt_id="mc")
 
 
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "its blocks or brackets are nested too deep"),
+        ("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", "its blocks or brackets are nested too deep"),
+        ("{{ " + "1" * 5000 + " }}", "Exceeds the limit"),
+    ],
+    ids=["blocks", "brackets", "digits"],
+)
+def test_a_template_that_python_cannot_compile_is_refused(template: str, reason: str) -> None:
+    with pytest.raises(InputError, match=f"^prompt 'mc': {reason}"):
+        PromptRenderer(template, prompt_id="mc")
+
+
 def test_system_prompt_and_several_messages() -> None:
     renderer = PromptRenderer(
         [{"role": "user", "content": "{{ sample.label }}?"}, {"role": "assistant", "content": "Let me see"}],
