@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
@@ -30,8 +30,8 @@ class TransformersConfig(CheckpointConfig):
     """A model run by transformers. Undeclared keys become arguments of from_pretrained."""
 
     model_path: str = identity("infer", min_length=1, description="The model's folder, or its name on the hub.")
-    dtype: str = semantic(
-        "infer", "auto", pattern="auto|bfloat16|float16|float32", description="auto, bfloat16, float16 or float32."
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = semantic(
+        "infer", "auto", description="auto, bfloat16, float16 or float32."
     )
     batch_size: int = scheduling(16, ge=1, le=4096, description="Requests computed together; halved out of memory.")
     max_concurrency: int = scheduling(

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Need: TypeAlias = Literal["judge", "sandbox", "likelihood", "images"]
-Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\n]+$")]
+LINE = r"^[^\n]+$"
+Line: TypeAlias = Annotated[str, StringConstraints(min_length=1, pattern=LINE)]
 
 
 @dataclass(frozen=True)

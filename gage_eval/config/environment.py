@@ -5,7 +5,7 @@ command line sets it.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,15 +51,17 @@ def set_from_environment(document: Document, given: Mapping[str, Given]) -> None
                 put(("tasks", index, name), name)
     for index, dataset in document.mappings("datasets"):
         for name in _MEDIA:
-            if name in given and _is_open(dataset, "params") and not _says(dataset, name):
+            if name in given and holds_mapping(dataset, "params") and not _says(dataset, name):
                 put(("datasets", index, "params", name), name)
-    for loc, backend in _backends(document):
+    for loc, backend in document.backends():
+        if not holds_mapping(backend, "config"):
+            continue
         config = _mapping(backend.get("config"))
-        if "threads" in given and _is_open(backend, "config") and not any(key in config for key in _CONCURRENCY):
+        if "threads" in given and not any(key in config for key in _CONCURRENCY):
             put((*loc, "config", "max_concurrency"), "threads")
-        if "future_timeout" in given and _is_open(backend, "config") and config.get("timeout") is None:
+        if "future_timeout" in given and config.get("timeout") is None:
             put((*loc, "config", "timeout"), "future_timeout")
-        if "vllm_native_model_path" in given and backend.get("type") == "vllm_native" and _is_open(backend, "config"):
+        if "vllm_native_model_path" in given and backend.get("type") == "vllm_native":
             origin = document.origin((*loc, "config", "model_path"))
             if origin is None or origin.kind != "command line":
                 put((*loc, "config", "model_path"), "vllm_native_model_path")
@@ -81,16 +83,8 @@ def local_model(path: str) -> str:
     return os.path.abspath(path) if os.path.exists(path) else path
 
 
-def _backends(document: Document) -> Iterator[tuple[Loc, dict[str, Any]]]:
-    """Every backend, including inline backends of adapters."""
-    yield from ((("backends", index), backend) for index, backend in document.mappings("backends"))
-    for index, adapter in document.mappings("role_adapters"):
-        if isinstance(adapter.get("backend"), dict):
-            yield ("role_adapters", index, "backend"), adapter["backend"]
-
-
-def _is_open(item: Mapping[str, Any], key: str) -> bool:
-    """Whether values can be put under a key: it holds a mapping or nothing."""
+def holds_mapping(item: Mapping[str, Any], key: str) -> bool:
+    """Whether values can be put under a key: it holds a mapping or nothing. The validation refuses anything else."""
     return item.get(key) is None or isinstance(item[key], dict)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, field_validator
 
 from gage_eval.canonical import JsonValue
-from gage_eval.config.models import ConfigModel, Metadata, PipelineConfig
+from gage_eval.config.models import PARAMETER, ConfigModel, Metadata, PipelineConfig
 from gage_eval.marks import scheduling
 
 ParameterType: TypeAlias = Literal["obj", "list", "str", "int", "float", "bool", "any"]
@@ -44,7 +44,7 @@ class TemplateMetadata(Metadata):
 class Parameter(ConfigModel):
     """A value of a template that a RunConfig sets."""
 
-    id: str = Field(description="its name, as `runtime.datasets.mine`", pattern=r"^runtime(\.[^\s.${}][^\s${}.]*)+$")
+    id: str = Field(description="its name, as `runtime.datasets.mine`", pattern=PARAMETER)
     type: ParameterType = Field("any", description="obj, list, str, int, float, bool or any")
     default: JsonValue = Field(None, description="its value when the RunConfig sets none")
     description: str | None = Field(None, description="one sentence, a comment in RunConfigs")

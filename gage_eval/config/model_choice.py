@@ -128,7 +128,7 @@ def _put_model(document: Document, choice: ModelChoice, *, images: bool) -> None
 def _chosen(choice: ModelChoice, *, images: bool) -> dict[str, Any]:
     if choice.model_block is None:
         return backend_for(choice.model, choice.endpoint, choice.engine, choice.api_key, images=images)
-    for name in ("endpoint", "engine", "api_key"):
+    for name in ("endpoint", "engine", "api_key_env", "api_key_block"):
         if getattr(choice, name) is not None:
             option = name.replace("_", "-")
             raise InputError(f"the block '{choice.model_block}' says it: leave out --{option}, or --model-block.")

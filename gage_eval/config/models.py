@@ -34,9 +34,12 @@ API_VERSION = "gage/v1alpha1"
 
 # Ids are used in paths of runs and names of results: no separators, no leading dot, no control characters. The length
 # is checked separately, because a counted repetition of Unicode letters takes a tenth of a second to compile.
-_LONGEST_ID = 128
-_ID = r"^\w[\w.@+-]*$"
-Id: TypeAlias = Annotated[str, StringConstraints(pattern=_ID, max_length=_LONGEST_ID)]
+LONGEST_ID = 128
+ID = r"^\w[\w.@+-]*$"
+Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID, max_length=LONGEST_ID)]
+# The other patterns of texts, which errors say in words (`gage_eval.config.plain_words`).
+FIELD = r"^[^\W\d]\w*$"
+PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 
 RoleType: TypeAlias = Literal["dut_model", "judge_model", "support"]
 StepName: TypeAlias = Literal["support", "inference", "judge", "auto_eval", "report"]
@@ -62,7 +65,7 @@ LOADER_BY_SUFFIX: Mapping[str, str] = {
 
 def is_id(value: Any) -> bool:
     """Whether a value is a valid id."""
-    return isinstance(value, str) and len(value) <= _LONGEST_ID and re.fullmatch(_ID, value) is not None
+    return isinstance(value, str) and len(value) <= LONGEST_ID and re.fullmatch(ID, value) is not None
 
 
 class Metadata(ConfigModel):
@@ -350,7 +353,7 @@ class FewShotConfig(ConfigModel):
 class ParseFieldConfig(ConfigModel):
     """A field that is parsed from answers and read as ``model_output.parsed.<field>``."""
 
-    field: str = semantic("auto_eval", pattern=r"^[^\W\d]\w*$", max_length=_LONGEST_ID)
+    field: str = semantic("auto_eval", pattern=FIELD, max_length=LONGEST_ID)
     type: Literal["enum", "number", "list", "text"] = semantic("auto_eval")
     values: list[str] = semantic("auto_eval", [])
 

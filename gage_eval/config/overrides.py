@@ -14,14 +14,14 @@ from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
 from gage_eval.config import yaml_lines
 from gage_eval.config.document import Document, Origin
-from gage_eval.config.environment import local_model
+from gage_eval.config.environment import holds_mapping, local_model
 from gage_eval.config.interpolate import fill
 from gage_eval.config.model_choice import MODEL_FIELDS
 from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
 from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
-from gage_eval.errors import ConfigError, InputError, closest
+from gage_eval.errors import ConfigError, InputError, Problem, closest
 from gage_eval.foreign import beside
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
@@ -63,10 +63,7 @@ def apply_overrides(
     Raises:
         InputError: an override cannot be read, or its path leads nowhere.
     """
-    for text in overrides:
-        loc = _apply(document, text)
-        if loc[0] == "datasets" and (len(loc) < 3 or loc[2] == "dataset_id"):
-            _name_tasks_again(document)
+    _apply_all(document, overrides)
     if max_samples is not None:
         if max_samples < 1:
             raise InputError(f"--max-samples {max_samples}: give a number of samples, 1 or more.")
@@ -80,6 +77,23 @@ def apply_overrides(
         _set_model(document, model_path, base_dir)
     if freshness is not None:
         _set_freshness(document, freshness)
+
+
+def _apply_all(document: Document, overrides: Sequence[str]) -> None:
+    """Apply what ``--set`` gives, and then report all that cannot be applied."""
+    refused = []
+    for text in overrides:
+        try:
+            loc = _apply(document, text)
+        except InputError as error:
+            refused.append(str(error))
+            continue
+        if loc[0] == "datasets" and (len(loc) < 3 or loc[2] == "dataset_id"):
+            _name_tasks_again(document)
+    if len(refused) == 1:
+        raise InputError(refused[0])
+    if refused:
+        raise ConfigError("the command line", [Problem("", message) for message in refused])
 
 
 def _name_tasks_again(document: Document) -> None:
@@ -159,9 +173,9 @@ def _value(text: str, override: str) -> Any:
 
 def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
     loc, backend = _dut_backend(document.data)
-    config = backend.get("config")
-    if not isinstance(config, dict):
-        config = backend["config"] = {}
+    if not holds_mapping(backend, "config"):
+        return
+    config = backend.get("config") or {}
     try:
         model = registry.backends.get(beside(str(backend.get("type")), base_dir)).info.get("config")
     except InputError:
@@ -178,11 +192,8 @@ def _set_model(document: Document, model_path: str, base_dir: Path) -> None:
 
 def _set_freshness(document: Document, freshness: str) -> None:
     """Set the freshness of every backend, those of judges too."""
-    adapters = [(("role_adapters", i, "backend"), one.get("backend")) for i, one in document.mappings("role_adapters")]
-    for loc, backend in (*((("backends", i), one) for i, one in document.mappings("backends")), *adapters):
-        if isinstance(backend, dict):
-            if not isinstance(backend.get("config"), dict):
-                backend["config"] = {}
+    for loc, backend in document.backends():
+        if holds_mapping(backend, "config"):
             document.put((*loc, "config", "freshness"), freshness, Origin("command line", "--freshness"))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from gage_eval.config import models
+from gage_eval.config.card import LINE
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.secrets import is_secret_name, scrub
 from gage_eval.errors import closest
@@ -109,8 +110,10 @@ def _message(kind: str, context: Mapping[str, Any], shown: str, fallback: str) -
     if kind in _BOUNDS:
         word, key = _BOUNDS[kind]
         return f"must be {word} {context[key]}, not {shown}."
-    if kind in _FIXED:
-        return _FIXED[kind].format(shown)
+    if kind == "string_pattern_mismatch":
+        return _PATTERNS.get(context["pattern"], _OTHER_PATTERN).format(shown, context["pattern"])
+    if kind in _LENGTHS:
+        return _length(kind, context, shown)
     return _sentence(fallback[:1].lower() + fallback[1:])
 
 
@@ -135,14 +138,24 @@ _BOUNDS = {
     "less_than_equal": ("at most", "le"),
     "less_than": ("less than", "lt"),
 }
+_LENGTHS = frozenset({"string_too_long", "string_too_short", "too_long", "too_short"})
 _NO_ID = "{} cannot be an id: letters, digits and . _ - + @ only, at most 128, beginning with a letter or digit."
-_FIXED = {
-    "string_pattern_mismatch": _NO_ID,
-    "string_too_long": _NO_ID,
-    "string_too_short": "must not be empty.",
-    "too_short": "must not be empty.",
-    "too_long": "nothing reads this section any more; remove it.",
+_PATTERNS = {
+    models.ID: _NO_ID,
+    models.FIELD: "{} cannot be a field: letters, digits and _ only, beginning with a letter or _.",
+    models.PARAMETER: "{} cannot be a parameter: write names with dots between, as runtime.datasets.mine.",
+    LINE: "must be one line, not {}.",
 }
+_OTHER_PATTERN = "must match {1}, not {0}."
+
+
+def _length(kind: str, context: Mapping[str, Any], shown: str) -> str:
+    if kind.endswith("short"):
+        return "must not be empty." if context["min_length"] == 1 else f"needs {context['min_length']} or more."
+    most = context["max_length"]
+    if kind == "string_too_long":
+        return _NO_ID.format(shown) if most == models.LONGEST_ID else f"must have at most {most} characters."
+    return f"must have at most {most}." if most else "nothing reads this section any more; remove it."
 
 
 def _sentence(text: str) -> str:

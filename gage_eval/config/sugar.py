@@ -20,15 +20,17 @@ def rename_aliases(data: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[
     """A mapping with older spellings of keys replaced by the model's field names.
 
     Raises:
-        ValueError: a key is given in both spellings.
+        ValueError: a key has a value in both spellings.
     """
     out = dict(data)
     for alias, name in aliases.items():
         if alias not in out:
             continue
-        if name in out:
+        value = out.pop(alias)
+        if value is not None and out.get(name) is not None:
             raise ValueError(f"'{name}' and '{alias}' are the same setting; keep '{name}'")
-        out[name] = out.pop(alias)
+        if out.get(name) is None:
+            out[name] = value
     return out
 
 

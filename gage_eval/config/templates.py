@@ -10,10 +10,13 @@ from pydantic import ValidationError
 from gage_eval.backends.base import BackendContext
 from gage_eval.config import yaml_lines
 from gage_eval.config.card import SuiteCard
+from gage_eval.config.files import read_config
 from gage_eval.config.load import Changes, LoadedConfig, load_config
 from gage_eval.config.pins import has_commit
+from gage_eval.config.plain_words import plain_words
+from gage_eval.config.problems import path_text
 from gage_eval.config.template_places import suite_file, suite_folders, versions_in
-from gage_eval.errors import InputError
+from gage_eval.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True)
@@ -70,20 +73,21 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
     """What the newest version's template says, read without loading the plug-ins it names.
 
     Raises:
-        InputError: the card is wrong.
+        InputError: the file cannot be read.
+        ConfigError: it is not YAML, or its card is wrong; all mistakes of the card.
     """
-    data = yaml_lines.as_written(yaml_lines.parse(path.read_text(encoding="utf-8"), str(path)))
+    data = yaml_lines.as_written(yaml_lines.parse(read_config(path), str(path)))
     metadata, definition = _mapping(data, "metadata"), _mapping(data, "definition")
     text = metadata.get("description")
     description = text.strip().partition("\n")[0] if isinstance(text, str) else ""
-    datasets = [one for one in definition.get("datasets") or () if isinstance(one, dict)]
-    tasks = definition.get("tasks") or datasets
+    datasets = [one for one in _items(definition, "datasets") if isinstance(one, dict)]
+    tasks = _items(definition, "tasks") or datasets
+    given = data.get("suite") if isinstance(data, dict) else None
     try:
-        card = None if data.get("suite") is None else SuiteCard.model_validate(data["suite"])
+        card = None if given is None else SuiteCard.model_validate(given)
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, ("suite", *problem["loc"])))
-        raise InputError(f"{path}: {where}: {problem['msg']}.") from error
+        found = plain_words(error, given, SuiteCard, ("suite",))
+        raise ConfigError(str(path), [Problem(path_text(one.loc), one.message) for one in found]) from error
     pinned = all(one.get("hub") is None or has_commit(one) for one in datasets)
     return SuiteInfo(name, tuple(versions), description, path, card, len(tasks), pinned)
 
@@ -91,3 +95,8 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
 def _mapping(data: Any, key: str) -> dict[str, Any]:
     found = data.get(key) if isinstance(data, dict) else None
     return found if isinstance(found, dict) else {}
+
+
+def _items(data: dict[str, Any], key: str) -> list[Any]:
+    found = data.get(key)
+    return found if isinstance(found, list) else []

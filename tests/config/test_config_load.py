@@ -141,6 +141,15 @@ DATASET = {"dataset_id": "mine", "params": {"path": "mine.jsonl"}}
             "at most 128, beginning with a letter or digit.",
         ),
         (
+            {"tasks": [{"task_id": "t", "dataset_id": "piqa", "parse_schema": [{"field": "a b", "type": "text"}]}]},
+            "tasks[0].parse_schema[0].field: 'a b' cannot be a field: letters, digits and _ only, beginning with a "
+            "letter or _.",
+        ),
+        (
+            {"backends": [{"backend_id": "m", "type": "transformers", "config": {"model_path": "m", "dtype": "fp16"}}]},
+            "backends[0].config.dtype: must be one of auto, bfloat16, float16, float32, not 'fp16'.",
+        ),
+        (
             {"datasets": [{"dataset_id": "a", "params": {"path": "a.xlsx"}}]},
             "datasets[0]: no loader is known for the ending of 'a.xlsx'; name one with 'loader', "
             "or use .jsonl, .ndjson, .json, .csv, .tsv, .parquet.",

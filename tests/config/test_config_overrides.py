@@ -122,6 +122,22 @@ def test_an_override_without_a_place_is_refused(load: Load, small: Small, overri
     assert str(caught.value) == message
 
 
+def test_all_overrides_without_a_place_are_named_at_once(load: Load, small: Small) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(small(), overrides=["nope", "metadata.name=mine", "backends.locl.type=x"])
+    assert [problem.message.partition(":")[0] for problem in caught.value.problems] == [
+        "--set nope",
+        "--set backends.locl.type=x",
+    ]
+
+
+@pytest.mark.parametrize("change", [{"freshness": "2030"}, {"model_path": "m"}])
+def test_an_option_does_not_hide_a_config_that_is_no_mapping(small: Small, change: dict[str, Any]) -> None:
+    backends = [{"backend_id": "m", "type": "transformers", "config": "oops"}]
+    with pytest.raises(ConfigError, match=r"backends\[0\].config: must be a mapping, not 'oops'\."):
+        parse_config(small(backends=backends), env={}, **change)
+
+
 def test_a_wrong_value_says_that_the_command_line_gave_it(small: Small) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(small(), source="mine.yaml", env={}, overrides=["datasets.mine.params.limit=many"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.config.models import MetricConfig
-from gage_eval.config.sugar import parse_call
+from gage_eval.config.sugar import parse_call, rename_aliases
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,10 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     else:
         return
     assert message.startswith("cannot read")
+
+
+def test_a_spelling_without_a_value_counts_as_absent() -> None:
+    assert rename_aliases({"new": None, "old": 1}, {"old": "new"}) == {"new": 1}
+    assert rename_aliases({"new": 1, "old": None}, {"old": "new"}) == {"new": 1}
+    with pytest.raises(ValueError, match="'new' and 'old' are the same setting; keep 'new'"):
+        rename_aliases({"new": 1, "old": 1}, {"old": "new"})

@@ -81,3 +81,32 @@ def test_every_suite_of_the_checkout_loads() -> None:
                     load_suite(suite.name, version, env={}, models=models)
             else:
                 assert load_suite(suite.name, version, env={}, models=models).config.datasets
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"metadata: {name: \xe4}\n", "is not UTF-8 text (byte 17); save it as UTF-8."),
+        (b"suite: {title: 5}\n", "suite.title: must be text, not 5. Put it in quotes."),
+        (b"suite: {title: 5}\n", "suite: 'licence' is missing."),
+    ],
+)
+def test_a_suite_that_cannot_be_read_is_named_with_all_its_mistakes(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "builtin_templates" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "v1.yaml").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        list_suites(tmp_path)
+    assert str(folder / "v1.yaml") in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "a", "definition: {datasets: 5, tasks: x}", "definition: []"])
+def test_a_suite_of_another_form_is_listed_with_nothing_in_it(text: str, tmp_path: Path) -> None:
+    folder = tmp_path / "builtin_templates" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "v1.yaml").write_text(text)
+    (suite,) = list_suites(tmp_path)
+    assert (suite.name, suite.tasks, suite.card) == ("mine", 0, None)

@@ -1,4 +1,4 @@
-"""The origins of a config's values: found by location, forgotten with what they are in, in time that fits the config."""
+"""The origins of a config's values: found by location, and forgotten with what they are in."""
 
 from gage_eval.config.digest import changed_paths
 from gage_eval.config.loc_tree import LocTree

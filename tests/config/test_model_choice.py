@@ -147,6 +147,10 @@ class TestToldBeforeAnythingIsFetched:
             (ModelChoice("m", engine="vlllm"), "--engine vlllm: no such engine. Did you mean 'vllm'?"),
             (ModelChoice("m", engine="dummy"), "--engine dummy takes no model"),
             (ModelChoice("m", endpoint=ENDPOINT, judges=("j",)), "nothing here is judged: leave out --judge"),
+            (
+                ModelChoice(model_block="b", api_key_env="KEY"),
+                "the block 'b' says it: leave out --api-key-env, or --model-block.",
+            ),
         ],
     )
     def test_options_that_name_no_model(self, choice: ModelChoice, said: str) -> None:
