@@ -408,11 +408,15 @@ def _stage_shares(summary: Summary) -> list[tuple[str, str, float]]:
     return [(stage, _STAGES[stage], seconds) for stage, seconds in _stage_seconds(summary)]
 
 
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _stages_text(summary: Summary) -> str:
     timings, cached = summary.run.timings, summary.run.cached_stages
     parts = [f"{stage} {seconds:.3g} s" for stage, seconds in _stage_seconds(summary) if stage not in cached]
     if timings.throughput_inference_samples_per_s is not None:
-        parts.append(f"{timings.throughput_inference_samples_per_s:,.3g} samples/s in infer")
+        parts.append(f"{_rate(timings.throughput_inference_samples_per_s)} samples/s in infer")
     if cached:
         parts.append(f"cached: {', '.join(cached)}")
     if summary.run.reused:

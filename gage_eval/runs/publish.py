@@ -33,7 +33,7 @@ def publish(session: RunSession) -> RunOutcome:
         from gage_eval.runs.export import export
 
         for kind in kinds:
-            export(readers, kind, session.folder, session.folder.record())
+            export(readers, kind, session.folder, session.recorder.record())
     for metric in summary.metrics:
         session.observer.tell(
             MetricReported(metric.task_id, metric.name, metric.value, metric.ci_low, metric.ci_high, metric.n)
@@ -46,7 +46,7 @@ def _write_report(session: RunSession, summary: Summary, readers: Sequence[TaskR
     """Write report.html. A run whose report cannot be written has all its results, and completes with a warning."""
     try:
         details = run_details(
-            session.folder.record(),
+            session.recorder.record(),
             readers,
             began=datetime.fromtimestamp(session.began, UTC),
         )

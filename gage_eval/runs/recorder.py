@@ -66,6 +66,12 @@ class Recorder:
         if at_once:
             self._try_to_write()
 
+    def record(self) -> RunRecord:
+        """The run's record with all changes, also those that are not written yet."""
+        with self._writing, self._lock:
+            changed = dict(self._changed)
+            return self._folder.record().with_stages(changed)
+
     def finish(self, status: RunStatus, error: str | None) -> None:
         """Record how the run ended, and stop writing.
 

@@ -360,7 +360,7 @@ _SEARCHABLE = (
 
 def _shortened() -> str:
     """The joined rows with excerpts of long texts, and the response key as a number."""
-    start = f"substr(regexp_replace(question, '\\s+', ' ', 'g'), 1, {_EXCERPT}) AS asked"
+    start = f"substr(regexp_replace(question, '\\s+', ' ', 'g'), 1, {_EXCERPT + 1}) AS asked"
     end = f"right(regexp_replace(full_answer, '\\s+', ' ', 'g'), {_EXCERPT}) AS answer"
     key = "('0x' || substr(key_text, 1, 15))::BIGINT AS response_key"
     own = "* EXCLUDE (question, full_answer, key_text)"

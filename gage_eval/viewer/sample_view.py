@@ -26,6 +26,9 @@ from gage_eval.viewer.messages import (
     tool_calls,
 )
 
+# Of answers that were not asked for.
+_SOURCES = {"reused": "an earlier run", "repeated": "an equal request", "log": "the log of an earlier run"}
+
 
 @dataclass(frozen=True)
 class ShownScore:
@@ -201,8 +204,8 @@ def _facts(response: Mapping[str, Any], telemetry: Mapping[str, Any]) -> list[tu
         found.append(("finish", str(response["finish_reason"])))
     if (telemetry.get("attempts") or 0) > 1:
         found.append(("attempts", str(telemetry["attempts"])))
-    if telemetry.get("source") in ("reused", "repeated", "log"):
-        found.append(("from", f"{telemetry['source']} answer"))
+    if (source := _SOURCES.get(telemetry.get("source", ""))) is not None:
+        found.append(("from", source))
     if telemetry.get("model_fingerprint"):
         found.append(("model", str(telemetry["model_fingerprint"])))
     return found

@@ -1,6 +1,7 @@
 """Promises of the viewer for runs on S3 and for runs that are not finished."""
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,40 @@ def test_a_run_on_s3_is_listed_with_its_texts_and_leads_to_its_reason(folder: Pa
         assert "--texts" in refused.text
         rows = [orjson.loads(line) for line in client.get("/runs/remote/export.jsonl").content.splitlines()]
         assert [row["sample_id"] for row in rows] == [f"s{i}" for i in range(ROWS)]
+
+
+def test_report_and_pages_of_a_run_on_s3_are_those_of_the_same_run_here(folder: Path, s3_url: str) -> None:
+    metrics = [{"metric_id": "exact_match", "slices": ["data_tag.topic"]}]
+    rows = [orjson.loads(line) for line in (folder / "rows.jsonl").read_bytes().splitlines()]
+    rows[3]["question"] = "Why? " * 100
+    (folder / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    # The comparison first: a list shows it when it is made.
+    addresses = (
+        *("/", "/runs/second", "/runs/second/compare?with=first&task=sums"),
+        *("/runs/second/samples?against=first&q=status:wrong", "/runs/second/sample?id=s0", "/runs/second/report"),
+    )
+    told = []
+    for store in (str(folder / "store"), s3_url):
+        for run_id, answer in (("first", "2"), ("second", "3")):
+            config = write_config(folder, "small.yaml", backends=answers(answer), metrics=metrics)
+            gage_eval.run(config, run_id=run_id, store=store, inline=True)
+        report = Store.open(store, read_only=True).objects.get("runs/second/report.html").decode()
+        assert set(re.findall(r'data-label="stage">(\w+)<', report)) >= {"load", "infer", "auto_eval", "report"}, (
+            "the keys of the last stages, too"
+        )
+        with viewer(folder, store=store) as client:
+            pages = [report, *(page(client, address) for address in addresses)]
+        told.append([_without_times(text.replace(store, "STORE")) for text in pages])
+    for here, there in zip(*told, strict=True):
+        assert here == there
+
+
+def _without_times(text: str) -> list[str]:
+    """The lines of a page without what differs from run to run: dates, seconds, rates and the bar of the stages."""
+    text = re.sub(r"<script.*?</script>|<svg.*?</svg>|<tr><th scope=\"row\">\w+_(s|per_s|per_sample)</th>.*", "", text,
+                  flags=re.DOTALL)  # fmt: skip
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d|[\d.,]+( k)? (s|ms|samples/s|answer tokens/s)\b", "T", text)
+    return text.splitlines()
 
 
 def test_a_running_run_shows_its_progress_and_asks_for_itself_again(folder: Path) -> None:
