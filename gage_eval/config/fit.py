@@ -58,9 +58,15 @@ def check_fit(
             yield from _capabilities((*loc, "capabilities"), adapter, role.backend, context)
         if adapter.class_path is not None:
             yield from _class_path((*loc, "class_path"), adapter.class_path)
+    # A judge that refers to something unknown is one problem, not another one for each metric that reads its verdicts.
+    broken_judge = any(
+        one.role_type == "judge_model" and resolved.roles.get(one.adapter_id) is None for one in config.role_adapters
+    )
     for at, task in resolved.tasks.items():
         unanswerable = list(_mode(("tasks", at, "mode"), task, context))
-        yield from unanswerable or _metrics(("tasks", at), task, metrics.get(task.task.task_id, ()))
+        yield from unanswerable or _metrics(
+            ("tasks", at), task, metrics.get(task.task.task_id, ()), judged=task.judge is not None or broken_judge
+        )
         number = next(index for index, one in enumerate(config.datasets) if one.dataset_id == task.task.dataset_id)
         yield from _positions(("tasks", at), ("datasets", number, "params"), task, context)
         if task.task.few_shot is not None:
@@ -77,8 +83,8 @@ def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 
 def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
-    """Templates with wrong syntax."""
-    from gage_eval.prompts import PromptRenderer
+    """Templates with wrong syntax, or with a misspelt variable."""
+    from gage_eval.prompts import PromptRenderer, misspelt_variables
 
     for index, prompt in enumerate(config.prompts):
         messages = prompt.template
@@ -87,6 +93,12 @@ def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
             PromptRenderer(template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
         except InputError as error:
             yield ConfigProblem(("prompts", index), str(error))
+            continue
+        texts = [messages] if isinstance(messages, str) else [one.content for one in messages or ()]
+        for text in (*texts, prompt.system_prompt or ""):
+            for name, meant in misspelt_variables(text).items():
+                said = f"prompt '{prompt.prompt_id}': there is no variable '{name}'. Did you mean '{meant}'?"
+                yield ConfigProblem(("prompts", index), said)
 
 
 def _can(backend: BackendEntry, context: BackendContext) -> frozenset[str] | None:
@@ -121,7 +133,7 @@ def _likelihood_hint(backend: BackendEntry, mode: str) -> str:
     return " A vLLM server can: name it with type vllm (--engine vllm)."
 
 
-def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> Iterator[ConfigProblem]:
+def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric], *, judged: bool) -> Iterator[ConfigProblem]:
     """Metrics that would score no row: those of verdicts without a judge, or of data that the mode does not give."""
     for metric in metrics:
         required = [
@@ -130,7 +142,7 @@ def _metrics(loc: Loc, task: ResolvedTask, metrics: Sequence[BoundMetric]) -> It
             if field.required and metric.default is None
         ]
         name, mode = f"metric '{metric.metric_id}'", task.task.mode
-        if task.judge is None and any(path.input.name == "judgments" for path in required):
+        if not judged and any(path.input.name == "judgments" for path in required):
             yield ConfigProblem(
                 loc, f"{name} reads a judge's verdicts, and the task has no judge. Add one, or remove it."
             )

@@ -1,5 +1,5 @@
 """Prompt templates of the config, rendered for each sample."""
 
-from gage_eval.prompts.render import MAX_OUTPUT, PromptError, PromptRenderer
+from gage_eval.prompts.render import MAX_OUTPUT, PromptError, PromptRenderer, misspelt_variables
 
-__all__ = ["MAX_OUTPUT", "PromptError", "PromptRenderer"]
+__all__ = ["MAX_OUTPUT", "PromptError", "PromptRenderer", "misspelt_variables"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, nearest
 from gage_eval.sample.rules import ROLES, content_text
 
 MAX_OUTPUT = 4 * 1024 * 1024
@@ -19,6 +19,9 @@ MAX_OUTPUT = 4 * 1024 * 1024
 Message: TypeAlias = dict[str, Any]
 Template: TypeAlias = Callable[[Mapping[str, Any]], tuple[str, str | None]]
 """Variables → (text, None), or an empty text and the error in one sentence."""
+
+VARIABLES = ("sample", "payload", "history", "extras", "prompt_params", "model_answer")
+"""What a template of a prompt can read."""
 
 _QUOTED = re.compile(r"'([^']*)' is undefined|has no (?:attribute|element) '?([^']*)'?")
 
@@ -118,6 +121,17 @@ def _printable(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, A
         {**message, "content": _Parts(message["content"])} if isinstance(message.get("content"), list) else message
         for message in messages
     ]
+
+
+def misspelt_variables(source: str) -> dict[str, str]:
+    """Variables of a prompt's template that are almost one of `VARIABLES`, each with the one that was meant.
+
+    Other unknown names are left to the run: a template may ask whether they are defined.
+    """
+    from gage_eval.prompts.sandbox import variables_of
+
+    unknown = variables_of(source).difference(VARIABLES)
+    return {name: meant for name in sorted(unknown) if (meant := nearest(name, VARIABLES)) is not None}
 
 
 def compile_template(source: str, location: str) -> Template:

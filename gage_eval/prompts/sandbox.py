@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import StrictUndefined
 from jinja2.exceptions import SecurityError
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -83,6 +84,11 @@ def _product_size(left: Any, right: Any) -> int:
 def environment() -> Environment:
     """The shared environment."""
     return Environment()
+
+
+def variables_of(source: str) -> frozenset[str]:
+    """The variables that a template reads."""
+    return frozenset(find_undeclared_variables(environment().parse(source)))
 
 
 def generator(source: str) -> Callable[[Mapping[str, Any]], Any]:

@@ -54,10 +54,10 @@ def limit_on_rejects(kept: str, rejects: str, *, wrong: str, none: str) -> Calla
         total = rejected + result.counts[kept]
         allowed = 1.0 if spec.on_reject == "skip" else spec.max_reject_share
         if rejected <= allowed * total:
-            if rejected and rejected == total:
-                raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')}.")
             if rejected:
                 first, more = _first(env, result, rejects)
+                if rejected == total:
+                    raise InputError(f"dataset '{spec.dataset_id}': {none.format(total=f'{total:,}')} ({first}{more}).")
                 message = (
                     f"dataset '{spec.dataset_id}': {rejected:,} of {total:,} {wrong} and are not scored "
                     f"({first}{more}). gage show {env.run_id} --rejects lists them."

@@ -53,6 +53,14 @@ BY_POSITION = [{"backend_id": "local", "type": "replay", "config": {"path": "ans
             "prompts[0]: prompt 'p', line 1: unexpected end of template",
         ),
         (
+            {"prompts": [{"prompt_id": "p", "template": "{{ histroy[-1].content }}", "system_prompt": "Be brief."}]},
+            "prompts[0]: prompt 'p': there is no variable 'histroy'. Did you mean 'history'?",
+        ),
+        (
+            {"prompts": [{"prompt_id": "p", "template": "Go.", "system_prompt": "{{ prompt_parms.n }}"}]},
+            "prompts[0]: prompt 'p': there is no variable 'prompt_parms'. Did you mean 'prompt_params'?",
+        ),
+        (
             {"prompts": [{"prompt_id": "p", "template": [{"role": "user", "content": "{% if %}"}]}]},
             "prompts[0]: prompt 'p', message 0, line 1:",
         ),
@@ -125,3 +133,19 @@ def test_what_a_backend_can_do_may_follow_from_its_config(small: Small, refusal:
 
     assert [line.partition(":")[0] for line in refusal(text())] == ["role_adapters[0].capabilities[0]", "tasks[0].mode"]
     assert parse_config(text(echo_logprobs=True), source="mine.yaml", env={}).config.tasks[0].mode == "likelihood"
+
+
+def test_a_judge_with_an_unknown_prompt_is_one_problem(small: Small, refusal: Refusal) -> None:
+    judge = {"adapter_id": "judge", "role_type": "judge_model", "backend_id": "local", "prompt_id": "rates"}
+    found = refusal(
+        small(
+            prompts=[{"prompt_id": "rate", "template": "{{ model_answer }}"}],
+            role_adapters=[DUT, judge],
+            metrics=["judge_rating", "judge_threshold"],
+        )
+    )
+    assert found == ["role_adapters[1].prompt_id: no prompt 'rates' here. Known: rate. Did you mean 'rate'?"]
+
+
+def test_a_template_may_ask_whether_a_variable_is_there(small: Small) -> None:
+    parse_config(small(prompts=[{"prompt_id": "p", "template": "{% if hint is defined %}{{ hint }}{% endif %}"}]))

@@ -11,7 +11,7 @@ datasets: [{params: {path: rows.jsonl}}]
 backends:
   - {backend_id: one, type: dummy}
   - {backend_id: two, type: dummy, config: {answer: "[[5]]", freshness: of the file}}
-prompts: [{prompt_id: ask, renderer: jinja, template: "Right or wrong? {{ answer }}"}]
+prompts: [{prompt_id: ask, renderer: jinja, template: "Right or wrong? {{ model_answer }}"}]
 role_adapters:
   - {adapter_id: dut, role_type: dut_model, backend_id: one}
   - {adapter_id: judge, role_type: judge_model, backend_id: two, prompt_id: ask}
