@@ -19,7 +19,7 @@ from gage_eval.config.nodes import child, node_of, text_of, with_items, with_sca
 from gage_eval.config.plain_words import as_written as written_place
 from gage_eval.config.problems import Loc
 from gage_eval.config.rebase import rebased
-from gage_eval.config.template_places import versions_in
+from gage_eval.config.template_places import is_version_name, version_name, versions_in
 from gage_eval.config.yaml_lines import Mapping, Node, Scalar, as_written
 from gage_eval.config.yaml_text import yaml_text
 from gage_eval.errors import InputError
@@ -189,8 +189,8 @@ def _version(place: Path, version: str | None) -> str:
     there = versions_in(place)
     if version is None:
         return f"v{int(there[-1][1:]) + 1}" if there else "v1"
-    wanted = "v" + version.removeprefix("v")
-    if not wanted[1:].isdecimal():
+    wanted = version_name(version)
+    if not is_version_name(wanted):
         raise InputError(f"--version {version}: write v1, v2 and so on.")
     if wanted in there:
         raise InputError(f"{place} has a version {wanted} already, and versions never change; choose another one.")

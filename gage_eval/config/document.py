@@ -157,15 +157,7 @@ class Document:
 
     def given(self, loc: Loc) -> Any:
         """The value at a location; None without one."""
-        here = self.data
-        for part in loc:
-            if isinstance(here, dict):
-                here = here.get(part)
-            elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-                here = here[part]
-            else:
-                return None
-        return here
+        return value_at(self.data, loc)
 
     def mappings(self, *loc: str | int) -> Iterator[tuple[int, dict[str, Any]]]:
         """The mappings of a list with their indexes. The validation refuses other items."""
@@ -231,6 +223,18 @@ def _locs(value: Any) -> Iterator[Loc]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield from ((key, *inner) for inner in _locs(item))
+
+
+def value_at(data: Any, loc: Loc) -> Any:
+    """The value at a location of plain values; None without one."""
+    for part in loc:
+        if isinstance(data, dict):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data
 
 
 def copied(value: Any) -> Any:

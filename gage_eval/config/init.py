@@ -11,7 +11,7 @@ from gage_eval.config.nodes import child, node_of, text_of, with_items
 from gage_eval.config.problems import Loc
 from gage_eval.config.rebase import rebased, relative_path, seen_from
 from gage_eval.config.template_file import Template, read_template
-from gage_eval.config.template_places import BUILTIN_PREFIX, find_template, suite_folders
+from gage_eval.config.template_places import BUILTIN_PREFIX, find_template, suite_folders, version_name
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written, parse
 from gage_eval.config.yaml_text import yaml_text
@@ -51,7 +51,7 @@ def initialised(name: str, *, version: str | None = None, mode: Mode = "run-conf
     if mode == "pipeline-config":
         return _pipeline(file, out)
     template = read_template(file)
-    if version is not None and template.model.metadata.version != f"v{version.removeprefix('v')}":
+    if version is not None and template.model.metadata.version != version_name(version):
         raise InputError(f"{file} is version {template.model.metadata.version}, not {version}.")
     made = out or _free(Path("run_configs"), f"{template.name}_run")
     return Made(_run_config(template, made.parent), made)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gage_eval.config.card import SuiteIdentity
-from gage_eval.config.document import Document
+from gage_eval.config.document import Document, value_at
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.plain_words import model_at
 from gage_eval.config.problems import Loc, path_text
@@ -41,7 +41,7 @@ def _modified(document: Document, released: Any) -> list[str]:
     for loc, origin in document.set_by("command line", "environment", "file"):
         # What chooses the model or the rows is not the suite's logic.
         chosen = origin.kind != "command line" or origin.source.startswith("--set")
-        if chosen and is_logic(loc) and document.given(loc) != _at(released, loc):
+        if chosen and is_logic(loc) and document.given(loc) != value_at(released, loc):
             changed.append(loc)
     outer = [loc for loc in changed if not any(loc[: len(one)] == one for one in changed if len(one) < len(loc))]
     return [path_text(loc) for loc in outer]
@@ -65,14 +65,3 @@ def is_logic(loc: Loc) -> bool:
             if mark != "nested":
                 return mark != "scheduling"
     return True
-
-
-def _at(value: Any, loc: Loc) -> Any:
-    for part in loc:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value

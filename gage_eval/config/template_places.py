@@ -11,7 +11,7 @@ from gage_eval.packaged import configs_dir
 SUITES_VARIABLE = "GAGE_EVAL_SUITES"
 BUILTIN_PREFIX = "builtin/"
 
-_VERSION = re.compile(r"v(\d+)\Z")
+_VERSION = re.compile(r"v([1-9][0-9]{0,8})\Z")
 
 
 def suite_folders(root: Path | None = None) -> dict[str, Path]:
@@ -43,6 +43,16 @@ def _roots(root: Path | None) -> list[Path]:
     return roots
 
 
+def version_name(version: str) -> str:
+    """A version as its template's file is called: ``v2``, also from ``2``."""
+    return "v" + version.removeprefix("v")
+
+
+def is_version_name(name: str) -> bool:
+    """Whether a template's file may be called so: ``v1``, ``v2`` and so on."""
+    return _VERSION.match(name) is not None
+
+
 def versions_in(folder: Path) -> list[str]:
     """The versions of a suite in their order; none where a folder is not a suite."""
     if not folder.is_dir():
@@ -71,11 +81,7 @@ def suite_file(name: str, version: str | None = None, *, root: Path | None = Non
     if plain not in folders:
         known = ", ".join(sorted(folders)) or "none"
         raise InputError(f"no suite '{name}'. Suites: {known}.{closest(plain, folders, digits_count=False)}")
-    versions = versions_in(folders[plain])
-    wanted = versions[-1] if version is None else "v" + version.removeprefix("v")
-    if wanted not in versions:
-        raise InputError(f"suite '{name}' has no version '{version}'. Versions: {', '.join(versions)}.")
-    return folders[plain] / f"{wanted}.yaml"
+    return suite_version(folders[plain], version, f"suite '{name}'")
 
 
 def find_template(name: str, version: str | None, folder: Path) -> Path:
@@ -95,14 +101,21 @@ def is_file(name: str) -> bool:
     return not name.startswith(BUILTIN_PREFIX) and (name.endswith((".yaml", ".yml", ".json")) or "/" in name)
 
 
-def suite_version(folder: Path, version: str | None) -> Path:
+def suite_version(folder: Path, version: str | None, called: str = "") -> Path:
     """The template of a suite's folder.
 
+    Args:
+        folder: the folder.
+        version: ``v2`` or ``2``; the newest by default.
+        called: what an error calls the suite, if not by its folder.
+
     Raises:
-        InputError: it has no such version.
+        InputError: it has no such version, or none at all.
     """
     versions = versions_in(folder)
-    wanted = versions[-1] if version is None and versions else "v" + (version or "").removeprefix("v")
+    if not versions:
+        raise InputError(f"'{folder}' holds no template: a suite's folder has v1.yaml, v2.yaml and so on.")
+    wanted = versions[-1] if version is None else version_name(version)
     if wanted not in versions:
-        raise InputError(f"{folder} has no version '{version}'. Versions: {', '.join(versions) or 'none'}.")
+        raise InputError(f"{called or folder} has no version '{version}'. Versions: {', '.join(versions)}.")
     return folder / f"{wanted}.yaml"

@@ -1,12 +1,10 @@
 """The pass that checks the values: secrets, types and keys. The correct part of a wrong config is kept and checked
 further, so that a mistake does not hide other mistakes."""
 
-from typing import Any
-
 from pydantic import ValidationError
 
 from gage_eval.config import secrets
-from gage_eval.config.document import Document, copied
+from gage_eval.config.document import Document, copied, value_at
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
@@ -39,9 +37,7 @@ def _without_mistakes(document: Document, error: ValidationError) -> PipelineCon
         if needed and meant is None:
             return None
         written = as_written(loc, document.data)
-        parent: Any = data
-        for part in written[:-1]:
-            parent = parent.get(part) if isinstance(parent, dict) else _item(parent, part)
+        parent = value_at(data, written[:-1])
         if not isinstance(parent, dict) or written[-1] not in parent:
             return None
         if meant is not None:
@@ -61,7 +57,3 @@ def _optional(loc: Loc) -> bool:
         return False
     model = model_at(PipelineConfig, loc[:-1])
     return model is not None and loc[-1] in model.model_fields and not model.model_fields[loc[-1]].is_required()
-
-
-def _item(parent: Any, part: str | int) -> Any:
-    return parent[part] if isinstance(parent, list) and isinstance(part, int) and part < len(parent) else None

@@ -59,7 +59,7 @@ class _Writer:
             return _scalar(node)
         out: Any
         if isinstance(node, yaml_lines.Mapping):
-            out = CommentedMap({key: self.value(item, (*loc, key)) for key, item in node.items.items()})
+            out = CommentedMap({_key(key): self.value(item, (*loc, key)) for key, item in node.items.items()})
             keys: Any = node.items
         else:
             out = CommentedSeq([self.value(item, (*loc, at)) for at, item in enumerate(node.items)])
@@ -79,6 +79,13 @@ def _indent(place: Loc) -> int:
     """How far the key or item at a place is indented."""
     inside = sum(4 if isinstance(part, int) else 2 * isinstance(inner, str) for part, inner in pairwise(place))
     return inside + (2 if isinstance(place[-1], int) else 0)
+
+
+def _key(text: str) -> str:
+    """A key in quotes that keep its white space, where it has some that YAML would fold."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    return text if text.isprintable() else DoubleQuotedScalarString(text)
 
 
 def _scalar(node: yaml_lines.Scalar) -> Any:

@@ -30,7 +30,7 @@ _RUNTIME_FIELDS = ("predict_result", "eval_result")
 
 
 def samples_to_table(samples: Sequence[Mapping[str, Any]], row_indexes: Sequence[int]) -> pa.Table:
-    """The `tables.SAMPLES` table of normalised samples (`sample_rules.normalise_sample`).
+    """The `tables.SAMPLES` table of normalised samples (`gage_eval.sample.rules.normalise_sample`).
 
     Raises:
         ValueError: the lengths differ.

@@ -21,7 +21,14 @@ from gage_eval.standardize.base import (
     set_options,
     text_of,
 )
-from gage_eval.standardize.options import BuiltInPreprocessor, DefaultTaskType, IdField, SystemPrompt, Template
+from gage_eval.standardize.options import (
+    AnswerIndexBase,
+    BuiltInPreprocessor,
+    DefaultTaskType,
+    IdField,
+    SystemPrompt,
+    Template,
+)
 
 QUESTION_FIELDS = ("question", "prompt", "text", "goal", "inputs.prompt")
 ANSWER_FIELDS = ("answer", "label", "target")
@@ -41,7 +48,7 @@ class Default(BuiltInPreprocessor):
     ] = None
     choices_field: Annotated[str | None, Field(description="Its candidates; by default choices or options.")] = None
     id_field: IdField = "id"
-    answer_index_base: Annotated[int, Field(description="The base of an index as answer, 0 or 1.")] = 0
+    answer_index_base: AnswerIndexBase = 0
     answer_split: Annotated[
         str | None, Field(description="The final answer follows the last occurrence of this text, for example `#### `.")
     ] = None

@@ -23,6 +23,7 @@ from gage_eval.standardize.base import (
 )
 from gage_eval.standardize.compose import instructed
 from gage_eval.standardize.options import (
+    AnswerIndexBase,
     BuiltInPreprocessor,
     ChoicesField,
     IdField,
@@ -49,7 +50,7 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
     answer_field: Annotated[
         str | None, Field(description="The correct one as letter, index or text; null for sets without answers.")
     ] = "answer"
-    answer_index_base: Annotated[int, Field(description="The base of an index, 0 or 1.")] = 0
+    answer_index_base: AnswerIndexBase = 0
     id_field: IdField = "id"
     task_type: TaskType = "multiple-choice"
 
@@ -62,8 +63,6 @@ class MultiChoiceStructOnly(BuiltInPreprocessor):
         named = [name for name in (self.choices_field, self.options_field) if name is not None]
         if len(named) == 2 and named[0] != named[1] and "choices_field" in self.model_fields_set:
             raise InputError("choices_field and options_field mean the same; give one of them.")
-        if self.answer_index_base not in (0, 1):
-            raise InputError(f"answer_index_base: it must be 0 or 1, not {self.answer_index_base!r}.")
 
     @property
     def source(self) -> str | Sequence[str]:

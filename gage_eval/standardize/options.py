@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gage_eval.errors import InputError
 from gage_eval.standardize.base import FieldMap
 from gage_eval.standardize.compose import check_roles
 from gage_eval.standardize.template import QuestionTemplate
@@ -22,6 +23,7 @@ ChoicesField: TypeAlias = Annotated[
     str | Sequence[str] | None,
     Field(description="The candidates, or a list of fields that hold one each. Default `choices`."),
 ]
+AnswerIndexBase: TypeAlias = Annotated[int, Field(description="The base of an index as answer, 0 or 1.")]
 RolesToRemove: TypeAlias = Annotated[Sequence[str], Field(description="The roles whose messages are removed.")]
 SystemPrompt: TypeAlias = Annotated[str | None, Field(description="The system message.")]
 Instruction: TypeAlias = Annotated[
@@ -66,6 +68,9 @@ class BuiltInPreprocessor(BaseModel):
             InputError: names the option and what it should be.
         """
         _ = self.field_map, self.user_message, self.removed_roles
+        base = getattr(self, "answer_index_base", 0)
+        if base not in (0, 1):
+            raise InputError(f"answer_index_base: it must be 0 or 1, not {base!r}.")
 
     @cached_property
     def field_map(self) -> FieldMap:

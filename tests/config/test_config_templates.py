@@ -3,10 +3,15 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gage_eval.config import list_suites, load_suite
 from gage_eval.config.model_choice import NO_SANDBOX, ModelChoice
-from gage_eval.config.template_places import suite_file
+from gage_eval.config.nodes import node_of
+from gage_eval.config.template_places import find_template, suite_file, versions_in
+from gage_eval.config.yaml_lines import as_written, parse
+from gage_eval.config.yaml_text import yaml_text
 from gage_eval.errors import ConfigError, InputError
 
 TEMPLATE = """\
@@ -110,3 +115,29 @@ def test_a_suite_of_another_form_is_listed_with_nothing_in_it(text: str, tmp_pat
     (folder / "v1.yaml").write_text(text)
     (suite,) = list_suites(tmp_path)
     assert (suite.name, suite.tasks, suite.card) == ("mine", 0, None)
+
+
+def test_only_files_called_like_a_version_are_versions(tmp_path: Path) -> None:
+    folder = tmp_path / "builtin_templates" / "mine"
+    folder.mkdir(parents=True)
+    for name in ("v1", "v2", "v02", "v0", "v٣", "v" + "9" * 30, "v3-draft"):
+        (folder / f"{name}.yaml").write_text("kind: BuiltinTemplate\n")
+    assert versions_in(folder) == ["v1", "v2"]
+    assert suite_file("mine", root=tmp_path) == folder / "v2.yaml"
+
+
+def test_a_folder_without_a_template_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"holds no template: a suite's folder has v1\.yaml"):
+        find_template(str(tmp_path), None, tmp_path)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.sampled_from("a :#-?'\"\n\t\x85\u2028\ufeff\x00{}$é"), max_size=6),
+        st.text(st.sampled_from("a :#-?'\"\n\t\x85\u2028\ufeff\x00{}$é"), max_size=6),
+        max_size=3,
+    )
+)
+def test_any_keys_and_texts_are_written_so_that_they_read_back(values: dict[str, str]) -> None:
+    tree = node_of({"all": values, "one": [*values]}, "mine.yaml")
+    assert as_written(parse(yaml_text(tree), "mine.yaml")) == {"all": values, "one": [*values]}

@@ -143,8 +143,9 @@ def test_arguments_that_contradict_each_other_are_refused() -> None:
     factory = registry.preprocessors.get("multi_choice").obj
     with pytest.raises(InputError, match="mean the same"):
         factory(choices_field="a", options_field="b")
-    with pytest.raises(InputError, match="answer_index_base: it must be 0 or 1, not 2"):
-        factory(answer_index_base=2)
+    for name in ("multi_choice", "default"):
+        with pytest.raises(InputError, match="answer_index_base: it must be 0 or 1, not 2"):
+            registry.preprocessors.get(name).obj(answer_index_base=2)
 
 
 @pytest.mark.parametrize("choices", [["True", "False"], [True, False], ["true", "false"]])
