@@ -211,7 +211,7 @@ def _print_suites(entries: list[dict[str, Any]]) -> None:
             )
         )
     header = ("suite", "versions", "tasks", "rows", "metric", "needs", "licence", "data", "summary")
-    print_table(header, rows, right=("tasks", "rows"))
+    print_table(header, rows, right=("tasks", "rows"), spare=("licence", "versions", "metric", "data"))
 
 
 def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:

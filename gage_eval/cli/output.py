@@ -13,6 +13,8 @@ from gage_eval.report.console import clean, folded, padded, terminal_width
 
 # A narrower column is not folded.
 _LEAST_WIDTH = 14
+# Sentences in a narrower column are hard to read.
+_READABLE_WIDTH = 36
 
 
 def print_json(value: JsonValue) -> None:
@@ -21,14 +23,22 @@ def print_json(value: JsonValue) -> None:
 
 
 def print_table(
-    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = (), stack: bool = False
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Collection[str] = (),
+    stack: bool = False,
+    spare: Sequence[str] = (),
 ) -> None:
     """Rows in aligned columns with two spaces between them. The columns in ``right`` are aligned right.
 
     On a terminal where a line would be too long, the last column is folded. With ``stack``, each row is printed as a
-    block instead, with one line per column.
+    block instead, with one line per column. Before the last column gets too narrow to read, those in ``spare`` are left
+    out, the first of them first, and a last line names them.
     """
     table = [list(header), *([clean(cell) for cell in row] for row in rows)]
+    left_out = _leave_out(table, spare)
+    header = table[0]
     widths = [max(cell_len(row[column]) for row in table) for column in range(len(header))]
     indent = sum(widths[:-1]) + 2 * (len(widths) - 1)
     width = terminal_width(sys.stdout)
@@ -40,6 +50,23 @@ def print_table(
     for row in table:
         line = [padded(cell, wide, right=name in right) for name, cell, wide in zip(header, row, widths, strict=True)]
         print(folded("  ".join(line).rstrip(), width, indent))
+    if left_out:
+        print(f"not shown on a terminal of this width, but with --json: {', '.join(left_out)}")
+
+
+def _leave_out(table: list[list[str]], spare: Sequence[str]) -> list[str]:
+    """Remove spare columns until the last one has room on the terminal. Returns their names."""
+    width = terminal_width(sys.stdout)
+    left_out: list[str] = []
+    while width is not None and len(left_out) < len(spare):
+        widths = [max(cell_len(row[column]) for row in table) for column in range(len(table[0]))]
+        if width - sum(widths[:-1]) - 2 * (len(widths) - 1) >= min(widths[-1], _READABLE_WIDTH):
+            break
+        left_out.append(spare[len(left_out)])
+        place = table[0].index(left_out[-1])
+        for row in table:
+            del row[place]
+    return left_out
 
 
 def _print_blocks(table: Sequence[Sequence[str]]) -> None:

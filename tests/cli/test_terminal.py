@@ -63,6 +63,27 @@ def test_rows_that_do_not_fit_are_blocks_where_a_command_asks_for_it(
     ]
 
 
+def test_spare_columns_make_room_for_the_last_one_and_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_table(header, [("gsm8k", "MIT", "v1", "Sums and more sums, with words")], spare=("licence", "version"))
+        return capsys.readouterr().out.splitlines()
+
+    header = ("suite", "licence", "version", "summary")
+    assert len(shown(40)) == 2, "a pipe has every column"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert shown(60)[0].split() == ["suite", "licence", "version", "summary"]
+    assert shown(50) == [
+        "suite  version  summary",
+        "gsm8k  v1       Sums and more sums, with words",
+        "not shown on a terminal of this width, but with --json: licence",
+    ]
+    assert shown(30)[0] == "suite  summary"
+    assert shown(30)[-1].endswith(": licence, version")
+
+
 def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("metric", "summary"), [("exact_match", "right " * 20)])
     assert len(capsys.readouterr().out.splitlines()) == 2
