@@ -133,6 +133,8 @@ def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limi
     for one in found:
         for sentence in _remarks(one, limit):
             print(clean(f"{one.task.task_id}: {sentence}" if len(found) > 1 else sentence))
+    if any(one.task.worse or one.task.better for one in found):
+        print(clean(f"see them: gage view {other.run_id} --against {first.run_id}"))
     if len(found) > 1:
         print(f"p is adjusted for {len(found)} comparisons (Holm).")
 

@@ -105,7 +105,7 @@ def show(
     elif json:
         print_json(run_record(reader.stored))
     else:
-        _show_run(reader.stored)
+        _show_run(reader)
     settle([reader.stored])
 
 
@@ -154,12 +154,13 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
         )
 
 
-def _show_run(stored: "StoredRun") -> None:
+def _show_run(run: "RunReader") -> None:
     from gage_eval.cli.output import shown_location
-    from gage_eval.report.console import clean, print_scores
-    from gage_eval.runs.listing import run_remarks
+    from gage_eval.report.console import clean, folded, metric_rows, plain_lines, print_scores, terminal_width
+    from gage_eval.runs.listing import run_remarks, scored_metrics
 
-    record = stored.record
+    stored, record = run.stored, run.stored.record
+    width = terminal_width(sys.stdout)
     began = record.created.strftime("%Y-%m-%d %H:%M:%S")
     name = record.name if record.suite is None else record.suite.title
     print(clean(f"{name} · run {stored.run_id} · {stored.state} · started {began}"))
@@ -167,9 +168,11 @@ def _show_run(stored: "StoredRun") -> None:
         print_scores(stored.summary, report=shown_location(stored.folder.location("report.html")))
         if stored.stages:
             print()
+    elif scores := metric_rows(one for task_id in run.task_ids for one in scored_metrics(run, task_id)):
+        print("\n".join(plain_lines(scores, width)), end="\n\n")
     _print_stages(stored)
     for sentence in run_remarks(stored):
-        print(clean(sentence))
+        print(folded(clean(sentence), width))
 
 
 def _print_stages(stored: "StoredRun") -> None:

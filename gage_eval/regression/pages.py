@@ -9,7 +9,7 @@ from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Triage, TriagedTask
 from gage_eval.report.console import counted
 from gage_eval.report.markdown import bullets, code, page, plain, table
-from gage_eval.report.summary import format_value, signed_text
+from gage_eval.report.summary import format_value, p_text, signed_text
 from gage_eval.report.trend_chart import trend_chart
 
 _NIGHT = ("suite", "model", "task", "verdict", "baseline", "tonight", "better by", "at least", "p", "alarm")
@@ -74,7 +74,8 @@ def triage_page(found: Triage) -> str:
             (
                 "### Next",
                 "",
-                f"- All samples side by side: `gage compare {gated.entry.runs[0].run_id} {gated.run_id}`",
+                f"- What changed, and is it chance: `gage compare {gated.entry.runs[0].run_id} {gated.run_id}`",
+                f"- The samples that got worse: `gage view {gated.run_id} --against {gated.entry.runs[0].run_id}`",
                 f"- One sample with everything sent: `gage show {gated.run_id} --sample ID`",
                 "- If the change is meant and the loss accepted: "
                 f"`gage baseline promote {gated.entry.name} {gated.run_id}`",
@@ -114,7 +115,7 @@ def _rows(cell: NightCell) -> Iterator[tuple[str, ...]]:
             format_value(one.current),
             signed_text(one.difference),
             signed_text(one.low) if known else "–",
-            f"{task.judged.p:.3g}" if known else "–",
+            p_text(task.judged.p) if known else "–",
             "rings" if task.alarm.rings else "withheld" if task.alarm.withheld else "quiet",
         )
 
@@ -141,7 +142,7 @@ def _lost(one: TriagedTask, repeats: int) -> str:
     return page(
         f"### {plain(changed.task_id)}",
         f"{plain(changed.measure.name)} fell from {format_value(evidence.baseline)} to "
-        f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {task.judged.p_worse:.3g}, "
+        f"{format_value(evidence.current)} ({signed_text(evidence.difference)}, p {p_text(task.judged.p_worse)}, "
         f"n {evidence.n:,}): {len(changed.worse):,} samples became worse, {len(changed.better):,} better.",
         _asked_again(one, repeats),
         f"Slices that lost most:\n\n{bullets(slices)}" if slices else "",
@@ -164,7 +165,7 @@ def _asked_again(one: TriagedTask, repeats: int) -> str:
     said = ", ".join(f"{count:,} {fate}" for fate, count in one.fates.items())
     stayed = one.fates["as bad again"]
     judgement = "It looks like a change." if stayed > total / 2 else "Much of it looks like chance."
-    return f"Asked again {repeats} times, of {counted(total, 'sample')}: {said}. **{judgement}**"
+    return f"{counted(total, 'sample')} asked again, {counted(repeats, 'time')} each: {said}. **{judgement}**"
 
 
 def _differences(found: Triage) -> str:

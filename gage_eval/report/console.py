@@ -3,7 +3,7 @@
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TextIO, TypeAlias
 
@@ -11,7 +11,15 @@ from rich.cells import cell_len
 
 from gage_eval.marks import STAGES
 from gage_eval.report.shares import remarks, share_text
-from gage_eval.report.summary import GroupScore, MetricSummary, Summary, arrow_note, format_interval, format_value
+from gage_eval.report.summary import (
+    GroupScore,
+    MetricSummary,
+    Summary,
+    TaskMetric,
+    arrow_note,
+    format_interval,
+    format_value,
+)
 
 COLUMNS = ("task", "metric", "score", "n", "truncated", "unparsed", "error")
 _LEFT = frozenset({"task", "metric", "score"})
@@ -79,17 +87,22 @@ def headline(summary: Summary, most: int) -> str:
 
 def score_rows(summary: Summary) -> list[tuple[str, ...]]:
     """The cells of the score table, one row per metric, in the order of `COLUMNS`."""
+    return metric_rows(summary.metrics, summary.label)
+
+
+def metric_rows(metrics: Iterable[TaskMetric], label: str = "") -> list[tuple[str, ...]]:
+    """The same of some metrics, with a note next to each score."""
     return [
         (
             clean(metric.task_id),
             clean(metric.marked_name),
-            f"{score_text(metric)}{summary.label}",
+            f"{score_text(metric)}{label}",
             f"{metric.n:,}",
             share_text(metric.truncated, metric.all_rows),
             share_text(metric.unparsed, metric.all_rows),
             f"{metric.error:,}",
         )
-        for metric in summary.metrics
+        for metric in metrics
     ]
 
 

@@ -50,6 +50,8 @@ class ModelCall:
     @property
     def form(self) -> str:
         """What the request's body is, in words."""
+        if self.response is not None and self.response.get("status") == "skipped":
+            return "not sent"
         return {True: "as sent", False: "as it would be sent now", None: "as prepared"}[self.as_sent]
 
     def as_record(self) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gage_eval.errors import InputError
 from gage_eval.marks import STAGES
 from gage_eval.report.console import headline
+from gage_eval.report.summary import TaskMetric
 from gage_eval.runs.figures import duration, of_task
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import StageRecord, StageState
 from gage_eval.runs.stored import StoredRun, stored_runs
+
+if TYPE_CHECKING:
+    from gage_eval.runs.reading import RunReader
 
 # The shown fields of a stage.
 _SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}
@@ -76,6 +80,14 @@ def shown_stages(stored: StoredRun) -> list[ShownStage]:
         for (task_id, stage), record in stored.stages.items()
     ]
     return sorted(found, key=position)
+
+
+def scored_metrics(run: "RunReader", task_id: str) -> list[TaskMetric]:
+    """The numbers of a task; also those of a scored task of a run that has not finished. Empty before scoring."""
+    try:
+        return [TaskMetric(task_id=task_id, **one.model_dump()) for one in run.task(task_id).summary.metrics]
+    except InputError:
+        return []
 
 
 def run_remarks(stored: StoredRun) -> list[str]:

@@ -8,7 +8,7 @@ from gage_eval.errors import InputError
 from gage_eval.report.html import overview_shares
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import MetricSummary
-from gage_eval.runs.listing import run_remarks, shown_stages
+from gage_eval.runs.listing import run_remarks, scored_metrics, shown_stages
 from gage_eval.runs.reading import RunReader
 from gage_eval.viewer.list_page import ListPage
 from gage_eval.viewer.listing import ListState
@@ -59,7 +59,7 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
     detailed = len(run.task_ids) <= MOST_INDEXED
     tasks = []
     for task_id in run.task_ids:
-        metrics = list(numbers[task_id] if task_id in numbers else _metrics(run, task_id))
+        metrics = list(numbers[task_id] if task_id in numbers else scored_metrics(run, task_id))
         if detailed:
             tasks.append(_detailed(lists, run, task_id, metrics, rival))
         else:
@@ -80,14 +80,6 @@ def run_page(opened: Opened, lists: ListPage, run_id: str, params: Mapping[str, 
         live=live or any(task.waiting is not None for task in tasks),
         has_report=summary is not None,
     )
-
-
-def _metrics(run: RunReader, task_id: str) -> list[MetricSummary]:
-    """The numbers of a task that is scored, while the run is not."""
-    try:
-        return run.task(task_id).summary.metrics
-    except InputError:
-        return []
 
 
 def _detailed(

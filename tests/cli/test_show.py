@@ -223,3 +223,17 @@ def test_options_of_another_version_are_said_when_a_run_is_to_go_on(gage: Gage, 
     said = gage("resume", "first")
     assert said.code == 2
     assert "run.json holds options that cannot be used: priority: " in said.err
+
+
+def test_a_failed_run_shows_the_scores_of_its_finished_tasks(gage: Gage, workspace: Path) -> None:
+    backends = [
+        {"backend_id": "good", "type": "dummy", "config": {"answer": "2"}},
+        {"backend_id": "gone", "type": "dummy", "config": {"error_rate": 1.0}},
+    ]
+    tasks = [{"task_id": one, "dataset_id": "sums", "adapter_id": one} for one in ("good", "gone")]
+    write_config(workspace, backends=backends, tasks=tasks)
+    assert gage("run", "mine.yaml", "--inline", "--run-id", "half").code == 1
+    said = gage("show", "half").out
+    assert re.search(r"good +exact_match +0\.167", said)
+    assert re.search(r"gone +infer +failed", said)
+    assert f"{ROWS} of {ROWS} rows of task 'gone' ended in an error" in said
