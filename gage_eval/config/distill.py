@@ -88,8 +88,7 @@ def distilled(
         )
     tree = with_placeholders(node_of(expanded(pipeline), source), composed.node, document)
     tree = rebased(tree, source, config.parent, place)
-    definition = as_written(tree)
-    digest = definition_digest(definition)
+    digest = definition_digest(as_written(tree))
     about = {
         "name": name,
         "version": version,
@@ -98,20 +97,31 @@ def distilled(
         "source_tasks": tasks,
         "monolithic": len(tasks) > 1,
     }
-    template = {
-        "api_version": "gage/v1alpha1",
-        "kind": "BuiltinTemplate",
-        "metadata": {key: value for key, value in about.items() if value is not None},
-        "parameters": inferred_parameters(definition),
-    }
-    whole = node_of(template, source)
-    assert isinstance(whole, Mapping)
     head = (
         f"# {name} {version}, made from {config.name} by gage distill. The digest pins the definition: make a new\n"
         "# version instead of editing it.\n"
     )
-    whole = with_items(whole, {"definition": tree})
-    return Distilled(yaml_text(whole, head=head), place / f"{version}.yaml", version, digest, tasks)
+    text = yaml_text(_template(about, tree, source), head=head)
+    return Distilled(text, place / f"{version}.yaml", version, digest, tasks)
+
+
+def _template(about: dict[str, Any], definition: Node, source: str) -> Node:
+    """The tree of a template.
+
+    Args:
+        about: its metadata; without what is None.
+        definition: the tree of its definition.
+        source: the file that it is made from.
+    """
+    template = {
+        "api_version": "gage/v1alpha1",
+        "kind": "BuiltinTemplate",
+        "metadata": {key: value for key, value in about.items() if value is not None},
+        "parameters": inferred_parameters(as_written(definition)),
+    }
+    whole = node_of(template, source)
+    assert isinstance(whole, Mapping)
+    return with_items(whole, {"definition": definition})
 
 
 def with_placeholders(tree: Node, file: Node, document: Document) -> Node:

@@ -15,6 +15,8 @@ from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")
+# Python's reader takes them, and then finds no delimiter.
+_NOT_BETWEEN_CELLS = '"\r\n\0'
 
 
 @registry.loaders.register("csv", version=1, params=_PARAMS)
@@ -42,9 +44,7 @@ class CsvLoader(FileLoader):
     def __init__(self, params: Mapping[str, Any], base_dir: Path) -> None:
         self._source = Source.of(params, base_dir, self.NAME, _PARAMS)
         self._columns = _columns(params.get("columns"), self.NAME)
-        self._delimiter = params.get("delimiter") or self.DELIMITER
-        if self._delimiter is not None and (not isinstance(self._delimiter, str) or len(self._delimiter) != 1):
-            raise InputError(f"loader {self.NAME}: delimiter is one character, not {self._delimiter!r}.")
+        self._delimiter = _delimiter(params.get("delimiter"), self.NAME) or self.DELIMITER
         self._encoding = _encoding(params.get("encoding") or "utf-8", self.NAME)
 
     def identity(self) -> JsonValue:
@@ -106,6 +106,12 @@ class TsvLoader(CsvLoader):
 
     NAME = "tsv"
     DELIMITER = "\t"
+
+
+def _delimiter(given: Any, loader: str) -> str | None:
+    if given is not None and (not isinstance(given, str) or len(given) != 1 or given in _NOT_BETWEEN_CELLS):
+        raise InputError(f"loader {loader}: delimiter is one character, no quote or line end, not {given!r}.")
+    return given
 
 
 def _encoding(name: Any, loader: str) -> str:

@@ -150,6 +150,22 @@ class Pool:
         self._prints: list[bytes] = []
         self._usable: list[int] = []
         self._candidates: dict[str, _Candidates] = {}
+        self._read(samples)
+        self._fixed = self._places_of(rules.ids)
+        if not rules.ids and len(self._usable) < (rules.k or 0):
+            raise InputError(
+                f"{self._where}: {rules.k:,} examples are asked for, and dataset '{rules.pool}' has "
+                f"{len(self._usable):,} rows with a question and an answer. Lower few_shot.k."
+            )
+        if rules.k and not self._candidates:
+            raise InputError(
+                f"{self._where}.match: no example of dataset '{rules.pool}' has a value at '{rules.match}'. "
+                "Name a field that both datasets have, such as data_tag.subject."
+            )
+
+    def _read(self, samples: pa.Table) -> None:
+        """Note the rows that can be examples, by what their samples share with those that they are examples of."""
+        rules = self._rules
         read = sorted({"references", "label", "metadata"} | rules.match_columns)
         offset = 0
         for batch in samples.to_batches(max_chunksize=1024):
@@ -166,17 +182,6 @@ class Pool:
                     if matched is not None:
                         self._candidates.setdefault(matched, _Candidates()).add(offset + index, names[index] or "")
             offset += batch.num_rows
-        self._fixed = self._places_of(rules.ids)
-        if not rules.ids and len(self._usable) < (rules.k or 0):
-            raise InputError(
-                f"{self._where}: {rules.k:,} examples are asked for, and dataset '{rules.pool}' has "
-                f"{len(self._usable):,} rows with a question and an answer. Lower few_shot.k."
-            )
-        if rules.k and not self._candidates:
-            raise InputError(
-                f"{self._where}.match: no example of dataset '{rules.pool}' has a value at '{rules.match}'. "
-                "Name a field that both datasets have, such as data_tag.subject."
-            )
 
     def choose(self, samples: Iterable[FewShotQuery]) -> list[list[Example] | RecordRejected]:
         """The examples of each sample; or, for a sample without the value to match by, the reason for its rejection.

@@ -124,7 +124,10 @@ def test_damaged_tables_are_errors_and_never_short_sets(tmp_path: Path, loader: 
     [
         ({"columns": ["a", "a"]}, "loader csv: columns names 'a' twice; say columns: with a name for each."),
         ({"columns": "a"}, "loader csv: columns is a list of names, not 'a'."),
-        ({"delimiter": ";;"}, "loader csv: delimiter is one character, not ';;'."),
+        ({"delimiter": ";;"}, "loader csv: delimiter is one character, no quote or line end, not ';;'."),
+        ({"delimiter": ""}, "loader csv: delimiter is one character, no quote or line end, not ''."),
+        ({"delimiter": '"'}, "loader csv: delimiter is one character, no quote or line end, not '\"'."),
+        ({"delimiter": "\n"}, "loader csv: delimiter is one character, no quote or line end, not '\\n'."),
         ({"encoding": "klingon"}, "loader csv: there is no encoding 'klingon'; try utf-8."),
         ({"collumns": ["a"]}, "It takes: path, columns, delimiter, encoding, source_field. Did you mean 'columns'?"),
         ({"source_field": 3}, "loader csv: source_field is a text, not 3."),
