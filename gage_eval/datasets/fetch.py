@@ -50,7 +50,8 @@ class DataCache:
         if self.given is None or ".." in name.split("/"):
             return None
         places = (self.given / name, self.given / name.rpartition("/")[2])
-        return next((place for place in places if place.is_dir() and any(place.iterdir())), None)
+        # `os.path` says no of a name that no folder can have.
+        return next((place for place in places if os.path.isdir(place) and any(place.iterdir())), None)
 
     def missing(self, wanted: Iterable[OriginPath]) -> list[OriginPath]:
         """The files that are not in the cache as they should be. What is there is verified every time."""

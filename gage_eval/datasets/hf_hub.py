@@ -64,16 +64,17 @@ class HubLoader:
         """The commit of the revision, or the digests of a folder's files; and the split.
 
         Raises:
-            InputError: the commit cannot be found.
+            InputError: the commit cannot be found, or a file of the folder cannot be read.
         """
         chosen = {"split": self._split, "subset": self._subset}
         if self._folder is None:
             return {"commit": self._commit, **chosen}
-        files = sorted(file for file in self._folder.rglob("*") if file.is_file() and not _is_cache(file))
-        return {
-            "files": [[file.relative_to(self._folder).as_posix(), file_digest(file)] for file in files],
-            **chosen,
-        }
+        try:
+            files = sorted(file for file in self._folder.rglob("*") if file.is_file() and not _is_cache(file))
+            digests = [[file.relative_to(self._folder).as_posix(), file_digest(file)] for file in files]
+        except OSError as error:
+            raise InputError(f"a file of '{self._name}' cannot be read: {why(error)}.") from error
+        return {"files": digests, **chosen}
 
     def records(self, keep: Keep) -> Iterator[Record]:
         """(row from 1, text) of each row.

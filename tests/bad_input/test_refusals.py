@@ -223,7 +223,10 @@ def test_a_dataset_without_one_sample_is_refused_even_where_rejects_are_skipped(
     (tmp_path / "sums.jsonl").write_text("1\n2\n")
     config.write_text(config.read_text().replace("path: sums.jsonl", "path: sums.jsonl\n    on_reject: skip"))
     ended = gage("run", "sums.yaml")
-    assert ended.sentence == "dataset 'sums': all of its 2 records were rejected."
+    assert ended.sentence == (
+        "dataset 'sums': all of its 2 records were rejected "
+        "(line 1, line 2: the record is a number, not a JSON object)."
+    )
     assert ended.code == 2
 
 

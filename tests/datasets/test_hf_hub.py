@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.hf_hub import HubLoader
 from gage_eval.datasets.hub_files import _bar
 from gage_eval.errors import InputError
@@ -74,6 +75,25 @@ def test_a_folder_of_data_files_is_read_and_known_by_its_content(tmp_path: Path,
     assert HubLoader({"path": "two"}, tmp_path).identity() != identity
     assert HubLoader({"path": "one", "split": "dev"}, tmp_path).identity() != identity
     assert "'one' cannot be loaded" in refusal(tmp_path, path="one", split="dev")
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "test.jsonl").write_text("{}\n")
+    monkeypatch.setattr("gage_eval.datasets.hf_hub.file_digest", refuse)
+    with pytest.raises(InputError, match=r"^a file of 'set' cannot be read: .*Permission denied.*test\.jsonl"):
+        HubLoader({"path": "set"}, tmp_path).identity()
+
+
+def test_a_name_that_no_folder_can_have_is_one_of_the_hub(tmp_path: Path) -> None:
+    name = "owner/" + "n" * 5000
+    assert DataCache(tmp_path, given=tmp_path).hub_copy(name) is None
+    assert HubLoader({"hub": name}, tmp_path)._folder is None
 
 
 def test_images_are_kept_as_they_are(tmp_path: Path, library: Any) -> None:
