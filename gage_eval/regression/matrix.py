@@ -101,23 +101,25 @@ class Matrix(StrictModel):
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
         if len(data) > MAX_BYTES:
             raise InputError(f"{file} has {len(data):,} bytes; at most {MAX_BYTES:,} are read. Is it the right file?")
-        found = cls.of_text(data.decode(errors="replace"), str(file))
-        problems = [
-            Problem(f"rows[{number}]", sentence)
-            for number, row in enumerate(found.rows)
-            if (sentence := found._missing(row, file.parent)) is not None
-        ]
+        found = cls._parsed(data.decode(errors="replace"), str(file))
+        problems = found._wrong_options() + found._missing_rows(file.parent)
         if problems:
             raise ConfigError(str(file), problems)
         return found
 
-    def _missing(self, row: MatrixRow, folder: Path) -> str | None:
-        """That the suite or the config of a row does not exist, in one sentence."""
-        try:
-            there = self.options_of(row, self.models[0], self.configs_in(folder)).file.is_file()
-        except InputError as error:
-            return str(error)
-        return None if there else f"no config file '{folder / (row.config or '')}'."
+    def _missing_rows(self, folder: Path) -> list[Problem]:
+        """The rows whose suite or config does not exist."""
+        problems = []
+        for number, row in enumerate(self.rows):
+            config = f"{SUITE_PREFIX}{row.suite}" if row.suite is not None else str(folder / (row.config or ""))
+            try:
+                there = RunOptions(config=config).file.is_file()
+            except InputError as error:
+                problems.append(Problem(f"rows[{number}]", str(error)))
+                continue
+            if not there:
+                problems.append(Problem(f"rows[{number}]", f"no config file '{config}'."))
+        return problems
 
     @classmethod
     def of_text(cls, text: str, source: str) -> Self:
@@ -130,23 +132,30 @@ class Matrix(StrictModel):
         Raises:
             InputError: a value is not allowed; all problems at once.
         """
+        found = cls._parsed(text, source)
+        if problems := found._wrong_options():
+            raise ConfigError(source, problems)
+        return found
+
+    @classmethod
+    def _parsed(cls, text: str, source: str) -> Self:
         tree = as_written(parse(text, source))
         try:
-            found = cls.model_validate(tree)
+            return cls.model_validate(tree)
         except ValidationError as error:
             wrong = plain_words(error, tree, cls)
             raise ConfigError(source, [Problem(path_text(one.loc), one.message) for one in wrong]) from error
-        found._check_options(source)
-        return found
 
-    def _check_options(self, source: str) -> None:
-        """Refuse options that do not exist."""
+    def _wrong_options(self) -> list[Problem]:
+        """Options that do not exist, each once: it may be in every row, or with every model."""
+        problems: dict[str, Problem] = {}
         for row in self.rows:
             for model in self.models:
                 try:
                     self.options_of(row, model, self.configs_in(Path()))
                 except InputError as error:
-                    raise InputError(f"{source}: options of {row.name} with {model.name}: {error}") from error
+                    problems.setdefault(str(error), Problem(f"options of {row.name} with {model.name}", str(error)))
+        return list(problems.values())
 
     def configs_in(self, folder: Path) -> dict[str, str]:
         """The files of its configs, by the names that it has for them.

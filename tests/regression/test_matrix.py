@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import InputError
+from gage_eval.errors import ConfigError, InputError
 from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
@@ -92,6 +92,23 @@ def test_mistakes_are_reported_in_one_sentence(tmp_path: Path, text: str, senten
         Matrix.read(file)
 
 
+def test_wrong_options_and_missing_rows_are_named_together(tmp_path: Path) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text(
+        "rows: [gsm9k, {config: mine.yml, options: {max_sample: 2}}]\n"
+        "models: [{name: a, options: {modl: x}}, {name: b, options: {modl: y}}]\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as caught:
+        Matrix.read(file)
+    assert [(one.path, one.message.partition(".")[0]) for one in caught.value.problems] == [
+        ("options of gsm9k with a", "modl: unknown key 'modl'"),
+        ("options of mine.yml with a", "max_sample: unknown key 'max_sample'"),
+        ("rows[0]", "no suite 'gsm9k'"),
+        ("rows[1]", f"no config file '{tmp_path / 'mine'}"),
+    ]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.yaml cannot be read"):
+    with pytest.raises(InputError, match=r"^no file '.*none\.yaml'\.$"):
         Matrix.read(tmp_path / "none.yaml")

@@ -150,7 +150,7 @@ def report_of(cell: NightCell) -> str:
         ({"modles": []}, "unknown key 'modles'. Did you mean 'models'?"),
         (
             {"models": [{"name": "small", "options": {"modell": "x"}}]},
-            "nightly.yaml: options of gsm8k with small: modell: unknown key 'modell'. Did you mean 'model'?",
+            "options of gsm8k with small: modell: unknown key 'modell'. Did you mean 'model'?",
         ),
         ({"models": [{"name": "a b", "baseline": "a b"}]}, "the baseline 'a b' needs a plain name"),
         ({"models": [{"name": "a b"}, {"name": "a-b"}]}, "two cells would have the run name"),
