@@ -43,8 +43,8 @@ def trimmed(text: str, limit: int) -> str:
     return f"{text[:head]} […{left_out:,} characters left out…] {text[len(text) - tail :]}"
 
 
-# Characters of a prompt that is shown whole, and of the end of a longer one.
-_LONGEST_PROMPT, _PROMPT_END = 1600, 600
+# Characters and messages of a prompt that is shown whole, and characters of the end of a longer one.
+_SHOWN_WHOLE, _SHOWN_MESSAGES, _SHOWN_END = 1200, 4, 600
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Message:
 
 def folded(prompt: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
     """What of a prompt is folded away, and what is shown: of a long one the end, where the question is."""
-    if sum(len(one.text) for one in prompt) <= _LONGEST_PROMPT:
-        return (), tuple(prompt)
     last = max((number for number, one in enumerate(prompt) if one.role != "choice"), default=0)
+    if last < _SHOWN_MESSAGES and sum(len(one.text) for one in prompt) <= _SHOWN_WHOLE:
+        return (), tuple(prompt)
     question, choices = prompt[last], prompt[last + 1 :]
     # From the start of a line on.
-    cut = question.text.rfind("\n", 0, max(len(question.text) - _PROMPT_END, 0)) + 1
+    cut = question.text.rfind("\n", 0, max(len(question.text) - _SHOWN_END, 0)) + 1
     before = [*prompt[:last], *([Message(question.role, question.text[:cut])] if cut else [])]
     return tuple(before), (Message(question.role, question.text[cut:]), *choices)
 

@@ -368,3 +368,11 @@ def test_of_a_long_prompt_the_question_is_shown_and_the_examples_are_folded() ->
     assert folded(short) == ((), tuple(short))
     before, shown = folded([Message("user", examples), *short])
     assert (len(before), list(shown)) == (1, short)
+
+
+def test_few_shot_examples_are_folded_away_in_the_card_and_the_question_is_whole() -> None:
+    examples = [Message(role, f"{role} {n}") for n in range(5) for role in ("user", "assistant")]
+    question = "Question 10: " + "why " * 100 + "?"
+    before, shown = folded(card(prompt=(*examples, Message("user", question))).trimmed().prompt)
+    assert len(before) == len(examples)
+    assert [one.text for one in shown] == [question]
