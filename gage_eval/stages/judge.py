@@ -153,7 +153,9 @@ def _status(response: Mapping[str, Any], *, found: bool, failure: str | None) ->
     status = response["status"]
     if status in UNANSWERED:
         kind = f" ({response['error_kind']})" if response["error_kind"] else ""
-        return status, "judge_failed" if status == "error" else "not_asked", f"the judge's response is {status}{kind}"
+        if status == "error":
+            return status, "judge_failed", f"the request to the judge failed{kind}"
+        return status, "not_asked", f"the judge was not asked{kind}"
     if found:
         return "ok", None, None
     if failure is not None:
