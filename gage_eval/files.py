@@ -7,22 +7,30 @@ from contextlib import contextmanager
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, visible
 
 # How often a wait for a lock that may be given up looks at it.
 _LOOK_AT_LOCK_S = 0.1
+# Bytes of one name in a path, on all usual file systems.
+_LONGEST_NAME = 255
+_SHOWN = 60
 
 
 def local_path(path: str, base_dir: Path) -> Path:
     """A path as people write it: ``~`` is the home folder, and a relative one starts from ``base_dir``.
 
     Raises:
-        InputError: the home folder does not exist.
+        InputError: the home folder does not exist, or no file can have this path.
     """
     try:
-        return base_dir / Path(path).expanduser()
+        place = base_dir / Path(path).expanduser()
     except RuntimeError:
         raise InputError(f"'{path}': there is no home folder '{path.partition('/')[0]}'.") from None
+    if "\0" in path or max(len(part.encode(errors="replace")) for part in ("", *place.parts)) > _LONGEST_NAME:
+        raise InputError(
+            f"'{visible(path[:_SHOWN])}…' cannot be a path: it has a null byte, or a name over {_LONGEST_NAME} bytes."
+        )
+    return place
 
 
 def is_folder(path: str, base_dir: Path) -> bool:

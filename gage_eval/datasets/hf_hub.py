@@ -50,9 +50,8 @@ class HubLoader:
         name, path = given["hub"], given["path"]
         if (name is None) == (path is None):
             raise InputError("loader hf_hub needs hub, the name of a dataset, or path, a folder; one of them.")
-        folder = local_path(path or name or "", base_dir)
         self._name: str = path or name or ""
-        self._folder = folder if is_folder(self._name, base_dir) else None
+        self._folder = local_path(self._name, base_dir) if is_folder(self._name, base_dir) else None
         if path is not None and self._folder is None:
             raise InputError(f"no folder '{path}'.")
         self._split = given["split"] or "test"

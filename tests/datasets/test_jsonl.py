@@ -173,7 +173,9 @@ def test_what_cannot_be_loaded_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert message(tmp_path, path="data/piqa_val.jsonl") == "'data/piqa_val.jsonl' holds no records."
     assert message(tmp_path) == "loader jsonl needs params.path, the file to read, or a list of files."
     assert message(tmp_path, path="~nobody-here/x") == "'~nobody-here/x': there is no home folder '~nobody-here'."
-    assert message(tmp_path, path="x" * 300) == f"'{'x' * 300}' cannot be searched: File name too long."
+    assert message(tmp_path, path="x" * 300) == (
+        f"'{'x' * 60}…' cannot be a path: it has a null byte, or a name over 255 bytes."
+    )
     for name in ("labels_path", "labels_field"):
         assert message(tmp_path, path="data/piqa_val.jsonl", **{name: 5}) == f"loader jsonl: {name} is a text, not 5."
     assert message(tmp_path, path="data/piqa_val.jsonl", label_path="x") == (
