@@ -64,9 +64,9 @@ def test_a_judges_own_fields_are_found() -> None:
     [
         ("exact_mach", "Did you mean 'exact_match'"),
         ("exact_match(case=1)", "no parameter 'case'"),
-        ("exact_match(", "write name"),
+        ("exact_match(", "write values as in Python"),
         ("{exact_match: [}", "neither"),
-        ("exact_match(__import__('os'))", "write name"),
+        ("exact_match(__import__('os'))", "write values as in Python"),
     ],
 )
 def test_what_is_no_metric_is_refused(metric: str, said: str) -> None:
