@@ -272,13 +272,12 @@ def two_processes(folder: Path, repeats: int) -> list[Figure]:
     stored = folder / f"scored-{_SCORED_ROWS}"
     run([str(HERE / "score.py"), "make", str(stored), "--rows", str(_SCORED_ROWS)], folder)
     (folder / "busy.py").write_text(_BUSY_MODEL, encoding="utf-8")
-    path = _busy_config(folder, 15_000)
     walls: dict[str, list[float]] = {"scoring": [], "shards": []}
     for _ in range(repeats):
         for processes in (1, 2):
             score = orjson.loads(scored(stored, "chrf", processes).output)
             walls["scoring"].append(score["wall_s"])
-            walls["shards"].append(_ours(folder, path, "--inline", "--shards", str(processes)).wall_s)
+            walls["shards"].append(_ours(folder, _busy_config(folder, 15_000, processes), "--inline").wall_s)
     return [
         figure
         for what, title in (("scoring", "chrf of 98,304 answers"), ("shards", "15,000 answers of 6 ms CPU"))
@@ -286,8 +285,8 @@ def two_processes(folder: Path, repeats: int) -> list[Figure]:
     ]
 
 
-def _busy_config(folder: Path, rows: int) -> str:
-    """Write a config whose model is the busy one."""
+def _busy_config(folder: Path, rows: int, shards: int) -> str:
+    """Write a config whose model is the busy one, served by that many processes."""
     content = {
         "datasets": [{"dataset_id": "bench", "params": {"path": str(dataset(folder, rows))}}],
         "backends": [
@@ -297,9 +296,17 @@ def _busy_config(folder: Path, rows: int) -> str:
                 "config": {"file_path": "busy.py", "class_name": "Busy", "max_concurrency": 4},
             }
         ],
+        "role_adapters": [
+            {
+                "adapter_id": "dut",
+                "role_type": "dut_model",
+                "backend_id": "busy",
+                "resource_requirement": {"shards": shards},
+            }
+        ],
         "metrics": ["numeric_match"],
     }
-    path = folder / f"busy-{rows}.yaml"
+    path = folder / f"busy-{rows}-{shards}.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")
     return str(path)
 
