@@ -17,7 +17,7 @@ from gage_eval.planning.source import RoleSource
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.stored import uses_of
-from gage_eval.store import Chunk, Store
+from gage_eval.store import Chunk, Store, parquet_bytes
 from gage_eval.store.wip import Wip
 from gage_eval.tables import RESPONSES
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows
@@ -175,7 +175,7 @@ def test_planning_beside_a_run_that_clears_its_work_away_takes_it_for_sent(
     changed = {"backends": dummy(answer="other")}
     key = plan(**changed)["infer"].key or ""
     wip = Store.open("store").wip(key)
-    wip.put_chunk(0, 0, 1, {"responses": RESPONSES.empty()})
+    wip.put_chunk(0, 0, 1, {"responses": parquet_bytes(RESPONSES.empty())})
     listed = Wip.chunks
 
     def cleared(self: Wip, part: int) -> list[Chunk]:

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from gage_eval import interrupts
-from gage_eval.cli.lean import collect_rarely
+from gage_eval.cli.lean import collect_rarely, let_idle_threads_sleep
 from gage_eval.errors import GageError
 
 INTERRUPTED = 130
@@ -122,6 +122,7 @@ def main(argv: list[str] | None = None) -> None:
     output = _safe_output() if argv is None else None
     if argv is None:
         collect_rarely()
+        let_idle_threads_sleep()
         interrupts.handle()
     try:
         _main(argv)

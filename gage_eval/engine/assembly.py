@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from gage_eval.engine.job import Chunk, Job, WorkGone
 from gage_eval.engine.rows import chunk_tables
+from gage_eval.store import parquet_bytes
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 Tables: TypeAlias = tuple[int, dict[str, pa.Table]]
@@ -31,8 +32,8 @@ class Assembly:
         self._commits: set[asyncio.Future[None]] = set()
         # Chunks with errors stay here: one in the store would prevent the next try.
         self._held: dict[tuple[int, int], Tables] = {}
-        # Chunks that are a whole part, until it is written: they need not be read from the store again.
-        self._whole: dict[int, Tables] = {}
+        # Chunks that are a whole part, until it is written, as tables and as Parquet: neither is made again.
+        self._whole: dict[int, dict[str, tuple[pa.Table, bytes | None]]] = {}
 
     def expect(self, part: int, chunks: int) -> None:
         """Set how many chunks a part has. Call it before the part's first chunk is committed."""
@@ -82,9 +83,10 @@ class Assembly:
             self._held[chunk.part, chunk.start] = (chunk.stop, tables)
         else:
             attempt = job.attempt if failed else None
-            is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, tables, attempt=attempt)
+            stored = {name: parquet_bytes(table) for name, table in tables.items()}
+            is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, stored, attempt=attempt)
             if is_first and job.responses is not None and len(outcomes) == self._asks[chunk.part]:
-                self._whole[chunk.part] = (chunk.stop, tables)
+                self._whole[chunk.part] = {name: (table, stored[name]) for name, table in tables.items()}
             if job.claims is not None:
                 job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []
@@ -92,14 +94,16 @@ class Assembly:
     def _write(self, part: int) -> None:
         """Write a part from the chunks in the store and those held in memory."""
         whole = self._whole.pop(part, None)
-        pieces = list(self._job.finished_chunks(part)) if whole is None else [(0, *whole)]
-        pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
-        responses, telemetry = put_together(pieces, self._asks[part])
-        self.statuses.update(count_statuses(responses))
+        if whole is None:
+            pieces = list(self._job.finished_chunks(part))
+            pieces += [(key[1], *self._held.pop(key)) for key in sorted(self._held) if key[0] == part]
+            made = put_together(pieces, self._asks[part])
+            whole = {"responses": (made[0], None), "response_telemetry": (made[1], None)}
         assert self._job.responses is not None
         assert self._job.telemetry is not None
-        self._job.responses.write(part, responses)
-        self._job.telemetry.write(part, telemetry)
+        self.statuses.update(count_statuses(whole["responses"][0]))
+        self._job.responses.write(part, *whole["responses"])
+        self._job.telemetry.write(part, *whole["response_telemetry"])
 
 
 def put_together(pieces: Iterable[tuple[int, int, dict[str, pa.Table]]], asks: int) -> tuple[pa.Table, pa.Table]:

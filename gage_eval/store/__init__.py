@@ -29,6 +29,7 @@ from gage_eval.store.locks import hold_lock
 from gage_eval.store.manifest import PartInfo
 from gage_eval.store.media import Media
 from gage_eval.store.objects import LOCKS, LocalObjects, ObjectInfo, Objects, explain_os_errors
+from gage_eval.store.parquet import parquet_bytes
 from gage_eval.store.responses import Responses
 from gage_eval.store.verify import Finding, verify
 from gage_eval.store.wip import Chunk, Wip, list_wips
@@ -37,7 +38,7 @@ from gage_eval.tables import TableSchema
 __all__ = [
     "Action", "Artifact", "ArtifactWriter", "Chunk", "Claims", "Finding", "GcReport", "Listed", "Media", "ObjectInfo",
     "Objects", "PartInfo", "Responses", "Store", "Wip", "content_hash", "local_folder",
-    "open_objects",
+    "open_objects", "parquet_bytes",
 ]  # fmt: skip
 
 

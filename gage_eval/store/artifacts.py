@@ -228,8 +228,13 @@ class ArtifactWriter:
     ) -> None:
         self.abort()
 
-    def write(self, part_index: int, table: pa.Table) -> PartInfo:
+    def write(self, part_index: int, table: pa.Table, parquet: bytes | None = None) -> PartInfo:
         """Stage the rows of a part. Parts come in any order, each index once.
+
+        Args:
+            part_index: index of the part.
+            table: its rows.
+            parquet: the same rows as `parquet_bytes`, where the caller has made them for another purpose.
 
         Raises:
             ValueError: the index was written before, or the columns are not those of the schema.
@@ -240,7 +245,7 @@ class ArtifactWriter:
         difference = differing(table.schema, self._schema.arrow)
         if difference is not None:
             raise ValueError(f"part {part_index} is not a '{self._schema.name}' table: {difference}")
-        info = self._stage(part_index, table.cast(self._schema.arrow))
+        info = self._stage(part_index, table.cast(self._schema.arrow), parquet)
         self._wrote(info)
         return info
 
@@ -257,10 +262,13 @@ class ArtifactWriter:
             table, _ = read_parquet(staged.file)
             self._stage(index, change(index, table).cast(self._schema.arrow))
 
-    def _stage(self, part_index: int, table: pa.Table) -> PartInfo:
+    def _stage(self, part_index: int, table: pa.Table, parquet: bytes | None = None) -> PartInfo:
         file = self._folder / part_name(part_index)
         with explain_os_errors(self._objects.url, file.name):
-            write_parquet(table, file)
+            if parquet is None:
+                write_parquet(table, file)
+            else:
+                file.write_bytes(parquet)
             size, sha256 = file.stat().st_size, _file_sha256(file)
         info = PartInfo(part_index, table.num_rows, content_hash(table), size, sha256)
         self._staged[part_index] = _Staged(info, file)

@@ -12,6 +12,7 @@ Column names, their order and the types (apart from those) are part of the hash.
 """
 
 import hashlib
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,15 +53,27 @@ def _node(kind: pa.DataType) -> _Node:
         return _Storage(kind)
     if types.is_null(kind):
         return _Nothing()
+    if types.is_union(kind):
+        raise TypeError(f"a column of type {kind} has no content hash")
+    return _Slots(kind)
+
+
+def _slots(kind: pa.DataType) -> _Node:
     if _is_text(kind) or _is_bytes(kind):
         return _Bytes(kind)
     if _is_list(kind):
         return _List(kind)
-    if types.is_struct(kind):
+    if pa.types.is_struct(kind):
         return _Struct(kind)
-    if types.is_union(kind):
-        raise TypeError(f"a column of type {kind} has no content hash")
     return _Fixed(kind)
+
+
+@lru_cache(maxsize=256)
+def _of_nulls(kind: pa.DataType, count: int) -> JsonValue:
+    """What describes so many null slots."""
+    node = _slots(kind)
+    node.feed(pa.nulls(count, kind))
+    return node.described()
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -103,6 +116,27 @@ class _Nothing:
 
     def described(self) -> JsonValue:
         return ["null"]
+
+
+class _Slots:
+    """Slots that can be null. As long as all are, they are only counted: most columns of a part have no value."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._nulls = 0
+        self._inner: _Node | None = None
+
+    def feed(self, array: pa.Array) -> None:
+        if self._inner is None:
+            if array.null_count == len(array):
+                self._nulls += len(array)
+                return
+            self._inner = _slots(self._kind)
+            self._inner.feed(pa.nulls(self._nulls, self._kind))
+        self._inner.feed(array)
+
+    def described(self) -> JsonValue:
+        return _of_nulls(self._kind, self._nulls) if self._inner is None else self._inner.described()
 
 
 class _Decoded:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from gage_eval.canonical import canonical_json, decode, sha256_hex
 from gage_eval.errors import ArtifactDamaged
 from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
-from gage_eval.store.parquet import UNREADABLE, parquet_bytes, read_parquet
+from gage_eval.store.parquet import UNREADABLE, read_parquet
 from gage_eval.store.spool import spool, spooled
 
 ROOT = "wip"
@@ -53,18 +53,22 @@ class Wip:
         self._folder = f"{ROOT}/{key}"
 
     def put_chunk(
-        self, part: int, start: int, stop: int, tables: Mapping[str, pa.Table], *, attempt: str | None = None
+        self, part: int, start: int, stop: int, tables: Mapping[str, bytes], *, attempt: str | None = None
     ) -> bool:
         """Commit finished rows. False: the same range was committed before and stays as it is.
 
         Args:
+            part: index of the part.
+            start: its first row.
+            stop: the row after its last one.
+            tables: by name, as Parquet (`parquet_bytes`).
             attempt: for rows with errors, the attempt that they belong to: a later attempt does not find them.
         """
         if not 0 <= start <= stop or part < 0:
             raise ValueError(f"not a range of rows: part {part}, {start} to {stop}")
-        blobs = {name: parquet_bytes(tables[name]) for name in sorted(tables)}
-        head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs.items()]
-        data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *blobs.values()))
+        blobs = sorted(tables.items())
+        head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs]
+        data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *(blob for _, blob in blobs)))
         folder = "chunks" if attempt is None else f"attempts/{safe_name(attempt)}"
         return self._objects.create(f"{self._folder}/{folder}/{part:05d}/{start}-{stop}.chunk", data)
 

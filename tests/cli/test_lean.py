@@ -105,6 +105,20 @@ def test_no_garbage_is_collected_while_a_run_starts(run_of_one_row: Callable[[st
     assert run_of_one_row("print(sorted({*collections} - {700}))  # 700: before the command begins") == "[]"
 
 
+_TICKS_OF_OTHER_THREADS = """
+import os, threading
+others = {*map(int, os.listdir("/proc/self/task"))} - {thread.native_id for thread in threading.enumerate()}
+stats = [open(f"/proc/self/task/{other}/stat").read() for other in others]
+print(sum(int(stat.rpartition(")")[2].split()[11]) for stat in stats))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no /proc")
+def test_idle_threads_of_numpy_take_no_cpu_time(run_of_one_row: Callable[[str], str]) -> None:
+    """They waited without giving up their core: a seventh of the CPU time of a run of one row."""
+    assert int(run_of_one_row(_TICKS_OF_OTHER_THREADS)) <= 3  # ticks of 10 ms; 11 for one thread that spins
+
+
 def test_a_command_imports_only_its_own_module() -> None:
     for arguments, wanted in ((["validate", "none.yaml"], {"inspect"}), (["--help"], {*COMMANDS})):
         program = (

@@ -10,7 +10,7 @@ import pytest
 
 from gage_eval.canonical import JsonValue, canonical_json, decode
 from gage_eval.errors import ArtifactDamaged, StoreError
-from gage_eval.store import Store, content_hash
+from gage_eval.store import Store, content_hash, parquet_bytes
 from gage_eval.tables import ALL, TableSchema
 from tests.store.small import ROWS, commit, rows
 
@@ -83,6 +83,16 @@ def test_equal_content_has_one_id_whatever_the_order_and_chunking(store: Store) 
     assert second.id == first.id
     assert second.manifest == first.manifest
     assert commit(store, rows(0, 9)).id != first.id
+
+
+def test_a_part_may_come_as_parquet_too(store: Store) -> None:
+    table = rows(0, 5)
+    with store.writer(ROWS) as writer:
+        writer.write(0, table, parquet_bytes(table))
+        artifact = writer.commit()
+
+    assert artifact.id == commit(store, table).id
+    assert store.artifact(artifact.id).table() == table
 
 
 def test_counts_and_completeness_are_kept(store: Store) -> None:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.store import Artifact, GcReport, ObjectInfo, Store
+from gage_eval.store import Artifact, GcReport, ObjectInfo, Store, parquet_bytes
 from gage_eval.store.manifest import Manifest, PartInfo
 from gage_eval.store.objects import STAGING
 from gage_eval.store.spool import spool
@@ -38,7 +38,7 @@ def two_of(store: Store) -> tuple[Artifact, Artifact]:
 
 def test_gc_keeps_roots_and_all_that_belongs_to_them(store: Store, two: tuple[Artifact, Artifact]) -> None:
     kept, gone = two
-    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    store.wip("key").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
     (store.scratch("key") / "writer.log").write_bytes(b"answer")
 
     report = store.gc([kept.id], min_age_s=-60)
@@ -74,7 +74,7 @@ def test_gc_removes_nothing_young(store: Store, two: tuple[Artifact, Artifact]) 
 
 def test_gc_judges_unfinished_work_by_its_newest_file(local: Store) -> None:
     for key in ("old", "going-on"):
-        local.wip(key).put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+        local.wip(key).put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
         (file,) = Path(local.url, "wip", key).rglob("*.chunk")
         os.utime(file, (0, 0))
     (local.scratch("going-on") / "writer.log").write_bytes(b"answer")
@@ -88,7 +88,7 @@ def test_gc_judges_unfinished_work_by_its_newest_file(local: Store) -> None:
 def test_gc_keeps_the_answers_of_runs_that_may_be_gone_on_with(store: Store) -> None:
     for key, run in (("stopped", "otter"), ("removed", "heron")):
         store.wip(key).begun_by(run)
-        store.wip(key).put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+        store.wip(key).put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
         (store.scratch(key) / "writer.log").write_bytes(b"answer")
 
     report = store.gc([], unfinished=["otter"], min_age_s=-60)
@@ -184,7 +184,7 @@ def test_parts_of_a_slow_writer_are_as_young_as_their_commit(local: Store, monke
 
 
 def test_a_sound_store_has_no_findings(store: Store, two: tuple[Artifact, Artifact]) -> None:
-    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    store.wip("key").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
 
     assert store.verify() == []
 
@@ -196,7 +196,7 @@ def overwrite(store: Store, path: str, data: bytes) -> None:
 
 def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Artifact, Artifact]) -> None:
     sound, bad = two
-    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    store.wip("key").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
     part = f"artifacts/{bad.id}/part-00000.parquet"
     planted = [part, "wip/key/chunks/00000/0-5.chunk"]
     planted += [item.path for item in store.objects.list("media") if sha256_hex(KEYS[1].encode()) in item.path]
@@ -222,7 +222,7 @@ def test_verify_finds_planted_damage_and_removes_it(store: Store, two: tuple[Art
 def test_verify_passes_over_what_goes_while_it_reads(
     store: Store, two: tuple[Artifact, Artifact], below: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store.wip("key").put_chunk(0, 0, 5, {"responses": rows(0, 5)})
+    store.wip("key").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
     listing = store.objects.list
 
     def listed(prefix: str = "") -> list[ObjectInfo]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from gage_eval.errors import StoreError
-from gage_eval.store import Store
+from gage_eval.store import Store, parquet_bytes
 from tests.store.proxy import failing_proxy
 from tests.store.small import commit, rows
 
@@ -135,7 +135,7 @@ def test_a_server_that_fails_every_third_call_changes_no_result(
         two = commit(store, rows(0, 31))
         second = store.commit_action("infer", KEY, {"responses": two.id}, document={}, replaces=first)
         with store.lock(KEY):
-            assert store.wip("k").put_chunk(0, 0, 5, {"responses": rows(0, 5)}) or lose_reply
+            assert store.wip("k").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))}) or lose_reply
         assert store.find_action("infer", KEY) == second
         assert second.outputs == {"responses": two.id}
         assert store.artifact(one.id).table().equals(rows(0, 30))
