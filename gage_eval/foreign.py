@@ -135,7 +135,7 @@ def beside(name: str, folder: Path) -> str:
     try:
         return f"{local_path(file, folder).resolve()}:{attribute}"
     except (OSError, ValueError, RuntimeError) as error:
-        # A NUL byte, or links in a circle.
+        # Links in a circle.
         raise InputError(f"'{visible(file)}' is not the name of a file ({visible(str(error))}).") from error
 
 

@@ -55,4 +55,7 @@ def test_the_work_may_stop_itself() -> None:
 
 
 def test_a_stop_before_the_start_is_no_error() -> None:
-    Periodic(lambda: None, 0.001, name="test").stop()
+    periodic = Periodic(lambda: None, 0.001, name="test")
+    periodic.stop()
+    assert periodic.is_stopped
+    assert not periodic.is_started

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from gage_eval.errors import InputError
+from gage_eval.files import is_folder
 from gage_eval.runs.option_texts import OPTIONS
 
 # Options with another name than their field.
@@ -117,7 +118,7 @@ def takes(*fields: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def _check_folder(data: str | None) -> None:
-    if data is not None and not Path(data).expanduser().is_dir():
+    if data is not None and not is_folder(data, Path.cwd()):
         raise InputError(f"--data: there is no folder '{data}'.")
 
 

@@ -60,6 +60,11 @@ def starts_engine(backend: BackendEntry) -> bool:
     return backend.type == "llama_cpp" or (isinstance(plugin.obj, type) and issubclass(plugin.obj, EngineBackend))
 
 
+def is_placed_by_options(backend: BackendEntry) -> bool:
+    """Whether ``--shards`` and ``--work-pool`` place a backend: an engine, or a class of one's own."""
+    return backend.type == "custom_script" or starts_engine(backend)
+
+
 def placement_of(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> Placement | None:
     """Where shards serve a backend; None if the run itself does. Adapters that share a backend share its shards.
 

@@ -13,7 +13,7 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
-from gage_eval.config.resources import gpus_of, starts_engine
+from gage_eval.config.resources import gpus_of, is_placed_by_options
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.errors import InputError, closest
 from gage_eval.metrics.verdicts import read_parser
@@ -38,7 +38,7 @@ def make_plan(
         loaded: the config.
         sample_ids: run only these samples.
         data: where the files of pinned origins lie; the default cache unless given.
-        placement: where the engines that gage-eval starts are served, in place of what the config says.
+        placement: where engines and classes of one's own are served, in place of what the config says.
         task_ids: plan only these tasks; all of them unless given.
 
     Raises:
@@ -55,10 +55,10 @@ def make_plan(
 
 
 def placed(task: ResolvedTask, placement: Placement) -> ResolvedTask:
-    """A task whose engines are served elsewhere. Endpoints and models without an engine stay where they are."""
+    """A task whose models are served elsewhere. Endpoints, and what needs no model, stay where they are."""
 
     def moved(role: ResolvedRole) -> ResolvedRole:
-        if not starts_engine(role.backend):
+        if not is_placed_by_options(role.backend):
             return role
         gpus = role.placement.gpus if role.placement is not None else gpus_of(role.backend)
         return replace(role, placement=replace(placement, gpus=gpus))

@@ -188,6 +188,10 @@ class RunSession:
         )
         for warning in self.loaded.warnings:
             self.observer.tell(RunWarning(warning))
+        if self.options.placement is not None and not any(task.placed for task in self.plan.tasks):
+            self.observer.tell(
+                RunWarning("shards and work pool have no effect: no model of this run is an engine or a custom_script.")
+            )
 
     def _record(self, flow_run: FlowRunRecord | None) -> RunRecord:
         """The content of run.json when the run starts."""

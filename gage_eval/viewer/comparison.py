@@ -1,6 +1,6 @@
 """The comparison of two runs, as the list shows it in one chip and the page of the comparison in full."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from gage_eval.regression.compare import Compared, compare
 from gage_eval.regression.evidence import Evidence
@@ -34,12 +34,16 @@ def compared(
         InputError: they measure different things, or share no task.
         StillIndexing: it takes longer.
     """
-    state: list[Any] = [str(one.stored.record.updated) for one in (run, other)]
-    key = ("compare", run.run_id, other.run_id, *state, task_id, metric, allowed)
+    key = ("compare", *_version(run), *_version(other), task_id, metric, allowed)
     what = f"the comparison of {run.run_id} and {other.run_id}"
     return opened.computed(
         key, what, lambda: compare(other, run, task_id=task_id, metric=metric, allowed=allowed), wait_s=wait_s
     )
+
+
+def _version(run: RunReader) -> tuple[str, str]:
+    """What changes when the run does."""
+    return run.run_id, str(run.stored.record.updated)
 
 
 def change_tone(evidence: Evidence) -> Tone:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.engines import FAKE_VLLM, ends, engine_of, is_alive, starts, write_fake_vllm
+from support.engines import FAKE_VLLM, children, ends, engine_of, is_alive, starts, write_fake_vllm
 
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend, parse_config
@@ -301,7 +301,7 @@ def test_no_process_of_a_server_outlives_a_run_that_is_killed(folder: Path, repo
     assert parent.stdout is not None
     guard = int(parent.stdout.readline())
     engine = engine_of(guard)
-    workers = [int(pid) for pid in Path(f"/proc/{engine}/task/{engine}/children").read_text().split()]
+    workers = children(engine)
     assert len(workers) == 2
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()

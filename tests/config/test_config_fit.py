@@ -148,4 +148,6 @@ def test_a_judge_with_an_unknown_prompt_is_one_problem(small: Small, refusal: Re
 
 
 def test_a_template_may_ask_whether_a_variable_is_there(small: Small) -> None:
-    parse_config(small(prompts=[{"prompt_id": "p", "template": "{% if hint is defined %}{{ hint }}{% endif %}"}]))
+    template = "{% if hint is defined %}{{ hint }}{% endif %}"
+    (prompt,) = parse_config(small(prompts=[{"prompt_id": "p", "template": template}])).config.prompts
+    assert prompt.template == template

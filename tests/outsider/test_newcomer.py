@@ -37,13 +37,16 @@ MISTAKES = {
         "suite gsm8k v1 has 1 problem:\n"
         "  the endpoint '127.0.0.1:8000' is not a URL; write it as http://127.0.0.1:8000/v1.",
     ),
-    "endpoint that is no host": Mistake(
+    "endpoint that is not a host": Mistake(
         f"{SUITE} my~server",
         "suite gsm8k v1 has 1 problem:\n  the endpoint 'my~server' is not a URL; write it as http://127.0.0.1:8000/v1.",
     ),
     "endpoint of a new config": Mistake(
         "new --data rows.jsonl --model my-model --endpoint localhost:8000/v1 --out new.yaml",
         "the endpoint 'localhost:8000/v1' is not a URL; write it as http://localhost:8000/v1.",
+    ),
+    "folder of data that cannot be one": Mistake(
+        f"{SUITE} http://127.0.0.1:8000/v1 --data {'d' * 300}", f"--data: there is no folder '{'d' * 300}'."
     ),
     "folder of data that is not there": Mistake(
         f"{SUITE} http://127.0.0.1:8000/v1 --data downloads", "--data: there is no folder 'downloads'."

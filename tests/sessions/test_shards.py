@@ -245,3 +245,31 @@ def test_each_shard_has_its_own_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyP
     gage(tmp_path, "run", "sums.yaml", "--inline", "--run-id", "r", env={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
     assert sorted(str(start.gpus) for start in starts(tmp_path)) == ["4,5", "6,7"]
     assert summary(tmp_path, "r")["run"]["usage"]["gpu_seconds"] > 0
+
+
+_OWN = """
+import os
+from pathlib import Path
+
+class Own:
+    def __init__(self):
+        Path(__file__).with_name(f"started-{os.getpid()}").touch()
+
+    def generate(self, request):
+        return "ANSWER: 1"
+"""
+
+
+def test_the_option_shards_places_a_class_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(_OWN)
+    config = {"file_path": str(tmp_path / "own.py"), "class_name": "Own"}
+    write_config(tmp_path, "", rows=40, backends=[{"backend_id": "own", "type": "custom_script", "config": config}])
+    done = gage(tmp_path, "run", "sums.yaml", "--inline", "--shards", "2")
+    assert len(list(tmp_path.glob("started-*"))) == 2
+    assert "no effect" not in done.stdout
+
+
+def test_the_option_shards_says_that_a_run_has_nothing_to_place(tmp_path: Path) -> None:
+    write_config(tmp_path, "", rows=2, backends=[{"backend_id": "dummy", "type": "dummy"}])
+    done = gage(tmp_path, "run", "sums.yaml", "--inline", "--shards", "2")
+    assert "shards and work pool have no effect" in " ".join(done.stdout.split())

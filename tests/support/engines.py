@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,8 +98,17 @@ def engines_of(reader: RunReader | GageError) -> set[int]:
 
 def engine_of(guard: int) -> int:
     """The engine's process behind a guard."""
-    children = Path(f"/proc/{guard}/task/{guard}/children")
-    return int(wait_for(lambda: children.read_text().split(), "the guard starts the engine", every_s=0.01)[0])
+    return wait_for(lambda: children(guard), "the guard starts the engine", every_s=0.01)[0]
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of what the threads of a process started."""
+    found: list[int] = []
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def is_alive(pid: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from real_engines import CHATS, IN_CHAT, PAIRS, Opener
-from support.engines import engine_of
+from support.engines import children, engine_of
 
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm import VLLM
@@ -155,6 +155,5 @@ def _guard(backend: Any) -> int:
 
 def _deepest(pid: int) -> int:
     """The process that computes: vLLM's engine core is a child of the one we started."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    named = [child for child in children if b"EngineCore" in Path(f"/proc/{child}/cmdline").read_bytes()]
-    return int(named[0]) if named else pid
+    named = [child for child in children(pid) if b"EngineCore" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return named[0] if named else pid

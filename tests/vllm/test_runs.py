@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from real_engines import PYTHON, config_of
-from support.engines import ends
+from support.engines import children, ends
 from support.runs import gage, stage_outputs, write_sums
 
 from gage_eval.store import Store
@@ -54,16 +54,6 @@ def descendants(pid: int) -> dict[int, str]:
         with suppress(FileNotFoundError, ProcessLookupError):
             found[child] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
         found |= descendants(child)
-    return found
-
-
-def children(pid: int) -> list[int]:
-    """Process ids of what the threads of a process started."""
-    found: list[int] = []
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(FileNotFoundError, ProcessLookupError):
-                found += map(int, (thread / "children").read_text().split())
     return found
 
 
