@@ -24,6 +24,7 @@ GRACE_S = 20.0
 _TELL_AFTER_S = 2.0
 _AGAIN = "Stopping; what was computed is kept. Press Ctrl-C again to end at once.\n"
 
+_HANDLED = (signal.SIGINT, signal.SIGTERM)
 _end_process = os._exit
 
 _received: list[int] = []
@@ -40,7 +41,7 @@ def handle() -> None:
     # Python's own handlers wait for the main thread, which code of others may never let go of.
     threading.Thread(target=_watch, args=(read,), name="gage-eval-signals", daemon=True).start()
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _HANDLED:
         signal.signal(number, _interrupt)
     _command, os._exit = os.getpid(), _exit
     _is_handled = True
@@ -86,7 +87,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def _watch(pipe: int) -> None:
     """Do what must be done although the main thread does nothing."""
-    first = os.read(pipe, 1)[0]
+    first = _next(pipe)
     if _is_over:
         _end_now(first)
     deadline = threading.Timer(GRACE_S, _end_now, (first,))
@@ -94,7 +95,15 @@ def _watch(pipe: int) -> None:
     for timer in (deadline, hint):
         timer.daemon = True
     (deadline if first == signal.SIGTERM else hint).start()
-    _end_now(os.read(pipe, 1)[0])
+    _end_now(_next(pipe))
+
+
+def _next(pipe: int) -> int:
+    """The next Ctrl-C or SIGTERM. Other signals come here too where code of others handles them: an alarm, say."""
+    while True:
+        number = os.read(pipe, 1)[0]
+        if number in _HANDLED:
+            return number
 
 
 def _end_now(number: int) -> None:

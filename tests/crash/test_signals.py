@@ -48,6 +48,24 @@ def swallow(prediction: str) -> float:
     return 1.0
 """
 
+ALARMS = """
+import signal
+
+
+def stop(number, frame):
+    raise TimeoutError
+
+
+def limited(prediction: str) -> float:
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    try:
+        while True:
+            pass
+    except TimeoutError:
+        return 1.0
+"""
+
 
 def prepared(folder: Path, code: str, metric: str, **changes: object) -> Gage:
     write_rows(folder)
@@ -87,6 +105,14 @@ def test_a_ctrl_c_that_a_metric_swallows_ends_the_run_all_the_same(tmp_path: Pat
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 130, gage.said()
     assert status(tmp_path, "first") == "interrupted"
+
+
+def test_alarms_of_a_metric_that_limits_its_time_do_not_end_the_run(tmp_path: Path) -> None:
+    gage = prepared(tmp_path, ALARMS, "limited")
+    process = gage.start("run", "mine.yaml", "--run-id", "first")
+    assert process.wait(PATIENCE_S) == 0, gage.said()
+    assert status(tmp_path, "first") == "completed"
+    assert "Ctrl-C" not in gage.said()
 
 
 @pytest.mark.parametrize(
