@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
@@ -32,6 +33,7 @@ from gage_eval.viewer.runs_list import RunsList
 from gage_eval.viewer.security import MOST_POSTED, Guard, Session, safe_address
 
 Answer = Response | Awaitable[Response]
+_SIGNATURE = 64
 _SHOWN_MEDIA = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/avif", "audio/", "video/")
 
 
@@ -169,18 +171,24 @@ class Viewer:
         digest = request.path_params["digest"]
         media = self.opened.store.media
         url = media_url(digest)
-        data = media.get(url)
+        file = media.path(url)
+        data = media.get(url) if file is None else _beginning(file)
         kind = media_type(data)
         headers = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
         if not kind.startswith(_SHOWN_MEDIA):
             headers["content-disposition"] = f'attachment; filename="{digest[:12]}"'
             kind = "application/octet-stream"
-        file = media.path(url)
         return (
             Response(data, media_type=kind, headers=headers)
             if file is None
             else FileResponse(file, media_type=kind, headers=headers)
         )
+
+
+def _beginning(file: Path) -> bytes:
+    """What shows the type of media that pages show. Others are offered as files, whatever they are."""
+    with file.open("rb") as stream:
+        return stream.read(_SIGNATURE)
 
 
 async def posted(request: Request) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from starlette.background import BackgroundTask
@@ -13,6 +14,9 @@ from gage_eval.runs.tabular import csv_header, csv_lines, json_lines
 from gage_eval.viewer.listing import COLUMNS, ListState
 from gage_eval.viewer.open_task import OpenTask
 from gage_eval.viewer.query import Labelled
+
+if TYPE_CHECKING:
+    from gage_eval.viewer.listing import Positions
 
 # Answers that are in memory at a time.
 _CHUNK = 10_000
@@ -31,7 +35,10 @@ def exported(shown: OpenTask, state: ListState, kind: str, labelled: Labelled) -
     """
     if kind not in _TYPES:
         raise InputError(f"'{kind}' is not a format: {', '.join(_TYPES)}.")
-    tables = _tables(shown, state, labelled)
+    # Before the response begins: a list that cannot be made is an error, not a broken file.
+    positions = shown.listing.positions(state, labelled)
+    columns = shown.listing.export_columns(state, list(COLUMNS))
+    tables = _tables(shown, positions, columns)
     headers = {"content-disposition": f'attachment; filename="{shown.run.run_id}.{kind}"'}
     if kind == "parquet":
         file = _parquet(tables)
@@ -51,18 +58,20 @@ def _parquet(tables: Iterator[pa.Table]) -> Path:
     import pyarrow.parquet as pq
 
     with NamedTemporaryFile(prefix="gage-view-", suffix=".parquet", delete=False) as file:
-        writer = None
-        for table in tables:
-            writer = writer or pq.ParquetWriter(file, table.schema)
-            writer.write_table(table)
-        if writer is not None:
-            writer.close()
+        try:
+            writer = None
+            for table in tables:
+                writer = writer or pq.ParquetWriter(file, table.schema)
+                writer.write_table(table)
+            if writer is not None:
+                writer.close()
+        except BaseException:
+            Path(file.name).unlink()
+            raise
     return Path(file.name)
 
 
-def _tables(shown: OpenTask, state: ListState, labelled: Labelled) -> Iterator[pa.Table]:
+def _tables(shown: OpenTask, positions: "Positions", columns: str) -> Iterator[pa.Table]:
     """The rows in chunks; at least one table, which may be empty."""
-    positions = shown.listing.positions(state, labelled)
-    columns = shown.listing.export_columns(state, list(COLUMNS))
     for start in range(0, max(len(positions), 1), _CHUNK):
         yield shown.listing.table_at(positions[start : start + _CHUNK], columns)

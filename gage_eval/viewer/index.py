@@ -324,7 +324,8 @@ def _tag_names(samples: pa.Table, declared: Sequence[str]) -> tuple[str, ...]:
 
 def _tag(name: str) -> str:
     """The value of a tag as text; the items of a list with `BETWEEN`."""
-    path = _quoted('$."' + name.replace("\\", "\\\\").replace('"', '\\"') + '"')
+    # A JSON pointer: in a path of DuckDB the names * and "" mean something else.
+    path = _quoted("/" + name.replace("~", "~0").replace("/", "~1"))
     one, items = f"json_extract_string(s.data_tag, {path})", f"json_extract(s.data_tag, {path})"
     several = f"array_to_string(from_json({items}, '[\"VARCHAR\"]'), '{BETWEEN}')"
     return f"CASE WHEN json_type({items}) = 'ARRAY' THEN {several} ELSE {one} END"

@@ -137,7 +137,7 @@ class ListPage:
 
     def labelled(self, state: ListState) -> Labelled:
         """The labels that the search line asks for."""
-        return self._labels.labelled() if "label:" in state.q else NO_LABELS
+        return self._labels.labelled() if any(one.name == "label" for one in terms(state.q)) else NO_LABELS
 
     def _changed(
         self, shown: OpenTask, state: ListState, sample_id: str, replicate: int, answer: str | None

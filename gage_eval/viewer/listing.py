@@ -183,7 +183,7 @@ class Listing:
 
         Args:
             state: the state.
-            labelled: response numbers by what people said.
+            labelled: response numbers by what people said, where the search line asks for them.
 
         Raises:
             InputError: the search line, the SQL or the order cannot be used.
@@ -191,7 +191,7 @@ class Listing:
         import numpy as np
 
         measure = measure_of(self.about, state.metric)
-        said = sum(map(len, labelled.values())) if "label:" in state.q else 0
+        said = tuple((verdict, frozenset(numbers)) for verdict, numbers in sorted(labelled.items()))
         mask = self._masks.get((state.q, state.where, state.metric, said), lambda: self._mask(state, measure, labelled))
         if state.sort == "row":
             chosen = np.arange(self.about.answers) if mask is None else np.flatnonzero(mask)

@@ -1,9 +1,11 @@
 """Messages, media, tool calls and log probabilities as the sample's page shows them. Plain data; escaping is the
 templates' work."""
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -173,14 +175,21 @@ def tokens(logprobs: Any) -> list[Token]:
 def _token(text: str, logprob: Any, alternatives: str) -> Token:
     if not isinstance(logprob, int | float):
         return Token(text, 0, "no probability")
-    probability = math.exp(min(float(logprob), 0.0))
+    probability = _probability(logprob)
     heat = sum(probability < limit for limit in _HEAT)
     return Token(text, heat, f"{probability:.3g}{alternatives}")
 
 
+def _probability(logprob: float) -> float:
+    # A model's answer may hold an integer that no float can be.
+    with suppress(OverflowError):
+        return math.exp(min(float(logprob), 0.0))
+    return float(logprob > 0)
+
+
 def _alternatives(found: Any) -> str:
     ones = [one for one in found or () if isinstance(one, Mapping) and isinstance(one.get("logprob"), int | float)]
-    texts = [f"{one.get('token')!s} {math.exp(min(float(one['logprob']), 0.0)):.3g}" for one in ones[:5]]
+    texts = [f"{one.get('token')!s} {_probability(one['logprob']):.3g}" for one in ones[:5]]
     return f" · {', '.join(texts)}" if texts else ""
 
 
@@ -205,10 +214,16 @@ def candidates(logprobs: Any, texts: Sequence[str]) -> list[Candidate]:
 def _number(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def pretty(value: Any) -> str:
     """A value as indented JSON."""
-    return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    with suppress(TypeError):
+        return orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    # orjson writes no integers of more than 64 bits and no more than 254 levels. Data may have both.
+    for indent in (2, None):
+        with suppress(RecursionError):
+            return json.dumps(value, default=str, ensure_ascii=False, indent=indent)
+    return "(nested too deep to be shown)"

@@ -18,6 +18,7 @@ from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.sql import sentence_of
 from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 from gage_eval.viewer.database import IndexDatabase
@@ -118,7 +119,19 @@ class Opened:
             StillIndexing: it takes longer than a moment.
             InputError: the task has no responses yet.
         """
-        return self._database(self.index_file(task, run), against)
+        import duckdb
+
+        file = self.index_file(task, run)
+        try:
+            return self._database(file, against)
+        except (duckdb.Error, InputError) as error:
+            # Cut off by a power failure, or written by a later version of DuckDB.
+            for one in (file, against):
+                if one is not None:
+                    self._forget(one)
+            raise InputError(
+                f"the index of {run.run_id}, {task.task_id} could not be opened. It is made again: load the page again."
+            ) from error
 
     def index_file(self, task: TaskReader, run: RunReader, *, wait_s: float = WAIT_S) -> Path:
         """The file of a task's index; it is built if it does not exist. Raises as `index`."""
@@ -154,7 +167,7 @@ class Opened:
             return result
         except StillRunning:
             raise StillIndexing(what, 0.0) from None
-        except GageError:
+        except Exception:
             with self._lock:
                 self._results.pop(key, None)
             raise
@@ -199,13 +212,15 @@ class Opened:
             made = work.future.result(timeout=wait_s)
         except StillRunning:
             raise StillIndexing(what, work.share) from None
-        except GageError:
+        except Exception:
             with self._lock:
                 self._work.pop(file.name, None)
             raise
         return made
 
     def _make(self, file: Path, make: Callable[[Path, Callable[[float], None]], object], work: _Work[Path]) -> None:
+        import duckdb
+
         draft = file.with_name(f".{file.name}.{os.getpid()}")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -225,6 +240,8 @@ class Opened:
                 error = InputError(f"the index {file} cannot be written ({reason}). Set GAGE_EVAL_VIEWER_CACHE.")
             elif not isinstance(error, GageError):
                 _log.exception("making %s", file.name)
+                if isinstance(error, duckdb.Error):
+                    error = InputError(f"the index {file} cannot be made ({sentence_of(error)}).")
             work.future.set_exception(error)
 
     def _trim(self, newest: Path) -> None:

@@ -1,12 +1,16 @@
 """The words in which two answers differ."""
 
 import re
+from collections import Counter
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 MOST_WORDS = 6_000
 """Longer answers are not compared word by word."""
 
+# Pairs of equal words up to which every word counts. Beyond, frequent words alone make no match: a model that repeats
+# itself would take minutes.
+_MOST_PAIRS = 100_000
 _WORD = re.compile(r"\s*\S+|\s+$")
 
 
@@ -25,15 +29,24 @@ def word_diff(other: str, this: str) -> list[Piece]:
     before, after = _WORD.findall(other), _WORD.findall(this)
     if max(len(before), len(after)) > MOST_WORDS:
         return []
-    pieces: list[Piece] = []
     # Without spaces, so that a line break does not make a word another one.
-    matcher = SequenceMatcher(None, [word.strip() for word in before], [word.strip() for word in after], autojunk=False)
-    for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+    a, b = [word.strip() for word in before], [word.strip() for word in after]
+    start = _equal_words(a, b)
+    end = _equal_words(a[start:][::-1], b[start:][::-1])
+    pieces = [Piece("same", "".join(after[:start]))] if start else []
+    inner_a, inner_b = a[start : len(a) - end], b[start : len(b) - end]
+    counts = Counter(inner_a)
+    is_long = sum(counts[word] * count for word, count in Counter(inner_b).items()) > _MOST_PAIRS
+    for kind, i1, i2, j1, j2 in SequenceMatcher(None, inner_a, inner_b, autojunk=is_long).get_opcodes():
+        gone, new = "".join(before[start + i1 : start + i2]), "".join(after[start + j1 : start + j2])
         if kind == "equal":
-            pieces.append(Piece("same", "".join(after[j1:j2])))
+            pieces.append(Piece("same", new))
             continue
-        if i2 > i1:
-            pieces.append(Piece("gone", "".join(before[i1:i2])))
-        if j2 > j1:
-            pieces.append(Piece("new", "".join(after[j1:j2])))
-    return pieces
+        pieces += [Piece("gone", gone)] if gone else []
+        pieces += [Piece("new", new)] if new else []
+    return [*pieces, Piece("same", "".join(after[len(after) - end :]))] if end else pieces
+
+
+def _equal_words(one: list[str], other: list[str]) -> int:
+    """How many words at the beginning are equal."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

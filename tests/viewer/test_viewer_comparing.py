@@ -146,6 +146,20 @@ def test_a_label_can_be_taken_back(tmp_path: Path) -> None:
         assert Labels(Store.open(str(tmp_path / "store"))).all() == []
 
 
+def test_the_list_of_labelled_answers_is_that_of_now(tmp_path: Path) -> None:
+    """Also where as many answers as before are labelled, and however the term is written."""
+    write_questions(tmp_path)
+    run(tmp_path, "first", backends=answers("2"))
+    with viewer(tmp_path) as client:
+        one, other = (hidden(page(client, f"/runs/first/sample?id={name}")) for name in ("s1", "s2"))
+        text = client.post("/labels", data={**one, "verdict": "score_wrong"}, headers=ORIGIN).text
+        assert ids(samples(client, "first", q="label:any")) == ["s1"]
+        client.post("/labels", data=fields(text.split('action="/labels"')[1]), headers=ORIGIN)
+        client.post("/labels", data={**other, "verdict": "score_wrong"}, headers=ORIGIN)
+        for term in ("label:any", "label=score_wrong", '"label":any'):
+            assert ids(samples(client, "first", q=term)) == ["s2"]
+
+
 @pytest.mark.parametrize(
     "change", [{"form": "made-up"}, {"form": ""}, {"verdict": "nonsense"}, {"response_key": "../x"}]
 )

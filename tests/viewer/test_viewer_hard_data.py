@@ -1,0 +1,119 @@
+"""Promises of the viewer for data that are hard to show, and for indexes that cannot be used."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import pytest
+from starlette.testclient import TestClient
+from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
+
+from gage_eval.canonical import decode
+from gage_eval.viewer import opened
+from gage_eval.viewer.messages import candidates, pretty, tokens, tool_calls
+from gage_eval.viewer.word_diff import word_diff
+
+HUGE = 10**400
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_questions(tmp_path)
+    run(tmp_path, "first", backends=answers("2"))
+    return tmp_path
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    with viewer(folder) as client:
+        yield client
+
+
+def test_an_answer_whose_sample_has_a_long_integer_is_shown(tmp_path: Path) -> None:
+    row = b'{"id": "s0", "question": "?", "answer": "1", "metadata": {"serial": %d}}\n' % HUGE
+    (tmp_path / "rows.jsonl").write_bytes(row)
+    run(tmp_path, "first", backends=answers("1"))
+    with viewer(tmp_path) as client:
+        assert str(HUGE) in page(client, "/runs/first/sample?id=s0")
+
+
+@pytest.mark.parametrize("levels", [300, 800])
+def test_whatever_a_model_gives_as_arguments_is_shown(levels: int) -> None:
+    text = '{"a":' * levels + "1" + "}" * levels
+    (call,) = tool_calls([{"function": {"name": "f", "arguments": text}}])
+    assert decode(call.arguments) == decode(text)
+
+
+def test_what_is_nested_too_deep_is_one_sentence() -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = [value]
+    assert "nested too deep" in pretty(value)
+
+
+def test_log_probabilities_that_no_float_can_hold_are_shown() -> None:
+    (token,) = tokens(
+        {"content": [{"token": "a", "logprob": -HUGE, "top_logprobs": [{"token": "b", "logprob": HUGE}]}]}
+    )
+    assert token.tip == "0 · b 1"
+    assert candidates({"choices": [{"ll": HUGE}]}, ["a"])[0].ll == "–"
+
+
+@pytest.mark.parametrize("key", ["", "*", "a/b", "~0", 'a"\\b'])
+def test_a_tag_may_have_any_name(tmp_path: Path, key: str) -> None:
+    rows = [{"id": f"s{i}", "question": "?", "answer": "1", "data_tag": {key: "ab"[i % 2]}} for i in range(ROWS)]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    run(tmp_path, "first", backends=answers("1"))
+    with viewer(tmp_path) as client:
+        listed = samples(client, "first", sort="s0", cols="id,s0")
+        assert ids(listed) == [f"s{i}" for i in [*range(0, ROWS, 2), *range(1, ROWS, 2)]]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_an_export_of_a_list_that_cannot_be_made_says_why(client: TestClient, kind: str) -> None:
+    for query in ({"q": "topik:even"}, {"sort": "nothing"}, {"where": "nothing > 1"}):
+        response = client.get(f"/runs/first/export.{kind}", params=query)
+        assert response.status_code == 400
+        assert "content-disposition" not in response.headers
+
+
+def test_an_index_that_cannot_be_opened_is_made_again(folder: Path) -> None:
+    with viewer(folder) as client:
+        page(client, "/runs/first")
+    (index,) = (folder / "cache").glob("index-*.duckdb")
+    index.write_bytes(index.read_bytes()[:5000])
+    with viewer(folder) as client:
+        response = client.get("/runs/first/samples")
+        assert response.status_code == 400
+        assert "made again: load the page again" in response.text
+        assert len(ids(samples(client, "first"))) == ROWS
+
+
+def test_an_index_that_cannot_be_made_says_why_and_is_tried_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise duckdb.IOException("No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(opened, "build_index", full)
+        response = client.get("/runs/first/samples")
+        assert response.status_code == 400
+        assert "No space left on device" in response.text
+    assert len(ids(samples(client, "first"))) == ROWS
+
+
+def test_answers_of_a_model_that_repeats_itself_are_compared() -> None:
+    """Every pair of equal words would be looked at for every match: minutes."""
+    before = " ".join(f"again u{i}" for i in range(2_900))
+    after = " ".join(f"again v{i}" for i in range(2_900))
+    pieces = word_diff(before, after)
+    assert "".join(piece.text for piece in pieces if piece.kind != "gone") == after
+    assert [piece.kind for piece in word_diff("again " * 5_000 + "a", "again " * 5_000 + "b")] == [
+        "same",
+        "gone",
+        "new",
+    ]
+    assert [piece.kind for piece in word_diff(before, before)] == ["same"]
