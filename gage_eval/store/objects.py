@@ -17,6 +17,7 @@ from gage_eval.errors import StoreError
 T = TypeVar("T")
 
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=+-]*")
+_PATH = re.compile(rf"{_COMPONENT.pattern}(?:/{_COMPONENT.pattern})*")
 _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _TEMPORARY = ".tmp-"
 STAGING = "staging"
@@ -73,7 +74,10 @@ class Objects(Protocol):
         """Write ``data`` in any case: for files of one writer, such as a run's record."""
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """All objects below a folder (``""``: all), sorted by path."""
+        """All objects below a folder (``""``: all), sorted by path.
+
+        What others put there under names that no object has, such as ``.DS_Store``, is left out.
+        """
 
     def leftovers(self) -> Iterator[ObjectInfo]:
         """What killed writers left behind; never part of an object."""
@@ -101,6 +105,11 @@ def safe_path(path: str) -> str:
     for component in path.split("/"):
         safe_name(component)
     return path
+
+
+def is_plain(text: str) -> bool:
+    """Whether an object may have this path (`safe_path`)."""
+    return _PATH.fullmatch(text) is not None
 
 
 def is_digest(text: str) -> bool:
@@ -220,15 +229,19 @@ class LocalObjects:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         skipped = {self._locks, self._root / STAGING}
-        for file in _walk(self._file(prefix) if prefix else self._root):
-            if not file.name.startswith(_TEMPORARY) and skipped.isdisjoint(file.parents):
-                yield from self._info(file)
+        with self._explained(prefix):
+            for file in _walk(self._file(prefix) if prefix else self._root):
+                if is_plain(file.relative_to(self._root).as_posix()) and skipped.isdisjoint(file.parents):
+                    yield from self._info(file)
 
     def leftovers(self) -> Iterator[ObjectInfo]:
         staging = self._root / STAGING
-        for file in _walk(self._root):
-            if file.name.startswith(_TEMPORARY) or staging in file.parents:
-                yield from self._info(file)
+        with self._explained(""):
+            for file in _walk(self._root):
+                path = file.relative_to(self._root).as_posix()
+                is_temporary = file.name.startswith(_TEMPORARY) and is_plain(path.rpartition("/")[0])
+                if is_temporary or (staging in file.parents and is_plain(path)):
+                    yield from self._info(file)
 
     def delete(self, path: str) -> None:
         if self.read_only:

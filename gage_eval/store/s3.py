@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from gage_eval import interrupts
 from gage_eval.errors import InputError, StoreError
-from gage_eval.store.objects import ObjectInfo, refuse_write, safe_path
+from gage_eval.store.objects import ObjectInfo, is_plain, refuse_write, safe_path
 
 T = TypeVar("T")
 
@@ -181,7 +181,7 @@ class S3Objects:
             page = self._call(prefix, partial(self._fs.call_s3, "list_objects_v2", **request))
             for item in page.get("Contents", ()):
                 path = item["Key"].removeprefix(self._prefix)
-                if path != _PROBE and not path.startswith("locks/"):
+                if path != _PROBE and not path.startswith("locks/") and is_plain(path):
                     yield ObjectInfo(path, int(item["Size"]), item["LastModified"].timestamp())
             if not page.get("IsTruncated"):
                 return

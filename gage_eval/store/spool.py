@@ -7,10 +7,11 @@ cannot be appended to or written piece by piece.
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from gage_eval.canonical import sha256_hex
-from gage_eval.store.objects import ObjectInfo, Objects
+from gage_eval.store.objects import LocalObjects, ObjectInfo, Objects
 
 
 def spool(objects: Objects, area: str) -> Path:
@@ -26,11 +27,9 @@ def spooled(objects: Objects, area: str) -> Iterator[ObjectInfo]:
     """Every file that this machine keeps for an area of a remote store. A local store lists its own files."""
     if objects.local_root is not None:
         return
-    folder = spool(objects, area)
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            stat = file.stat()
-            yield ObjectInfo(f"{area}/{file.relative_to(folder).as_posix()}", stat.st_size, stat.st_mtime)
+    # Like a store, because runs of this machine write and remove files there at the same time.
+    for item in LocalObjects(spool(objects, area), objects.url).list():
+        yield replace(item, path=f"{area}/{item.path}")
 
 
 def discard_spooled(objects: Objects, area: str, name: str) -> None:

@@ -1,5 +1,6 @@
 """Collecting keeps what is referred to; verifying finds whatever was planted."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from gage_eval.canonical import canonical_json, decode, sha256_hex
+from gage_eval.errors import StoreError
 from gage_eval.store import Artifact, GcReport, ObjectInfo, Store, parquet_bytes
 from gage_eval.store.manifest import Manifest, PartInfo
 from gage_eval.store.objects import STAGING
+from gage_eval.store.s3 import S3Objects, bucket_of
 from gage_eval.store.spool import spool
 from tests.store.small import ROWS, commit, index, rows
 
@@ -297,3 +300,47 @@ def test_a_listing_names_each_artifact_with_its_actions(store: Store, two: tuple
     entry = listed[two[0].id]
     assert (entry.table, entry.rows, entry.complete, entry.actions) == ("rows", 1, True, (f"infer/{KEYS[0]}",))
     assert entry.bytes > 0
+
+
+def test_what_others_put_into_a_store_is_passed_over_and_stays(store: Store, two: tuple[Artifact, Artifact]) -> None:
+    """Such as ``.DS_Store``, ``.nfs…`` of a network mount, or the folders that a console makes on S3."""
+    places = ("", "actions/", "actions/infer/", f"artifacts/{two[1].id}/", "media/", "wip/", "index/", "labels/")
+    names = [f"{place}{name}" for place in places for name in (".DS_Store", ".nfs0001", "my copy.json")]
+    if (root := store.objects.local_root) is None:
+        names += places[1:]
+        for name in names:
+            _put_raw(store, name)
+    else:
+        names += [f"{STAGING}/.DS_Store", ".tmp-0"]
+        for name in names:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_bytes(b"")
+    assert store.verify(remove=True) == []
+    assert len(store.ls()) == 2
+    assert len(list(store.actions())) == 2
+    assert store.wips() == []
+    assert store.gc([two[0].id], min_age_s=-60).kept == 1
+    assert [listed.id for listed in store.ls()] == [two[0].id]
+    if root is not None:
+        assert all((root / name).exists() for name in names)
+
+
+def _put_raw(store: Store, name: str) -> None:
+    assert isinstance(store.objects, S3Objects)
+    bucket, prefix = bucket_of(store.url)
+    store.objects._fs.call_s3("put_object", Bucket=bucket, Key=f"{prefix}/{name}", Body=b"")
+
+
+def test_a_folder_of_somebody_else_is_one_sentence(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    two_of(local)
+    scan = os.scandir
+
+    def refused(folder: Path) -> object:
+        if folder.name == "infer":
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    for look in (local.ls, local.verify, lambda: list(local.actions()), lambda: local.gc(())):
+        with pytest.raises(StoreError, match="is read-only or not yours"):
+            look()
