@@ -41,6 +41,17 @@ def allow_only(entries: Iterable[str] | None) -> None:
     _Allowed.names = None if names is None or ANY in names else names
 
 
+def allowed_entries() -> frozenset[str] | None:
+    """What `allow_only` was given, for another process; None where any code may be loaded."""
+    return _Allowed.names
+
+
+def are_allowed(files: Iterable[Path]) -> bool:
+    """Whether code may be loaded from all of these files."""
+    allowed = _Allowed.names
+    return allowed is None or all(f"sha256:{sha256_hex(one.read_bytes())}" in allowed for one in files)
+
+
 def check_file(name: str, files: Collection[Path]) -> None:
     """Refuse a plug-in in a file, unless the file and all that it imports from its folder are allowed.
 

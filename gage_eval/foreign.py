@@ -7,17 +7,18 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, partial
 from importlib import metadata
+from importlib.machinery import ModuleSpec, PathFinder, all_suffixes
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import Any, TypeVar
 
-from gage_eval.allowed_code import check_file, check_module
+from gage_eval.allowed_code import allow_only, allowed_entries, are_allowed, check_file, check_module
 from gage_eval.canonical import digest, sha256_hex
 from gage_eval.errors import GageError, InputError, closest, visible
 from gage_eval.files import local_path
@@ -30,13 +31,16 @@ before_foreign_code: list[Callable[[], None]] = []
 T = TypeVar("T")
 
 _LONGEST = 300
+_COMPILED = tuple(all_suffixes())
 _FILE_MODULE = "gage_eval_plugin_"
 _lock = RLock()
 # Folders of configs, at the end of Python's path: those of the config that was read last, then the others.
 _own_folders: list[str] = []
 _other_folders: list[str] = []
-# Plug-in files by path: the hash of the text that was run, and its module.
-_files: dict[Path, tuple[str, ModuleType]] = {}
+# Plug-in files by path: the hashes of the texts that were run, its own and those that it imports, and its module.
+_files: dict[Path, tuple[dict[Path, str], ModuleType]] = {}
+# Files of configs' folders by path: the hash of the text when code was last loaded from it.
+_texts: dict[Path, str] = {}
 _leave_alone: ContextVar[bool] = ContextVar("leave_alone", default=False)
 # What code raised when it was loaded, by module or file: it is not run again for each thing that a config names in it.
 _failed: dict[str, BaseException] = {}
@@ -182,8 +186,17 @@ def version_of(obj: Any, name: str) -> int:
 
 
 def look_in(folders: Iterable[Path]) -> None:
-    """Have code import modules from the folders of a config, after all others of Python's path."""
+    """Have code import modules from the folders of a config, after all others of Python's path.
+
+    Where only some code is allowed, the path stays as it is: whatever a library tries to import would come from the
+    folder of a user of the server. Then `_AllowedModules` finds those modules that are allowed.
+    """
     with _lock:
+        if allowed_entries() is not None:
+            _own_folders[:] = dict.fromkeys(map(str, folders))
+            if not any(isinstance(finder, _AllowedModules) for finder in sys.meta_path):
+                sys.meta_path.append(_AllowedModules())
+            return
         known = [folder for folder in (*_own_folders, *_other_folders) if folder in sys.path]
         path = [folder for folder in sys.path if folder not in known]
         own = [folder for folder in dict.fromkeys(map(str, folders)) if folder not in path]
@@ -192,10 +205,38 @@ def look_in(folders: Iterable[Path]) -> None:
         sys.path[:] = [*path, *_own_folders, *_other_folders]
 
 
+class _AllowedModules:
+    """Finds modules of the config's folders whose files are all allowed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if allowed_entries() is None or path is not None:
+            return None
+        for folder in map(Path, _own_folders):
+            files = _named(folder, name, _COMPILED)
+            if files and are_allowed(files):
+                return PathFinder.find_spec(name, [str(folder)])
+        return None
+
+
+def loading_rules() -> tuple[frozenset[str] | None, list[str]]:
+    """What another process needs to load the same code (`follow_rules`); Python's path it has already."""
+    return allowed_entries(), [*_own_folders]
+
+
+def follow_rules(allowed: frozenset[str] | None, folders: list[str]) -> None:
+    """Load the code in this process that another one may load (`loading_rules`)."""
+    if allowed is not None:
+        allow_only(allowed)
+        look_in(map(Path, folders))
+
+
 def load_object(path: str) -> tuple[Any, str]:
     """The object at ``pkg.mod:attr``, ``pkg.mod.attr`` or ``dir/file.py:attr``, and its code's identity.
 
-    A file is run once, and again only when its text changed.
+    A file is run once, and again only when its text changed, or that of a module of its folder that it imports. So the
+    identity is that of the code that runs.
 
     Raises:
         InputError: the module, file or attribute is not there, or the code raised something.
@@ -214,10 +255,14 @@ def load_object(path: str) -> tuple[Any, str]:
             check_file(without_folders(path), files)
             folder = Path(module_name).resolve().parent
             _forget_namesakes(folder, {one.relative_to(folder).parts[0].removesuffix(".py") for one in files})
+            _forget_edited(files)
     else:
         check_module(path, module_name)
+        top = module_name.partition(".")[0]
         for own in map(Path, _own_folders):
-            _forget_namesakes(own, {module_name.partition(".")[0]})
+            _forget_namesakes(own, {top})
+            if top not in _distributions() and top != __name__.partition(".")[0]:
+                _forget_edited(_imported(own.resolve(), {top}))
     about_to_import()
     shown = Path(module_name).name if module_name.endswith(".py") else module_name
     with _lock, plugin_errors(f"cannot load '{without_folders(path)}': {shown}"):
@@ -247,6 +292,21 @@ def _forget_namesakes(folder: Path, names: Iterable[str]) -> None:
         if any(Path(loaded).is_relative_to(other) for other in _other_folders):
             for known in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
                 del sys.modules[known]
+
+
+def _forget_edited(files: Iterable[Path]) -> None:
+    """Forget modules if one of their files was edited since they were loaded, so that all are imported again."""
+    hashes = {file: sha256_hex(file.read_bytes()) for file in files}
+    edited = {file for file, text_hash in hashes.items() if _texts.get(file, text_hash) != text_hash}
+    for name, module in list(sys.modules.items()) if edited else ():
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if file is not None and not name.startswith(_FILE_MODULE) and Path(file).resolve() in hashes:
+            del sys.modules[name]
+    for file in edited:
+        # Python takes an edit of the same second and size for the old file.
+        with suppress(OSError):
+            Path(importlib.util.cache_from_source(str(file))).unlink()
+    _texts.update(hashes)
 
 
 def once(name: str, load: Callable[[], T]) -> T:
@@ -291,13 +351,13 @@ def _run_file(file: Path, path: str) -> ModuleType:
     if not os.path.isfile(file):
         near = closest(file.name, [other.name for other in file.parent.glob("*.py")])
         raise PluginError(f"no file '{file}' for plug-in '{without_folders(path)}'.{near}")
-    code = file.read_bytes()
-    text_hash, where = sha256_hex(code), file.resolve()
+    code, where = file.read_bytes(), file.resolve()
+    texts = {one: sha256_hex(one.read_bytes()) for one in code_files(where)} | {where: sha256_hex(code)}
     known = _files.get(where)
-    if known is not None and known[0] == text_hash:
+    if known is not None and known[0] == texts:
         return known[1]
     module = once(str(where), partial(_module_of, code, where))
-    _files[where] = (text_hash, module)
+    _files[where] = (texts, module)
     return module
 
 
@@ -340,17 +400,33 @@ def origin_of_module(module_name: str) -> str:
 
 def code_files(file: Path) -> set[Path]:
     """A file of code, and the modules and packages of its folder that it imports, directly or not."""
+    where = file.resolve()
+    return {where} | _imported(where.parent, _imported_by(where))
+
+
+def _imported(folder: Path, names: Iterable[str]) -> set[Path]:
+    """The files of the modules and packages of a folder that have these names, and of those that they import."""
     found: set[Path] = set()
-    waiting = [file.resolve()]
+    waiting = list(names)
+    known: set[str] = set()
     while waiting:
-        one = waiting.pop()
-        if one in found:
+        name = waiting.pop()
+        if name in known:
             continue
-        found.add(one)
-        for name in _imported_by(one):
-            waiting += [there for there in (file.resolve().parent / f"{name}.py",) if there.is_file()]
-            waiting += (file.resolve().parent / name).rglob("*.py")
+        known.add(name)
+        files = _named(folder, name, (".py",))
+        waiting += [other for one in files - found for other in _imported_by(one)]
+        found |= files
     return found
+
+
+def _named(folder: Path, name: str, suffixes: tuple[str, ...]) -> set[Path]:
+    """The files of a folder that Python may load for a module or package of that name."""
+    files = {folder / f"{name}{suffix}" for suffix in suffixes}
+    if os.path.isdir(folder / name):
+        inside = (one for one in (folder / name).rglob("*") if one.parent.name != "__pycache__")
+        files |= {one for one in inside if one.name.endswith(suffixes)}
+    return {one for one in files if os.path.isfile(one)}
 
 
 def _collect(root: Path, folder: Path, files: set[Path]) -> None:

@@ -1,10 +1,14 @@
 """A worker of a shared server loads only the code that its operator allowed."""
 
+import importlib
+import py_compile
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import gage_eval
 from flows.guard import load_only_what_is_allowed
 from gage_eval import registry
 from gage_eval.allowed_code import CodeRefused, allow_only
@@ -12,7 +16,10 @@ from gage_eval.backends.base import BackendContext, BaseBackend
 from gage_eval.backends.build import build_backend
 from gage_eval.canonical import sha256_hex
 from gage_eval.config import parse_config
-from gage_eval.errors import ConfigError
+from gage_eval.errors import ConfigError, InputError
+from gage_eval.foreign import forget_failures, look_in
+from gage_eval.stages.load import PART_ROWS
+from tests.support.workspace import write_config, write_rows
 
 METRIC = "from helper import one\ndef mine(prediction, reference):\n    return one()\n"
 HELPER = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\ndef one():\n    return 1.0\n"
@@ -48,6 +55,49 @@ def test_a_file_needs_its_own_hash_and_that_of_what_it_imports(plugin: Path) -> 
     plugin.write_text(METRIC + "# edited")
     with pytest.raises(CodeRefused):
         registry.metrics.get(f"{plugin}:mine")
+
+
+def test_no_library_imports_what_a_users_folder_has(tmp_path: Path) -> None:
+    """Libraries try to import many modules that are not installed."""
+    allow_only(["orjson"])
+    ran = tmp_path / "ran"
+    (tmp_path / "a_library_s_wish.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    (tmp_path / "ruamel").mkdir()
+    (tmp_path / "ruamel" / "evil.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    path = list(sys.path)
+    look_in([tmp_path])
+    for name in ("a_library_s_wish", "ruamel.evil"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(name)
+    assert (sys.path, ran.exists()) == (path, False)
+
+
+def test_what_python_would_take_in_place_of_an_allowed_module_needs_its_own_hash(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (tmp_path / "beside.py").write_text("def one():\n    return 1.0\n")
+    (tmp_path / "mine.py").write_text(METRIC.replace("helper", "beside"))
+    (tmp_path / "evil.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    (tmp_path / "beside").mkdir()
+    py_compile.compile(str(tmp_path / "evil.py"), str(tmp_path / "beside" / "__init__.pyc"))
+    allow_only([_hash(tmp_path / "mine.py"), _hash(tmp_path / "beside.py")])
+    look_in([tmp_path])
+    with pytest.raises(InputError, match="No module named 'beside'"):
+        registry.metrics.get(f"{tmp_path}/mine.py:mine")
+    assert not ran.exists()
+    (tmp_path / "beside" / "__init__.pyc").unlink()
+    forget_failures()
+    assert registry.metrics.get(f"{tmp_path}/mine.py:mine").obj("a", "b") == 1.0
+
+
+def test_scoring_processes_load_what_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAGE_EVAL_AUTOEVAL_WORKERS", "2")
+    write_rows(tmp_path, PART_ROWS + 1)
+    (tmp_path / "beside2.py").write_text("def one():\n    return 1.0\n")
+    (tmp_path / "mine.py").write_text(METRIC.replace("helper", "beside2"))
+    config = write_config(tmp_path, metrics=["mine.py:mine"])
+    allow_only([_hash(tmp_path / "mine.py"), _hash(tmp_path / "beside2.py")])
+    done = gage_eval.run(config, store=str(tmp_path / "store"), inline=True)
+    assert done.summary.metrics[0].value == 1.0
 
 
 def test_a_module_needs_its_distribution_and_ours_are_no_way_around() -> None:

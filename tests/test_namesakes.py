@@ -31,6 +31,22 @@ def test_a_file_gets_the_module_of_its_own_folder(folders: tuple[Path, Path]) ->
     assert [word() for word in words] == ["one", "two"]
 
 
+@pytest.mark.parametrize("name", ["plug.py:word", "namesake:word"])
+def test_an_edited_module_is_run_again_so_that_the_identity_is_that_of_the_code_that_runs(
+    folders: tuple[Path, Path], name: str
+) -> None:
+    """As in a notebook: otherwise results of the old code were stored as those of the new one."""
+    folder = folders[0]
+    look_in([folder])
+    found = {}
+    for text in ("one", "two", "one"):
+        (folder / "namesake.py").write_text(f"WORD = '{text}'\n\ndef word():\n    return WORD\n")
+        word, origin = load_object(f"{folder / name}" if ".py" in name else name)
+        assert word() == text
+        assert found.setdefault(text, origin) == origin
+    assert len(set(found.values())) == 2
+
+
 def test_a_late_import_finds_the_module_of_the_config_that_was_read_last(folders: tuple[Path, Path]) -> None:
     one, two = folders
     for folder in folders:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from gage_eval.errors import RunFailed
+from gage_eval.foreign import follow_rules, loading_rules
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.overrides import COLUMN, score_samples
 from gage_eval.stages.base import StageRun
@@ -74,7 +75,7 @@ def in_processes(
     from multiprocessing import get_context
 
     recipes = [dict(metric.recipe) for metric in metrics]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes, loading_rules()))
     try:
         waiting: deque[tuple[PartInfo, Future[_Result]]] = deque()
         for part in parts:
@@ -101,11 +102,14 @@ _Result: TypeAlias = tuple[list[pa.Table], list[dict[str, str]]]
 _scorer: list[Callable[[int], _Result]] = []
 
 
-def _start(url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]]) -> None:
+def _start(
+    url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]], rules: tuple[frozenset[str] | None, list[str]]
+) -> None:
     """Prepare this process for scoring. It ends with the process that started it."""
     # Ctrl-C is sent to all processes of a terminal. The process that started this one handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    follow_rules(*rules)
     store = Store.open(url, read_only=True)
     metrics = [bind(**recipe) for recipe in recipes]
     _scorer.append(

@@ -102,7 +102,8 @@ def write_files(media: Media, files: Mapping[str, str], folder: Path) -> None:
         folder: nothing but these files is in it.
 
     Raises:
-        InputError: a path leads out of the folder, or a file is missing or is not what was stored.
+        InputError: a path leads out of the folder or is that of compiled code, or a file is missing or is not what was
+            stored.
     """
     _check_paths(files)
     for name, digest in files.items():
@@ -121,5 +122,8 @@ def write_files(media: Media, files: Mapping[str, str], folder: Path) -> None:
 def _check_paths(names: Iterable[str]) -> None:
     for name in names:
         path = PurePosixPath(name)
+        if "__pycache__" in path.parts:
+            # Python may load it in place of the source next to it, whose hash an operator allowed.
+            raise InputError(f"{name!r} is compiled code, which does not travel; nothing was written.")
         if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name:
             raise InputError(f"the path {name!r} of a file leads out of the run's folder; nothing was written.")

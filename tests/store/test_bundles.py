@@ -39,6 +39,16 @@ def test_a_path_that_leads_out_of_the_folder_is_refused_and_nothing_is_written(
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.parametrize("path", ["__pycache__/plugin.cpython-312.pyc", "plug/__pycache__/x.py"])
+def test_compiled_code_that_python_takes_in_place_of_a_source_is_refused(
+    local: Store, tmp_path: Path, path: str
+) -> None:
+    files = put_files(local.media, {path: b"1"})
+    with pytest.raises(InputError, match="is compiled code, which does not travel; nothing was written"):
+        write_files(local.media, files, tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
 def test_a_changed_or_missing_file_is_refused(local: Store, tmp_path: Path) -> None:
     files = put_files(local.media, FILES)
     file = Path(local.url, media_path(files["plug/plugin.py"]))
