@@ -283,16 +283,7 @@ class BaseBackend(ABC, Generic[ConfigT]):
         """The request in plain form: messages or prompt, parameters over the defaults, tools."""
         if request.kind == "likelihood":
             return likelihood_body(request, self.defaults)
-        body: dict[str, JsonValue] = {**self.defaults, **request.params}
-        if request.kind == "chat":
-            body["messages"] = request.messages
-        else:
-            body["prompt"] = request.prompt
-        if request.tools:
-            body["tools"] = request.tools
-            if request.tool_choice is not None:
-                body["tool_choice"] = request.tool_choice
-        return body
+        return {**self.defaults, **request.params, **asked(request)}
 
     async def open(self, log_folder: Path | None) -> None:
         """Nothing to start."""
@@ -303,6 +294,20 @@ class BaseBackend(ABC, Generic[ConfigT]):
 
     async def close(self) -> None:
         """Nothing to stop."""
+
+
+def asked(request: Request) -> dict[str, JsonValue]:
+    """What a request asks, in OpenAI's form: its messages or prompt, and its tools."""
+    body: dict[str, JsonValue] = {}
+    if request.kind == "chat":
+        body["messages"] = request.messages
+    else:
+        body["prompt"] = request.prompt
+    if request.tools:
+        body["tools"] = request.tools
+        if request.tool_choice is not None:
+            body["tool_choice"] = request.tool_choice
+    return body
 
 
 def is_empty(request: Request) -> bool:

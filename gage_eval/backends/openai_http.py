@@ -14,6 +14,7 @@ from gage_eval.backends.base import (
     BaseBackend,
     KeyedConfig,
     ThinkingConfig,
+    asked,
     is_empty,
     likelihood_body,
     skipped,
@@ -112,16 +113,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             name = next(name for name in _RESERVED if name in body)
             raise InputError(f"sample '{request.sample_id}': parameter '{name}' is set by gage-eval itself: remove it.")
         body["model"] = self._model
-        if request.kind == "chat":
-            body["messages"] = request.messages
-        elif request.kind == "likelihood":
+        if request.kind == "likelihood":
             return {"model": self._model, **likelihood_body(request, self.defaults)}
-        else:
-            body["prompt"] = request.prompt
-        if request.tools:
-            body["tools"] = request.tools
-            if request.tool_choice is not None:
-                body["tool_choice"] = request.tool_choice
+        body.update(asked(request))
         return body
 
     async def open(self, log_folder: Path | None) -> None:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from gage_eval.errors import InputError
 from gage_eval.prompts import MAX_OUTPUT, PromptError, PromptRenderer
+from gage_eval.prompts.render import VARIABLES
+from gage_eval.prompts.sandbox import variables_of
 
 SAMPLE: dict[str, Any] = {
     "id": "s1",
@@ -34,9 +36,13 @@ def problem(template: str, **variables: Any) -> str:
 
 
 def test_a_template_sees_what_the_contract_names() -> None:
-    text = render(
+    template = (
         "{{ sample.metadata.option_map.B }}|{{ sample.messages[0].content }}|{{ payload.x }}"
-        "|{{ history | length }}|{{ extras.role_type }}|{{ prompt_params.lang }}|{{ model_answer }}",
+        "|{{ history | length }}|{{ extras.role_type }}|{{ prompt_params.lang }}|{{ model_answer }}"
+    )
+    assert variables_of(template) == {*VARIABLES}
+    text = render(
+        template,
         payload={"x": 1},
         history=[{}],
         extras={"adapter_id": "dut", "role_type": "dut_model"},
