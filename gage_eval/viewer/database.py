@@ -25,6 +25,9 @@ class IndexDatabase:
     Args:
         file: the index.
         pairs: a file of `gage_eval.viewer.pairing`.
+
+    Attributes:
+        bytes: size of the index.
     """
 
     def __init__(self, file: Path, pairs: Path | None = None) -> None:
@@ -42,6 +45,7 @@ class IndexDatabase:
         for setting in ("enable_external_access = false", "lock_configuration = true"):
             self._connection.execute(f"SET {setting}")
         self.has_pairs = pairs is not None
+        self.bytes = file.stat().st_size
         with self._cursor() as cursor:
             self.about = About.read(str(cursor.execute("SELECT about FROM task.about").fetchall()[0][0]))
 

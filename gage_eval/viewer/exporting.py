@@ -18,8 +18,9 @@ from gage_eval.viewer.query import Labelled
 if TYPE_CHECKING:
     from gage_eval.viewer.listing import Positions
 
-# Answers that are in memory at a time.
+# Answers that are in memory at a time: so many, of long ones those that have about so many bytes in the index.
 _CHUNK = 10_000
+_CHUNK_BYTES = 4 * 1024 * 1024
 _TYPES = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -73,5 +74,7 @@ def _parquet(tables: Iterator[pa.Table]) -> Path:
 
 def _tables(shown: OpenTask, positions: "Positions", columns: str) -> Iterator[pa.Table]:
     """The rows in chunks; at least one table, which may be empty."""
-    for start in range(0, max(len(positions), 1), _CHUNK):
-        yield shown.listing.table_at(positions[start : start + _CHUNK], columns)
+    listing = shown.listing
+    chunk = min(_CHUNK, 1 + _CHUNK_BYTES * listing.about.answers // listing.database.bytes)
+    for start in range(0, max(len(positions), 1), chunk):
+        yield listing.table_at(positions[start : start + chunk], columns)

@@ -48,8 +48,11 @@ _EXCERPT = 160
 # Whole excerpts of a million rows do not fit into the memory of a query.
 _SORTED_BY = 40
 _MOST_TAGS = 10
-# Parts of a transaction.
-_COMMITTED = 8
+# Bytes of texts that are joined at a time, and of a transaction: a part may hold 64 MiB of them.
+_JOINED_BYTES = 4 * 1024 * 1024
+_COMMITTED_BYTES = 8 * 1024 * 1024
+# What DuckDB may take; the second where single rows have many megabytes.
+_MEMORY_LIMITS = ("96MB", "1GB")
 _RESPONSE_COLUMNS = (
     *("row_index", "sample_id", "replicate", "status", "finish_reason", "error_kind"),
     *("prompt_tokens", "completion_tokens", "response_key"),
@@ -127,19 +130,35 @@ def build_index(
     """
     import duckdb
 
+    try:
+        return _build(task, file, slices, progress, _MEMORY_LIMITS[0], texts=texts)
+    except (duckdb.OutOfMemoryException, duckdb.TransactionException):
+        for written in (file, file.with_name(f"{file.name}.wal")):
+            written.unlink(missing_ok=True)
+        return _build(task, file, slices, progress, _MEMORY_LIMITS[1], texts=texts)
+
+
+def _build(
+    task: TaskReader, file: Path, slices: Sequence[str], progress: Callable[[float], None], memory: str, *, texts: bool
+) -> About:
+    import duckdb
+
     began = time.monotonic()
     parts = task.parts
     builder = _Builder(task, slices, texts=texts)
-    with duckdb.connect(str(file), config={"memory_limit": "96MB", "threads": 2}) as database:
+    with duckdb.connect(str(file), config={"memory_limit": memory, "threads": 2}) as database:
         # A commit for each part would wait for the disk each time; one for all would hold the index in memory.
         database.begin()
+        added = 0
         for done, part in enumerate(parts):
-            builder.add(database, part)
-            if done % _COMMITTED == _COMMITTED - 1:
-                database.commit()
-                database.begin()
-                # Arrow keeps some 30 MB of freed tables otherwise.
-                pa.default_memory_pool().release_unused()
+            for size in builder.add(database, part):
+                added += size
+                if added >= _COMMITTED_BYTES:
+                    added = 0
+                    database.commit()
+                    database.begin()
+                    # Arrow keeps some 30 MB of freed tables otherwise.
+                    pa.default_memory_pool().release_unused()
             progress((done + 1) / len(parts))
         about = builder.finish(database, time.monotonic() - began)
         database.execute("CREATE TABLE about AS SELECT ? AS about", [canonical_text(asdict(about))])
@@ -160,20 +179,30 @@ class _Builder:
         self._answers = 0
         self._created = False
 
-    def add(self, database: "duckdb.DuckDBPyConnection", part: int) -> None:
-        """Index one part."""
+    def add(self, database: "duckdb.DuckDBPyConnection", part: int) -> Iterator[int]:
+        """Index one part, some rows at a time. Yields the bytes of their tables."""
         responses = read_part(self._task.responses, part, self._response_columns)
         if not responses.num_rows:
             return
         samples = self._task.samples.read(part, self._sample_columns)
         if self._tags is None:
             self._tags = _tag_names(samples, self._declared)
-        database.register("responses", responses)
-        database.register("samples", samples)
         database.register("telemetry", self._telemetry(part))
         database.register("slices", self._slices(part))
         for number, metric_id in enumerate(self._metric_ids):
             database.register(f"scores_{number}", read_part(self._task.scores[metric_id], part, _SCORE_COLUMNS))
+        order = pc.sort_indices(responses, [("row_index", "ascending"), ("replicate", "ascending")])
+        size = samples.nbytes + responses.nbytes
+        rows = max(1, len(order) * _JOINED_BYTES // max(size, 1))
+        for start in range(0, len(order), rows):
+            some = responses.take(order[start : start + rows])
+            database.register("responses", some)
+            database.register("samples", samples.filter(pc.is_in(samples["row_index"], some["row_index"])))
+            self._add(database, part)
+            yield size * some.num_rows // len(order)
+
+    def _add(self, database: "duckdb.DuckDBPyConnection", part: int) -> None:
+        """Index the rows of a part that are registered."""
         joined = database.sql(self._joined(part)).to_arrow_table()
         for number, measure in enumerate(self._measures):
             kinds = self._kinds(joined, number, measure)

@@ -124,7 +124,7 @@ class Opened:
         file = self.index_file(task, run)
         try:
             return self._database(file, against)
-        except (duckdb.Error, InputError) as error:
+        except (duckdb.Error, InputError, OSError) as error:
             # Cut off by a power failure, or written by a later version of DuckDB.
             for one in (file, against):
                 if one is not None:
@@ -241,7 +241,9 @@ class Opened:
             elif not isinstance(error, GageError):
                 _log.exception("making %s", file.name)
                 if isinstance(error, duckdb.Error):
-                    error = InputError(f"the index {file} cannot be made ({sentence_of(error)}).")
+                    error = InputError(
+                        f"the index {file} cannot be made ({sentence_of(error).partition(' Possible solutions')[0]})."
+                    )
             work.future.set_exception(error)
 
     def _trim(self, newest: Path) -> None:

@@ -1,5 +1,6 @@
 """Promises of the viewer for data that are hard to show, and for indexes that cannot be used."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,19 @@ def test_a_tag_may_have_any_name(tmp_path: Path, key: str) -> None:
     with viewer(tmp_path) as client:
         listed = samples(client, "first", sort="s0", cols="id,s0")
         assert ids(listed) == [f"s{i}" for i in [*range(0, ROWS, 2), *range(1, ROWS, 2)]]
+
+
+def test_long_texts_are_listed_searched_and_exported(tmp_path: Path) -> None:
+    """A part may hold 64 MiB of them, which no query can hold at a time."""
+    texts = [f"{random.Random(i).randbytes(60_000).hex()} number {i}." for i in range(260)]
+    rows = [{"id": f"s{i}", "question": text, "answer": "1"} for i, text in enumerate(texts)]
+    (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    run(tmp_path, "first", backends=answers("1"))
+    with viewer(tmp_path) as client:
+        assert ids(samples(client, "first", sort="asked", desc=1, size=25)) != []
+        assert ids(samples(client, "first", q='"number 217."')) == ["s217"]
+        exported = [orjson.loads(line) for line in client.get("/runs/first/export.jsonl").content.splitlines()]
+        assert [row["asked"] for row in exported] == texts
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
