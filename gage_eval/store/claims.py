@@ -9,7 +9,7 @@ from errno import ENOLCK, EOPNOTSUPP
 from typing import Protocol
 
 from gage_eval.store.locks import LEASE_S, Lease
-from gage_eval.store.objects import Objects, explain_os_errors, refuse_write, safe_name
+from gage_eval.store.objects import Objects, explain_os_errors, in_folder, refuse_write, safe_name
 
 
 class Claims(Protocol):
@@ -55,10 +55,10 @@ class _Flocks:
             return True
         path = self._folder / f"{safe_name(name)}.lock"
         with explain_os_errors(self._url, f"claims/{path.name}"):
-            self._folder.mkdir(parents=True, exist_ok=True)
             if path.exists():
                 self._found.add(name)
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            # Another process may just remove the folder, because the action is committed.
+            file = in_folder(self._folder, lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

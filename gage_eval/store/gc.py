@@ -164,7 +164,9 @@ def collect(
     for files in _abandoned(signs, before).values():
         removal.of_all(files)
     for key, files in _abandoned([*objects.list(WIP), *spooled(objects, WIP)], before, unfinished).items():
-        removal.of_all(files, by=Wip(objects, key).discard)
+        # Looked at once more: a run may have begun on it after the listing.
+        if all(item.mtime < before for item in objects.list(f"{WIP}/{key}")):
+            removal.of_all(files, by=Wip(objects, key).discard)
     return GcReport(
         len(removal.removed),
         sum(item.size for item in removal.removed),

@@ -193,7 +193,7 @@ class LocalObjects:
             os.utime(local)
             _sync(local)
             try:
-                return _in_folder(target.parent, lambda: _link(local, target))
+                return in_folder(target.parent, lambda: _link(local, target))
             except OSError as error:
                 if error.errno not in (errno.EXDEV, errno.EPERM):
                     raise
@@ -337,13 +337,13 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 def _write(file: Path, data: bytes) -> None:
     """Write and sync a new file."""
-    with _in_folder(file.parent, lambda: file.open("xb")) as stream:
+    with in_folder(file.parent, lambda: file.open("xb")) as stream:
         stream.write(data)
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def _in_folder(folder: Path, work: Callable[[], T]) -> T:
+def in_folder(folder: Path, work: Callable[[], T]) -> T:
     """Do work that needs a folder; create the folder again if another process just removed it because it was empty."""
     for last in (False, False, True):
         folder.mkdir(parents=True, exist_ok=True)

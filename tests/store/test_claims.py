@@ -1,7 +1,9 @@
 """Claims on chunks: one holder at a time, never waited for, gone with their holder."""
 
+import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,23 @@ def test_claims_go_with_the_work(tmp_path: Path) -> None:
     claims.close()
     store.wip("work").discard()
     assert store.wips() == []
+
+
+def test_a_claim_is_taken_although_the_folder_goes_at_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when another process commits the action and removes its unfinished work."""
+    store = Store.open(str(tmp_path / "store"))
+    opened = os.open
+    folder = tmp_path / "store" / "wip" / "work" / "claims"
+
+    def after_it_went(path: Path, *args: int) -> int:
+        if not removed:
+            removed.append(path)
+            folder.rmdir()
+        return opened(path, *args)
+
+    removed: list[Path] = []
+    monkeypatch.setattr(os, "open", after_it_went)
+    with closing(store.claims("work")) as claims:
+        assert claims.take("0-0-16")

@@ -130,13 +130,15 @@ def age(store: Store) -> None:
             os.utime(file, (0, 0))
 
 
-def during_gc(store: Store, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> GcReport:
-    """A collection of everything old, beside a run that does ``work`` once all of it was looked at."""
+def during_gc(
+    store: Store, work: Callable[[], object], monkeypatch: pytest.MonkeyPatch, *, once_listed: str = "artifacts"
+) -> GcReport:
+    """A collection of everything old, beside a run that does ``work`` once all of a folder was looked at."""
     listing = store.objects.list
 
     def listed(prefix: str = "") -> Iterator[ObjectInfo]:
         yield from listing(prefix)
-        if prefix == "artifacts":
+        if prefix == once_listed:
             work()
 
     with monkeypatch.context() as patch:
@@ -155,6 +157,15 @@ def test_gc_spares_what_a_run_builds_on_meanwhile(local: Store, monkeypatch: pyt
     assert local.media.get(f"media://sha256/{sha256_hex(KEYS[0].encode())}")
     assert local.responses.find("model", [sha256_hex(KEYS[0].encode())])
     assert local.verify() == []
+
+
+def test_gc_spares_work_that_a_run_begins_on_meanwhile(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    local.wip("key").put_chunk(0, 0, 5, {"responses": parquet_bytes(rows(0, 5))})
+    age(local)
+
+    during_gc(local, lambda: local.wip("key").begun_by("new"), monkeypatch, once_listed="wip")
+
+    assert len(local.wip("key").chunks()) == 1
 
 
 def test_gc_spares_what_is_committed_again_meanwhile(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
