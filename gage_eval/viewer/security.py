@@ -16,7 +16,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self' data:; "
+    "connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
@@ -99,6 +100,8 @@ class Guard:
         found = _HOST.fullmatch(host)
         if found is None or found["name"].lower() not in _HOSTS:
             return PlainTextResponse("This page is for the browser on this machine: open http://127.0.0.1.", 421)
+        if not request.scope["query_string"].isascii():
+            return PlainTextResponse("This is not an address.", 400)
         if request.method not in ("GET", "HEAD", "POST"):
             return PlainTextResponse("Only GET and POST.", 405)
         if request.method == "POST" and not _is_from_here(request.headers, host):

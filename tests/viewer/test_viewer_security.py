@@ -1,10 +1,14 @@
 """Promises of the viewer's door: only this machine, only with the token, only our own forms, and no foreign script."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 from viewer_client import TOKEN, answers, run, viewer, write_questions
+
+from gage_eval.viewer.messages import shown_messages
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,34 @@ def test_another_host_is_refused(stranger: TestClient, host: str) -> None:
 )
 def test_a_post_from_another_page_is_refused(stranger: TestClient, headers: dict[str, str]) -> None:
     assert stranger.post("/token", data={"token": TOKEN}, headers=headers).status_code == 403
+
+
+def test_an_address_that_is_no_text_is_refused(folder: Path) -> None:
+    """Browsers send none; another program of this machine may."""
+    with viewer(folder) as client:
+        started: list[int] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                started.append(message["status"])
+
+        headers = [(b"host", b"127.0.0.1:4280")]
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"token=\xff", "headers": headers}
+        asyncio.run(client.app(scope, receive, send))
+        assert started == [400]
+
+
+def test_media_in_an_address_of_their_own_are_shown(folder: Path) -> None:
+    """Such as those of reference trajectories; the policy must allow what the page of a sample makes of them."""
+    (message,) = shown_messages(
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]}]
+    )
+    assert [part.kind for part in message.parts] == ["image"]
+    with viewer(folder) as client:
+        assert "img-src 'self' data:;" in client.get("/runs/first").headers["content-security-policy"]
 
 
 def test_pages_have_a_policy_without_inline_scripts_and_styles(folder: Path) -> None:
