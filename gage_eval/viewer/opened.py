@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,8 @@ _MOST_OPEN = 4
 _MOST_READERS = 32
 _MOST_RESULTS = 16
 WAIT_S = 1.5
+# No index takes so long.
+_DRAFT_KEPT_S = 86_400.0
 
 
 class StillIndexing(Exception):
@@ -84,10 +87,12 @@ class Opened:
         self._databases: OrderedDict[tuple[Path, Path | None], IndexDatabase] = OrderedDict()
         self._temporary: dict[str, Path] = {}
         self._results: OrderedDict[tuple[Any, ...], Future[Any]] = OrderedDict()
+        self._is_closed = threading.Event()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="index")
 
     def close(self) -> None:
-        """Close the indexes, and remove those of running runs."""
+        """Close the indexes, and remove those of running runs. One that is being made is given up."""
+        self._is_closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         for database in self._databases.values():
             database.close()
@@ -228,6 +233,8 @@ class Opened:
 
             def tell(share: float) -> None:
                 work.share = share
+                if self._is_closed.is_set():
+                    raise InputError("the viewer ends.")
 
             make(draft, tell)
             draft.replace(file)
@@ -247,7 +254,11 @@ class Opened:
             work.future.set_exception(error)
 
     def _trim(self, newest: Path) -> None:
-        """Remove the files that were not used for longest, until the cache has its size."""
+        """Remove drafts of killed viewers, and files that were not used for longest until the cache has its size."""
+        for draft in self._folder.glob(".*.duckdb.*"):
+            with suppress(OSError):
+                if draft.stat().st_mtime < time.time() - _DRAFT_KEPT_S:
+                    draft.unlink()
         files = [(entry.stat(), entry) for entry in self._folder.glob("*.duckdb") if entry != newest]
         total = sum(stat.st_size for stat, _ in files)
         for stat, entry in sorted(files, key=lambda one: one[0].st_mtime):

@@ -1,7 +1,9 @@
 """Promises of the viewer for data that are hard to show, and for indexes that cannot be used."""
 
+import os
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,35 @@ def test_an_index_that_cannot_be_made_says_why_and_is_tried_again(
         assert response.status_code == 400
         assert "No space left on device" in response.text
     assert len(ids(samples(client, "first"))) == ROWS
+
+
+def test_an_index_is_given_up_when_the_viewer_ends_and_drafts_of_killed_viewers_go(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+
+    def endless(*_: object, progress: Callable[[float], None], **__: object) -> None:
+        begun.set()
+        while True:
+            progress(0.5)
+
+    build = opened.build_index
+    monkeypatch.setattr(opened, "build_index", endless)
+    with viewer(folder) as client:
+        assert client.get("/runs/first/samples").status_code == 202
+        assert begun.is_set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("index"):
+            thread.join(20)
+            assert not thread.is_alive()
+    monkeypatch.setattr(opened, "build_index", build)
+    old, young = (folder / "cache" / f".index-{name}.duckdb.1" for name in ("old", "young"))
+    for draft in (old, young):
+        draft.touch()
+    os.utime(old, (0, 0))
+    with viewer(folder) as client:
+        assert len(ids(samples(client, "first"))) == ROWS
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_answers_of_a_model_that_repeats_itself_are_compared() -> None:
