@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -82,6 +83,11 @@ def parse_manifest(data: bytes, id: str) -> Manifest:  # noqa: A002  (an artifac
             value["complete"] is True,
             {name: int(count) for name, count in value["counts"].items()},
         )
+        if type(manifest.table) is not str or type(manifest.schema_version) is not int:
+            raise ValueError("its table has no name or no version")
+        if any(one.index >= other.index for one, other in pairwise(manifest.parts)):
+            # The id counts a part once, and the rows would be read twice.
+            raise ValueError("its parts are not in order, each once")
         found = manifest.id
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(id, "manifest.json", f"is not a manifest ({error})") from error

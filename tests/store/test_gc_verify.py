@@ -4,15 +4,16 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gage_eval.canonical import canonical_json, decode, sha256_hex
-from gage_eval.errors import StoreError
+from gage_eval.canonical import canonical_json, decode, digest, sha256_hex
+from gage_eval.errors import ArtifactDamaged, StoreError
 from gage_eval.store import Artifact, GcReport, ObjectInfo, Store, parquet_bytes
-from gage_eval.store.manifest import Manifest, PartInfo
+from gage_eval.store.manifest import Manifest, PartInfo, manifest_path
 from gage_eval.store.objects import STAGING
 from gage_eval.store.s3 import S3Objects, bucket_of
 from gage_eval.store.spool import spool
@@ -293,6 +294,25 @@ def test_verify_finds_manifests_and_actions_that_were_edited(store: Store, two: 
     paths = [finding.path for finding in store.verify()]
 
     assert paths == [f"actions/infer/{KEYS[0]}.json", f"actions/infer/{KEYS[1]}.json", manifest]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda value: value["parts"].append(value["parts"][0]), lambda value: value["parts"].reverse(),
+     lambda value: value.update(table=["rows"]), lambda value: value.update(schema_version="1")],
+    ids=["a part twice", "another order", "no name", "no version"],
+)  # fmt: skip
+def test_a_manifest_that_is_none_although_its_id_fits_is_refused(
+    local: Store, change: Callable[[dict[str, Any]], None]
+) -> None:
+    written = commit(local, rows(0, 2), rows(2, 4)).manifest
+    value = decode(written.to_bytes())
+    change(value)
+    parts = sorted([index, text] for index, text in {(part["index"], part["content_hash"]) for part in value["parts"]})
+    forged = digest({"table": value["table"], "schema_version": value["schema_version"], "parts": parts})
+    local.objects.replace(manifest_path(forged), canonical_json(value))
+    with pytest.raises(ArtifactDamaged, match="is not a manifest"):
+        local.artifact(forged).table()
 
 
 def test_an_index_that_names_rows_nobody_has_is_found(store: Store) -> None:
