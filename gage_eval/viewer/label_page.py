@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from gage_eval.errors import GageError, InputError, StoreError
 from gage_eval.runs.labels import Label, Labels, Verdict, by_verdict
 from gage_eval.store import Store
+from gage_eval.store.objects import is_digest
 from gage_eval.viewer.index import response_number
 from gage_eval.viewer.pages import rendered
 from gage_eval.viewer.query import Labelled
@@ -46,7 +47,9 @@ class LabelPages:
 
     def labelled(self) -> Labelled:
         """Response numbers by verdict, for the search line."""
-        return {verdict: {response_number(key) for key in keys} for verdict, keys in by_verdict(self.all()).items()}
+        # Other people may write into the store: a label may name something else.
+        known = [label for label in self.all() if is_digest(label.response_key)]
+        return {verdict: {response_number(key) for key in keys} for verdict, keys in by_verdict(known).items()}
 
     def page(self) -> Response:
         """All labels, the newest first."""

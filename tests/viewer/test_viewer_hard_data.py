@@ -13,7 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 from viewer_client import ROWS, answers, ids, page, run, samples, viewer, write_questions
 
-from gage_eval.canonical import decode
+from gage_eval.canonical import canonical_json, decode
+from gage_eval.runs.labels import Labels
+from gage_eval.store import Store
 from gage_eval.viewer import opened
 from gage_eval.viewer.messages import candidates, pretty, tokens, tool_calls
 from gage_eval.viewer.word_diff import word_diff
@@ -85,6 +87,15 @@ def test_long_texts_are_listed_searched_and_exported(tmp_path: Path) -> None:
         assert ids(samples(client, "first", q='"number 217."')) == ["s217"]
         exported = [orjson.loads(line) for line in client.get("/runs/first/export.jsonl").content.splitlines()]
         assert [row["asked"] for row in exported] == texts
+
+
+def test_a_label_of_no_response_ends_no_list(client: TestClient, folder: Path) -> None:
+    store = Store.open(str(folder / "store"))
+    label = Labels(store).add("0" * 64, "note", note="x", run_id="first", task_id="sums", sample_id="s1")
+    forged = label.model_copy(update={"id": "1", "response_key": "none"})
+    store.objects.create("labels/none/1.json", canonical_json(forged.model_dump(mode="json")))
+    assert ids(samples(client, "first", q="label:any")) == []
+    assert len(ids(samples(client, "first", q="-label:any"))) == ROWS
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
