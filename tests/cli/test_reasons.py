@@ -124,11 +124,11 @@ def explained_by_x(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on each ``explanation`` that a stage writes is ``x``, there or not."""
     write = ArtifactWriter.write
 
-    def writing(self: ArtifactWriter, part_index: int, table: pa.Table) -> Any:
+    def writing(self: ArtifactWriter, part_index: int, table: pa.Table, parquet: bytes | None = None) -> Any:
         if "explanation" in table.column_names:
             words = pa.array(["x"] * table.num_rows, pa.string())
             table = table.set_column(table.column_names.index("explanation"), "explanation", words)
-        return write(self, part_index, table)
+        return write(self, part_index, table, parquet)
 
     monkeypatch.setattr(ArtifactWriter, "write", writing)
 

@@ -146,22 +146,25 @@ class Terminal:
         os.close(terminal)
         self._controller = controller
         self.shown = ""
+        self._looked_at = 0
 
     def until(self, text: str) -> str:
-        """Read until this is shown; returns what was shown since the last call."""
-        begin = len(self.shown)
-        while text not in self.shown[begin:]:
+        """Read until this is shown; returns what was shown up to it since the last call."""
+        begin = self._looked_at
+        while (found := self.shown.find(text, begin)) < 0:
             piece = self._read()
             assert piece, f"{text!r} was not shown, but: {self.shown[begin:]!r}"
             self.shown += piece
-        return self.shown[begin:]
+        # What came in the same piece is for the next call.
+        self._looked_at = found + len(text)
+        return self.shown[begin : self._looked_at]
 
     def say(self, text: str) -> None:
         os.write(self._controller, text.encode() + b"\n")
 
     def end(self) -> tuple[int, str]:
         """The exit code, and what was shown last."""
-        begin = len(self.shown)
+        begin = self._looked_at
         while piece := self._read():
             self.shown += piece
         os.close(self._controller)
