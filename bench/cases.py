@@ -17,6 +17,8 @@ from bench.viewer import viewer_1m
 IN_FLIGHT = 64
 # Parts of 4,096 rows, which two scoring processes can divide evenly.
 _SCORED_ROWS = 24 * 4096
+# Half a millisecond per answer of ten words.
+_SLOW_METRICS = ("bleu", "chrf", "ter")
 # A model that keeps a core busy for 6 ms per answer.
 _BUSY_MODEL = """
 import time
@@ -275,13 +277,32 @@ def two_processes(folder: Path, repeats: int) -> list[Figure]:
     walls: dict[str, list[float]] = {"scoring": [], "shards": []}
     for _ in range(repeats):
         for processes in (1, 2):
-            score = orjson.loads(scored(stored, "chrf", processes).output)
+            score = orjson.loads(scored(stored, *_SLOW_METRICS, processes=processes).output)
             walls["scoring"].append(score["wall_s"])
             walls["shards"].append(_ours(folder, _busy_config(folder, 15_000, processes), "--inline").wall_s)
     return [
         figure
-        for what, title in (("scoring", "chrf of 98,304 answers"), ("shards", "15,000 answers of 6 ms CPU"))
+        for what, title in (
+            ("scoring", "BLEU, chrF and TER of 98,304 answers"),
+            ("shards", "15,000 answers of 6 ms CPU"),
+        )
         for figure in _one_and_two(title, walls[what])
+    ]
+
+
+def scored_ahead(folder: Path, repeats: int) -> list[Figure]:
+    """Slow metrics, scored at the end by the run, or by two other processes while rows are asked."""
+    at_end, ahead = [], []
+    with mock("--latency-ms", "50", *_MOCK, "--answer-words", "60", "--long-share", "1") as endpoint:
+        path = config(folder, 10_000, endpoint.url, ("numeric_match", *_SLOW_METRICS))
+        for _ in range(repeats):
+            at_end.append(_ours(folder, path))
+            ahead.append(_ours(folder, path, env={"GAGE_EVAL_AUTOEVAL_WORKERS": "2"}))
+    ratios = [b.wall_s / a.wall_s for a, b in zip(at_end, ahead, strict=True)]
+    return [
+        Figure("whole run, scored at the end", "s", [taken.wall_s for taken in at_end]),
+        Figure("whole run, scored while rows are asked", "s", [taken.wall_s for taken in ahead]),
+        Figure("scored while rows are asked ÷ at the end", "×", ratios),
     ]
 
 
@@ -331,6 +352,7 @@ CASES = (
     Case("rows_100k", "100,000 rows, 64 in flight, 2 ms", rows_100k, 3),
     Case("adaptive", "2,000 rows, 50 ms, an endpoint that refuses more than 16 at a time (ideal 6.3 s)", adaptive, 5),
     Case("new_metric", "Three new metrics on 10,000 stored responses", new_metric, 3, "quick"),
+    Case("scored_ahead", "10,000 rows, 50 ms, scored with BLEU, chrF and TER", scored_ahead, 2),
     Case("front", "load + standardize + preprocess, 100,000 rows of text", front, 3, "quick"),
     Case("front_1m", "load + standardize + preprocess, 1,000,000 rows of text", front_1m, 1, "full"),
     Case("score_1m", "auto_eval of 100,000 and 1,000,000 stored answers of ten words", score_1m, 1, "full"),
@@ -397,12 +419,13 @@ def _front(folder: Path, rows: int, repeats: int, most_mib: float | None = None)
     ]
 
 
-def scored(store: Path, metric: str, processes: int = 1) -> Taken:
-    """Run auto_eval for a metric without stored scores, on a copy of the store."""
+def scored(store: Path, *metrics: str, processes: int = 1) -> Taken:
+    """Run auto_eval for metrics without stored scores, on a copy of the store."""
     fresh = store.with_name("store")
     shutil.rmtree(fresh, ignore_errors=True)
     shutil.copytree(store, fresh, copy_function=os.link)
-    options = ["--metric", metric, "--processes", str(processes)]
+    options = [option for metric in metrics for option in ("--metric", metric)]
+    options += ["--processes", str(processes)]
     taken = run([str(HERE / "score.py"), "measure", str(fresh), *options], store.parent)
     if orjson.loads(taken.output)["rows"] != int(store.name.rpartition("-")[2]):
         raise BenchFailed(f"the stage scored a wrong number of rows: {taken.output.decode()}")

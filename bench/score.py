@@ -12,10 +12,11 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
-from gage_eval.cli.lean import be_lean
+from gage_eval.lean import be_lean
 from gage_eval.metrics import bind
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.runs.scoring import scoring_processes
 from gage_eval.sample.table import samples_to_table
 from gage_eval.stages import Env, StageResult, auto_eval
 from gage_eval.stages.load import PART_ROWS
@@ -55,13 +56,15 @@ def measure(folder: Path, metrics: list[str], processes: int) -> dict[str, float
     """CPU and wall seconds of the stage (of this process, all threads), and the rows it scored."""
     be_lean()
     made = orjson.loads((folder / _MADE).read_bytes())
-    env = Env(Store.open(str(folder)), None, Observers(), "bench", scoring_processes=processes)
+    store = Store.open(str(folder))
     spec = ScoreSpec("bench", tuple(bind(name) for name in metrics))
     inputs = {name: StageResult(name, "bench", "", {name: id_}, cached=True) for name, id_ in made.items()}
     wall, cpu = time.perf_counter(), time.process_time()
-    result = auto_eval(env, spec, **inputs)
+    with scoring_processes(store, processes) as scoring:
+        env = Env(store, None, Observers(), "bench", processes=scoring)
+        result = auto_eval(env, spec, **inputs)
     taken = {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
-    return {**taken, "rows": env.store.artifact(result.outputs["metrics"]).table()["n"][0].as_py()}
+    return {**taken, "rows": store.artifact(result.outputs["metrics"]).table()["n"][0].as_py()}
 
 
 def _sample(row: int, label: str) -> dict[str, object]:

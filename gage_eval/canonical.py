@@ -148,12 +148,14 @@ def _no_constant(name: str) -> JsonValue:
 
 def _has_huge_float(value: JsonValue) -> bool:
     kind = type(value)
-    if kind is float:
-        return bool(abs(value) >= 2**63)
     if kind is not dict and kind is not list:
-        return False
-    items = value.values() if kind is dict else value
-    for item in items:  # noqa: SIM110 - once per record, and a generator takes as long as parsing it
-        if type(item) is not str and _has_huge_float(item):
+        value = [value]
+    # Called for every record: a call for each number would take as long as parsing it.
+    for item in value.values() if kind is dict else value:
+        kind = type(item)
+        if kind is float:
+            if abs(item) >= 2**63:
+                return True
+        elif (kind is dict or kind is list) and _has_huge_float(item):
             return True
     return False

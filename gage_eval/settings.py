@@ -93,7 +93,11 @@ class Settings(BaseModel):
         None, gt=0, description="seconds for one request at a backend whose config sets no `timeout`"
     )
     sequential: bool = scheduling(default=False, description="one request at a time, and one task after the other")
-    autoeval_workers: int | None = scheduling(None, ge=1, description="processes that score; unless given, this one")
+    autoeval_workers: int | None = scheduling(
+        None,
+        ge=1,
+        description="processes that score, while other rows are asked; unless given, this one scores at the end",
+    )
     disable_buffered_writer: bool = scheduling(
         default=False, description="write a JSON file for each sample (`export: [per_sample_json]`)"
     )

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from gage_eval import interrupts
-from gage_eval.cli.lean import collect_rarely, let_idle_threads_sleep
 from gage_eval.errors import GageError
+from gage_eval.lean import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130
 

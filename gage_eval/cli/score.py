@@ -29,9 +29,9 @@ def score(
     json: SummaryAsJson = False,
 ) -> None:
     """Score a stored run with other metrics."""
-    from gage_eval.cli.lean import be_lean
     from gage_eval.cli.output import shown_location
     from gage_eval.errors import InputError, RunFailed
+    from gage_eval.lean import be_lean
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore
@@ -49,7 +49,7 @@ def score(
         ArtifactStore.open(locations.store),
         [metric_spec(text) for text in metric],
         tasks=task or (),
-        processes=load_settings().autoeval_workers or 1,
+        processes=load_settings().autoeval_workers,
     )
     folder = found.save(run_id) if save else None
     if json:

@@ -30,6 +30,7 @@ from gage_eval.statuses import NOT_OK, SCORE_STATUSES
 
 MOST_SLICES = 1000
 _UNPARSED, _UNSCORED = SCORE_STATUSES.index("unparsed"), SCORE_STATUSES.index("unscored")
+_NUMBERS = {int, float}
 _ENTRIES = pa.list_(pa.struct([("key", pa.string()), ("value", pa.float64())]))
 
 
@@ -417,16 +418,13 @@ class _Terms:
         numbers = value.get(self._key) if isinstance(value, dict) else None
         if numbers is None:
             return None
-        plain = isinstance(numbers, list) and all(
-            isinstance(item, int | float) and not isinstance(item, bool) for item in numbers
-        )
-        if not plain:
+        if not isinstance(numbers, list) or not _NUMBERS.issuperset(map(type, numbers)):
             raise InputError(f"{self._name} is {numbers!r}, not a list of numbers.")
         if self._width is None:
             self._width = len(numbers)
         elif len(numbers) != self._width:
             raise InputError(f"{self._name} has {len(numbers)} numbers in one row, but {self._width} in another.")
-        return [float(item) for item in numbers]
+        return numbers
 
 
 def _plain(number: Aggregate) -> dict[str, Any]:

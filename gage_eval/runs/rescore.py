@@ -22,6 +22,7 @@ from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
 from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
 from gage_eval.runs.report_details import run_details
+from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.stored import StoredRun
 from gage_eval.stages import Env, StageResult
 from gage_eval.stages.unscored import refuse_without_score
@@ -101,7 +102,7 @@ def rescore(
     metrics: Sequence[MetricConfig],
     *,
     tasks: Sequence[str] = (),
-    processes: int = 1,
+    processes: int | None = None,
 ) -> Rescored:
     """Score a run's responses.
 
@@ -112,7 +113,7 @@ def rescore(
         store: where its artifacts are.
         metrics: the metrics to use instead of the run's own.
         tasks: only these tasks.
-        processes: number of scoring processes.
+        processes: how many processes score; None for this one.
 
     Raises:
         InputError: a metric cannot be used, or a task does not exist or has no responses yet.
@@ -120,21 +121,22 @@ def rescore(
     began = time.perf_counter()
     ready = _bound(metrics)
     known = _metric_names(store, stored)
-    env = Env(store, None, Observers(), stored.run_id, scoring_processes=processes)
     results: dict[tuple[str, str], StageResult] = {}
     summaries = []
     without_score: list[str] = []
-    for name in _task_ids(stored, tasks):
-        # A metric that fails on many rows is shown in the table; the run itself is not affected.
-        spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
-        evaluated, reported = _task(env, stored, spec)
-        results[name, "auto_eval"], results[name, "report"] = evaluated, reported
-        text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
-        summaries.append(TaskSummary.model_validate(decode(text)))
-        try:
-            refuse_without_score(store, spec, evaluated)
-        except RunFailed as error:
-            without_score.append(str(error))
+    with scoring_processes(store, processes) as scoring:
+        env = Env(store, None, Observers(), stored.run_id, processes=scoring)
+        for name in _task_ids(stored, tasks):
+            # A metric that fails on many rows is shown in the table; the run itself is not affected.
+            spec = ScoreSpec(name, ready, max_unscored_share=None, known=known)
+            evaluated, reported = _task(env, stored, spec)
+            results[name, "auto_eval"], results[name, "report"] = evaluated, reported
+            text = store.artifact(reported.outputs["report"]).table()["summary"][0].as_py()
+            summaries.append(TaskSummary.model_validate(decode(text)))
+            try:
+                refuse_without_score(store, spec, evaluated)
+            except RunFailed as error:
+                without_score.append(str(error))
     summary = run_summary(
         run_id=stored.run_id,
         name=stored.record.name,

@@ -35,6 +35,7 @@ from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
+from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
 from gage_eval.settings import Settings, load_settings
 from gage_eval.stages import Env, StageResult
@@ -109,10 +110,10 @@ class RunSession:
         )
         self._writer = EventWriter(self.folder.run_id, sinks.open())
         self.observer = Observers([self._writer, self.recorder, *observers])
-        self._logs = ExitStack()
+        self._opened = ExitStack()
         if settings.enable_log_sink:
             level = logging.getLevelNamesMapping()[settings.log_sink_level]
-            self._logs.enter_context(log_events(self._writer, level))
+            self._opened.enter_context(log_events(self._writer, level))
         self.runtime = self._runtime(settings, host)
         self.env = self._env(settings, refresh, self._sampling(settings, counts_all=sinks.counts_all_samples))
         # They end with their session, unless other runs of the process may need them.
@@ -165,7 +166,7 @@ class RunSession:
             max_inflight=settings.max_inflight,
             prefetch_factor=settings.prefetch_factor,
             media_threads=settings.embed_media_threads,
-            scoring_processes=settings.autoeval_workers or 1,
+            processes=self._opened.enter_context(scoring_processes(self.store, settings.autoeval_workers)),
         )
 
     def _sampling(self, settings: Settings, *, counts_all: bool) -> Sampling:
@@ -291,7 +292,7 @@ class RunSession:
                 self.runtime.close()
             finally:
                 self.recorder.close()
-                self._logs.close()
+                self._opened.close()
                 self._writer.close()
         if ended is not error and ended is not None:
             raise ended from error

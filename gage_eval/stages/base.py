@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from threading import Event, Timer
-from typing import Any, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from gage_eval.canonical import JsonValue, digest
 from gage_eval.engine.job import WorkGone
@@ -33,6 +33,10 @@ from gage_eval.observability.sample_events import Sampling
 from gage_eval.planning.keys import StageSpec, action_document, has_outputs_of, input_id
 from gage_eval.store import Action, Artifact, ArtifactWriter, PartInfo, Store
 from gage_eval.tables import TableSchema
+
+if TYPE_CHECKING:
+    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.stages.scores_ahead import ScoresAhead
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
 
@@ -73,7 +77,8 @@ class Env:
         served: by work key, the generate steps that model sessions have answered; they are only assembled here.
         begun: by task id and stage, since when (seconds since the epoch) a stage has been served by a model session.
         media_threads: number of media that are read or stored at once; 0 for the default.
-        scoring_processes: number of scoring processes; 1 for only this one.
+        processes: score; None if this process does.
+        ahead: by task id, what is scored while rows are asked.
         cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
     """
 
@@ -90,7 +95,8 @@ class Env:
     max_inflight: int | None = None
     prefetch_factor: int | None = None
     media_threads: int = 0
-    scoring_processes: int = 1
+    processes: "ScoringProcesses | None" = None
+    ahead: dict[str, "ScoresAhead"] = field(default_factory=dict)
     cancelled: Event = field(default_factory=Event)
     served: dict[str, Served] = field(default_factory=dict)
     begun: dict[tuple[str, str], float] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -90,6 +91,8 @@ def _ask(
 ) -> tuple[Tally, Mapping[str, int]]:
     """Ask the model in this process. Returns what was done, and the responses by status."""
     env, spec = run.env, asks.spec
+    # What the adapter's own class makes of the responses is scored, and it reads them when all are there.
+    ahead = env.ahead.get(run.task_id) if run.stage == "infer" and asks.received == asks.output else None
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
@@ -111,6 +114,7 @@ def _ask(
             earlier=earlier(run, asks),
             progress=progress,
             watch=_watch(run, spec),
+            stored=None if ahead is None else partial(ahead.finished, wip.key),
         )
     )
     try:

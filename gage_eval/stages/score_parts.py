@@ -1,138 +1,151 @@
-"""Score the parts, in this process or in others.
+"""Score the parts of a task in other processes."""
 
-A scoring process gets only the store's URL, artifact ids and the arguments that bind each metric. It returns tables.
-"""
-
-import os
-import signal
-import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 
 import pyarrow as pa
 
 from gage_eval.errors import RunFailed
-from gage_eval.foreign import follow_rules, loading_rules
-from gage_eval.metrics import BoundMetric, bind
-from gage_eval.metrics.overrides import COLUMN, score_samples
+from gage_eval.metrics import BoundMetric
+from gage_eval.metrics.processes import Scored, ScoringProcesses, recipe_of
+from gage_eval.metrics.score_rows import Inputs, Rows
 from gage_eval.stages.base import StageRun
-from gage_eval.store import PartInfo, Store
+from gage_eval.stages.scores_ahead import Ahead, ScoresAhead, cut, taken_at_once
+from gage_eval.store import PartInfo, content_hash
 
-Scored: TypeAlias = tuple[PartInfo, list[pa.Table]]
-
-# Parts that are submitted ahead per process: enough to keep it busy, few enough for their tables to fit in memory.
-_AHEAD = 2
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The inputs of metrics.
-
-    Attributes:
-        artifacts: artifact ids by input, without inputs that no metric reads.
-        columns: the needed columns of the samples.
-        known: the metrics that samples may name in their ``eval_config``.
-    """
-
-    artifacts: Mapping[str, str]
-    columns: tuple[str, ...]
-    known: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, run: StageRun, metrics: Sequence[BoundMetric], known: Collection[str]) -> "Inputs":
-        """The inputs of these metrics in a run."""
-        read = {"samples"}.union(*(metric.inputs for metric in metrics))
-        artifacts = {name: run.input_id(name) for name in sorted(read)}
-        columns = {"row_index", "id", COLUMN}.union(*(metric.sample_columns for metric in metrics))
-        return cls(artifacts, tuple(sorted(columns)), frozenset(known))
+# Pieces that are submitted ahead per process: they keep it busy while this process writes a part.
+_SUBMITTED = 8
+# How often a wait looks whether the run is cancelled.
+_LOOK_EVERY_S = 0.5
 
 
-def score_part(store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], index: int) -> list[pa.Table]:
-    """The score rows of one part, one table per metric."""
-    tables = {
-        name: store.artifact(id_).read(index, columns=list(inputs.columns) if name == "samples" else None)
-        for name, id_ in inputs.artifacts.items()
-    }
-    return [score_samples(metric, tables, known=inputs.known) for metric in metrics]
+def scored_in_processes(
+    run: StageRun,
+    processes: ScoringProcesses,
+    inputs: Inputs,
+    metrics: Sequence[BoundMetric],
+    ahead: ScoresAhead | None = None,
+) -> Iterator[list[pa.Table]]:
+    """The score rows of every metric, part by part in the order of the responses.
 
-
-def in_processes(
-    store: Store, inputs: Inputs, metrics: Sequence[BoundMetric], parts: Sequence[PartInfo], workers: int
-) -> Iterator[Scored]:
-    """The parts with their tables, in order, scored by ``workers`` processes.
-
-    They are started by spawn, because a fork of a process with threads may hang. Each warning is shown once.
+    Args:
+        run: has the inputs.
+        processes: score.
+        inputs: of the metrics.
+        metrics: are scored together.
+        ahead: what was scored while rows were asked.
 
     Raises:
         InputError: raised by a metric.
         RunFailed: a process was killed.
     """
-    from concurrent.futures import ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
-
-    recipes = [dict(metric.recipe) for metric in metrics]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start, (store.url, inputs, recipes, loading_rules()))
+    found = [] if ahead is None else ahead.end(run.input_id("samples"), metrics)
     try:
-        waiting: deque[tuple[PartInfo, Future[_Result]]] = deque()
-        for part in parts:
-            waiting.append((part, pool.submit(_work, part.index)))
-            if len(waiting) >= workers * _AHEAD:
-                yield _taken(*waiting.popleft(), metrics)
-        while waiting:
-            yield _taken(*waiting.popleft(), metrics)
+        yield from _Pieces(run, metrics, inputs, processes, found).scored()
     except BrokenProcessPool as error:
         raise RunFailed(
             "auto_eval: a scoring process was killed, perhaps because memory ran out, or a metric ended it. The "
             "answers are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
         ) from error
-    except KeyboardInterrupt:
-        # The processes hold nothing to keep, and a metric may block its process forever.
-        for process in get_context("spawn").active_children():
-            process.kill()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
-_Result: TypeAlias = tuple[list[pa.Table], list[dict[str, str]]]
-_scorer: list[Callable[[int], _Result]] = []
+@dataclass(eq=False)
+class _Piece:
+    """Rows that a process scores, or has scored ahead."""
+
+    part: PartInfo
+    rows: Rows
+    scored: "Future[Scored] | None" = None
 
 
-def _start(
-    url: str, inputs: Inputs, recipes: Sequence[Mapping[str, Any]], rules: tuple[frozenset[str] | None, list[str]]
-) -> None:
-    """Prepare this process for scoring. It ends with the process that started it."""
-    # Ctrl-C is sent to all processes of a terminal. The process that started this one handles it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    follow_rules(*rules)
-    store = Store.open(url, read_only=True)
-    metrics = [bind(**recipe) for recipe in recipes]
-    _scorer.append(
-        lambda index: (score_part(store, inputs, metrics, index), [dict(metric.warned) for metric in metrics])
-    )
+class _Pieces:
+    """Scores the responses piece by piece. Takes what was scored ahead, where the responses are the same."""
 
+    def __init__(
+        self,
+        run: StageRun,
+        metrics: Sequence[BoundMetric],
+        inputs: Inputs,
+        processes: ScoringProcesses,
+        ahead: Sequence[Ahead],
+    ) -> None:
+        self._check = run.env.check
+        self._metrics = metrics
+        self._processes = processes
+        self._recipe = recipe_of(inputs, metrics)
+        self._ahead = ahead
+        self._parts = run.input("responses").parts
+        self._responses = lru_cache(1)(run.input("responses").read)
 
-def _end_with_parent() -> None:
-    from multiprocessing import parent_process
+    def scored(self) -> Iterator[list[pa.Table]]:
+        """The tables of each part."""
+        pieces, waiting = self._pieces(), deque[_Piece]()
+        tables: list[list[pa.Table]] = []
+        try:
+            while True:
+                for piece in islice(pieces, self._processes.count * _SUBMITTED - len(waiting)):
+                    if piece.scored is None:
+                        piece.scored = self._processes.submit(self._recipe, piece.rows)
+                    waiting.append(piece)
+                if not waiting:
+                    return
+                piece = waiting.popleft()
+                tables.append(self._tables(piece))
+                if piece.rows.stop == piece.part.rows:
+                    yield [pa.concat_tables(pieces) for pieces in zip(*tables, strict=True)]
+                    tables = []
+        finally:
+            for piece in waiting:
+                if piece.scored is not None:
+                    piece.scored.cancel()
 
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    def _pieces(self) -> Iterator[_Piece]:
+        """What is scored ahead and everything between, in order."""
+        size = taken_at_once(sum(part.rows for part in self._parts), self._processes.count, self._metrics)
+        for part in self._parts:
+            stop = 0
+            for one in self._ahead:
+                if one.rows.part == part.index and stop <= one.rows.start and one.rows.stop <= part.rows:
+                    if stop < one.rows.start:
+                        yield from (_Piece(part, rows) for rows in cut(part.index, stop, one.rows.start, size))
+                    yield _Piece(part, one.rows, one.scored)
+                    stop = one.rows.stop
+            if stop < part.rows or not part.rows:
+                yield from (_Piece(part, rows) for rows in cut(part.index, stop, part.rows, size))
 
+    def _tables(self, piece: _Piece) -> list[pa.Table]:
+        """The score rows of a piece, one table per metric."""
+        assert piece.scored is not None
+        self._wait_for(piece.scored)
+        if piece.rows.chunk is not None:
+            scored = self._same(piece)
+            if scored is not None:
+                return self._taken(scored)
+            piece.scored = self._processes.submit(self._recipe, replace(piece.rows, chunk=None))
+            self._wait_for(piece.scored)
+        return self._taken(piece.scored.result())
 
-def _work(index: int) -> _Result:
-    return _scorer[0](index)
+    def _wait_for(self, scored: "Future[Scored]") -> None:
+        while not wait([scored], _LOOK_EVERY_S).done:
+            self._check()
 
+    def _same(self, piece: _Piece) -> Scored | None:
+        """What was scored ahead; None if that failed, or if these are not the responses that were committed."""
+        assert piece.scored is not None
+        if piece.scored.exception() is not None:
+            return None
+        scored, rows = piece.scored.result(), piece.rows
+        responses = self._responses(rows.part).slice(rows.start, rows.stop - rows.start)
+        return scored if content_hash(responses) == scored.source else None
 
-def _taken(part: PartInfo, result: "Future[_Result]", metrics: Sequence[BoundMetric]) -> Scored:
-    tables, warned = result.result()
-    for metric, warnings in zip(metrics, warned, strict=True):
-        for about, text in warnings.items():
-            metric.warn(about, text)
-    return part, tables
+    def _taken(self, scored: Scored) -> list[pa.Table]:
+        """The tables; each warning is shown once."""
+        for metric, warnings in zip(self._metrics, scored.warned, strict=True):
+            for about, text in warnings.items():
+                metric.warn(about, text)
+        return scored.tables

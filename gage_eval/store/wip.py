@@ -70,7 +70,11 @@ class Wip:
         head = [{"name": name, "bytes": len(blob), "sha256": sha256_hex(blob)} for name, blob in blobs]
         data = b"".join((_MAGIC, canonical_json({"tables": head}), b"\n", *(blob for _, blob in blobs)))
         folder = "chunks" if attempt is None else f"attempts/{safe_name(attempt)}"
-        return self._objects.create(f"{self._folder}/{folder}/{part:05d}/{start}-{stop}.chunk", data)
+        return self._objects.create(self._path(folder, part, start, stop), data)
+
+    def chunk(self, part: int, start: int, stop: int) -> Chunk:
+        """The finished chunk without errors of a range, whether it is there or not."""
+        return Chunk(part, start, stop, self._path("chunks", part, start, stop), self._objects)
 
     def chunks(self, part: int | None = None, *, attempt: str | None = None) -> list[Chunk]:
         """The finished chunks by part and start. Ranges overlap when workers divided the work differently.
@@ -87,6 +91,9 @@ class Wip:
                 if match is not None:
                     found.append(Chunk(int(match[1]), int(match[2]), int(match[3]), item.path, self._objects))
         return sorted(found, key=lambda chunk: (chunk.part, chunk.start, chunk.stop))
+
+    def _path(self, folder: str, part: int, start: int, stop: int) -> str:
+        return f"{self._folder}/{folder}/{part:05d}/{start}-{stop}.chunk"
 
     def begun_by(self, run_id: str) -> None:
         """Note that a run works on it: it is kept as long as that run may be resumed."""

@@ -104,6 +104,6 @@ def test_scoring_is_measured_on_the_rows_it_says_and_again_on_a_fresh_copy(tmp_p
     store = tmp_path / "scored-5000"
     run([str(HERE / "score.py"), "make", str(store), "--rows", "5000"], tmp_path)
     for processes in (1, 2):
-        assert orjson.loads(scored(store, "exact_match", processes).output)["cpu_s"] > 0
+        assert orjson.loads(scored(store, "exact_match", processes=processes).output)["cpu_s"] > 0
     with pytest.raises(BenchFailed, match="scored a wrong number of rows"):
         scored(store.rename(tmp_path / "scored-4000"), "exact_match")

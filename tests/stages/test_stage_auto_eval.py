@@ -14,6 +14,7 @@ from gage_eval import stages
 from gage_eval.errors import InputError, RunFailed
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.runs.scoring import scoring_processes
 from gage_eval.stages import StageResult
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"Q{row}" if row % 2 else "no"} for row in range(6)]
@@ -196,39 +197,6 @@ def test_a_judge_without_verdicts_fails_the_run(bench: Bench) -> None:
         limited(bench, bind("judge_threshold"), 0.05, inputs)
 
 
-# Processes
-
-
-def test_processes_give_the_same_artifacts_and_warnings(
-    bench: Bench, picky: BoundMetric, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
-    inputs = answered(bench)
-    assert len(bench.artifact(inputs["responses"], "responses").parts) > 1
-    metrics = [MATCH, LENGTH, picky]
-    bench.env = replace(bench.env, scoring_processes=2)
-    result = stages.auto_eval(bench.env, ScoreSpec("t", tuple(metrics), max_unscored_share=1.0), **inputs)
-    assert "no Q0, please" in caplog.text
-    many = {row["metric_id"]: row["scores"] for row in bench.rows(result, "metrics")}
-    for metric in metrics:
-        table = metric.score_table(
-            {
-                "samples": bench.artifact(inputs["samples"], "samples").table(),
-                "responses": bench.artifact(inputs["responses"], "responses").table(),
-            }
-        )
-        assert bench.store.artifact(many[metric.metric_id]).table().equals(table)
-
-
-def test_what_a_metric_refuses_in_a_process_is_the_same_sentence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
-    inputs = answered(bench)
-    bench.env = replace(bench.env, scoring_processes=2)
-    strict = bind("exact_match", {"label_field": "sample.metadata.gold"}, on_missing_field="error")
-    with pytest.raises(InputError, match=r"sample\.metadata\.gold"):
-        bench.auto_eval([strict], **inputs)
-
-
 # Samples with parameters of their own (eval_config)
 
 
@@ -253,8 +221,9 @@ def values(bench: Bench, scores: str) -> list[float | None]:
 def test_a_sample_sets_parameters_of_a_metric(bench: Bench, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 2)
     inputs = configured(bench, "exact_match")
-    bench.env = replace(bench.env, scoring_processes=processes)
-    result = bench.auto_eval([MATCH, bind("contains")], **inputs)
+    with scoring_processes(bench.store, processes) as scoring:
+        bench.env = replace(bench.env, processes=scoring)
+        result = bench.auto_eval([MATCH, bind("contains")], **inputs)
     match, other = bench.rows(result, "metrics")
     assert (match["overridden"], match["value"]) == (1, pytest.approx(2 / 3))
     assert (other["overridden"], other["value"]) == (0, 1.0)

@@ -14,7 +14,7 @@ _LEAN = """
 import sys
 import pyarrow as pa
 from gage_eval import foreign
-from gage_eval.cli.lean import be_lean
+from gage_eval.lean import be_lean
 be_lean()
 assert pa.array([{"a": ["x"]}]).to_pylist() == [{"a": ["x"]}]
 assert "pandas" not in sys.modules

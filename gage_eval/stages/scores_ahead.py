@@ -1,0 +1,100 @@
+"""Score the finished rows of a task in other processes while its other rows are asked.
+
+The scores wait in memory. The stage auto_eval takes those whose responses are the ones that were committed, and scores
+everything else. So no result depends on what is scored ahead, and errors are raised by the stage alone.
+"""
+
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
+
+from gage_eval.metrics import BoundMetric
+from gage_eval.metrics.processes import Scored, ScoringProcesses, recipe_of
+from gage_eval.metrics.score_rows import FEWEST_ROWS, ChunkOf, Inputs, Rows, joins_replicates
+from gage_eval.planning.specs import ScoreSpec
+
+# The inputs that are there.
+_READ = {"samples", "responses"}
+# More rows at once would let one process work alone at the end.
+_MOST_TAKEN = 512
+_TIMES_TAKEN = 8
+# Rows whose scores may wait in memory, about 100 MB of them.
+_MOST_ROWS = 500_000
+
+
+class Ahead(NamedTuple):
+    """Rows that are scored ahead, or are being scored."""
+
+    rows: Rows
+    scored: "Future[Scored]"
+
+
+class ScoresAhead:
+    """Scores a task's finished chunks, all metrics together.
+
+    Args:
+        processes: score.
+        spec: of the task's auto_eval.
+        samples: id of their artifact.
+    """
+
+    def __init__(self, processes: ScoringProcesses, spec: ScoreSpec, samples: str) -> None:
+        self._processes = processes
+        self._metrics = spec.metrics
+        self._samples = samples
+        self._recipe = recipe_of(Inputs.of(spec.metrics, {"samples": samples}, spec.nameable), spec.metrics)
+        self._lock = threading.Lock()
+        self._open = not (joins_replicates(spec.metrics) or any(one.inputs - _READ for one in spec.metrics))
+        self._left = _MOST_ROWS
+        self._submitted: list[Ahead] = []
+
+    def finished(self, key: str, part: int, start: int, stop: int) -> None:
+        """Score a chunk that is in the store. May be called from any thread.
+
+        Args:
+            key: of the work in progress.
+            part: index of the part.
+            start: the chunk's first position in it.
+            stop: the position after its last one.
+        """
+        size = taken_at_once(stop - start, self._processes.count)
+        with self._lock:
+            if self._open and start < stop <= start + self._left:
+                self._left -= stop - start
+                try:
+                    for rows in cut(part, start, stop, size, ChunkOf(key, start, stop)):
+                        self._submitted.append(Ahead(rows, self._processes.submit(self._recipe, rows)))
+                except OSError:
+                    # No process can be started: the stage will try again, and say so.
+                    self._open = False
+
+    def end(self, samples: str, metrics: Sequence[BoundMetric]) -> list[Ahead]:
+        """Score no more. Returns what is scored or being scored, in order; nothing where it is not what is asked for.
+
+        Args:
+            samples: id of the artifact that the stage reads.
+            metrics: those that have no scores yet.
+        """
+        with self._lock:
+            self._open = False
+            submitted, self._submitted = self._submitted, []
+        # The chunks are gone: what has not begun would find nothing.
+        begun = [one for one in submitted if not one.scored.cancel()]
+        if samples != self._samples or tuple(metrics) != self._metrics:
+            return []
+        return sorted(begun, key=lambda one: (one.rows.part, one.rows.start))
+
+
+def cut(part: int, start: int, stop: int, size: int, chunk: ChunkOf | None = None) -> Iterator[Rows]:
+    """Pieces of at most ``size`` rows; one without rows where there are none."""
+    for first in range(start, max(stop, start + 1), size):
+        yield Rows(part, first, min(first + size, stop), chunk)
+
+
+def taken_at_once(rows: int, processes: int, metrics: Sequence[BoundMetric] = ()) -> int:
+    """How many of some rows a process takes at once; all if a metric joins the replicates of a sample."""
+    if joins_replicates(metrics):
+        return max(1, rows)
+    return max(FEWEST_ROWS, min(_MOST_TAKEN, math.ceil(rows / (_TIMES_TAKEN * processes))))
