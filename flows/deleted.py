@@ -18,7 +18,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import TERMINAL_STATES, StateType
 from prefect.exceptions import ObjectNotFound
 
-from flows.api import api_client
+from flows.api import api_client, is_unanswered
 from gage_eval.canonical import canonical_json
 from gage_eval.config.secrets import scrub
 from gage_eval.errors import InputError
@@ -46,8 +46,13 @@ def deleted_at(api_url: str, records: Sequence[DeploymentRecord]) -> list[Deploy
         with api_client(api_url, timeout_s=_REQUEST_S, retries=1) as client:
             return _deleted(client, records)
     except Exception as problem:
+        if is_unanswered(problem):
+            what, remedy = "does not answer", "Start it"
+        else:
+            what, remedy = "does not say which deployments exist", "Read its log"
         raise InputError(
-            f"the Prefect API at {scrub(api_url)} does not say which deployments exist ({type(problem).__name__})."
+            f"the Prefect API at {scrub(api_url)} {what} ({type(problem).__name__}), so nothing was removed. {remedy}, "
+            "and try again; without an API (unset PREFECT_API_URL), the files of all nightly deployments are kept."
         ) from problem
 
 

@@ -8,12 +8,14 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from gage_eval.backends.base import Blocks
-from gage_eval.config.secrets import scrub
+from gage_eval.config.overrides import refuse_secrets
+from gage_eval.config.secrets import literals, scrub
 from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError, InputError
+from gage_eval.errors import ConfigError, GageError, InputError
 from gage_eval.liveness import LOST_AFTER_S
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
@@ -104,6 +106,7 @@ def submit(
         from flows.submit import deployment_of, for_any_folder
     from prefect.utilities.urls import url_for
 
+    _refuse_secrets(options)
     options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
     places = Locations.at(options.store, options.output_dir)
     if not options.resume and has_run(places, str(options.run_id)):
@@ -119,7 +122,9 @@ def submit(
             if named_store is not None:
                 asked = asked.model_copy(update={"store": named_store})
             _, parameters = parameters_of(asked)
-            run = client.create_flow_run_from_deployment(deployment.id, name=options.run_id, parameters=parameters)
+            run = client.create_flow_run_from_deployment(
+                deployment.id, name=options.run_id, parameters=parameters, idempotency_key=str(uuid4())
+            )
             return Submitted(run.name, pool, url_for("flow-run", obj_id=run.id))
     except GageError:
         raise
@@ -288,6 +293,7 @@ def _start(options: RunOptions, api_url: str, named_store: str | None, observers
         from flows.submit import create_flow_run, for_any_folder
     from prefect.utilities.urls import url_for
 
+    _refuse_secrets(options)
     bundle = _files_for_a_retry(options, api_url, observers)
     anywhere = for_any_folder(options, bundle)
     if named_store is not None:
@@ -306,11 +312,27 @@ def _start(options: RunOptions, api_url: str, named_store: str | None, observers
     )
 
 
+def _refuse_secrets(options: RunOptions) -> None:
+    """Refuse options with a secret: the server would keep them as parameters of the flow run.
+
+    Raises:
+        InputError: one holds a secret.
+    """
+    refuse_secrets(options.overrides)
+    # The text of a config is checked with its places.
+    for name, value in options.model_dump(mode="json", exclude={"overrides", "text"}).items():
+        for problem in literals(value if isinstance(value, list) else [value], {}):
+            raise InputError(f"--{name.replace('_', '-')}: {problem.message}")
+
+
 def _files_for_a_retry(options: RunOptions, api_url: str, observers: Sequence[Observer]) -> str | None:
     """Store what a worker needs to retry a run of this process. Returns the bundle; None if the run cannot travel."""
     places = Locations.at(options.store, options.output_dir)
     try:
-        packed = pack(options, blocks_at(api_url))
+        # A config with mistakes is not stored: one may be a literal secret.
+        packed = pack(options, blocks_at(api_url), strict=True)
+    except ConfigError:
+        raise
     except InputError:
         return None  # The run itself reports a config that cannot be used.
     if packed is not None and packed.stays and local_folder(places.store) is None:
@@ -337,7 +359,7 @@ def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> Inp
     if is_unanswered(problem):
         text = f"does not answer ({reason}). Start it or unset PREFECT_API_URL"
     else:
-        text = f"refused {what} ({reason}: {str(problem).partition(chr(10))[0]}). Read its log"
+        text = f"refused {what} ({reason}: {scrub(str(problem).partition(chr(10))[0])}). Read its log"
     return InputError(f"the Prefect API at {scrub(api_url)} {text}{otherwise}.")
 
 

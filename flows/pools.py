@@ -14,6 +14,7 @@ from prefect.states import Cancelled, Cancelling, Pending
 
 from flows.api import api_client, is_unanswered
 from gage_eval.backends.placement import Placement
+from gage_eval.config.secrets import scrub
 from gage_eval.engine.shard_groups import Launched
 from gage_eval.errors import InputError
 from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
@@ -74,7 +75,11 @@ class PoolLauncher:
         except InputError:
             raise
         except Exception as error:
-            problem = "does not answer" if is_unanswered(error) else f"refused the shards ({error})"
+            problem = (
+                "does not answer"
+                if is_unanswered(error)
+                else f"refused the shards ({scrub(str(error).partition(chr(10))[0])})"
+            )
             raise InputError(
                 f"the Prefect API {problem}, so that no shard could be started on work pool '{self._pool}'. "
                 "Check it, then resume the run."

@@ -157,6 +157,12 @@ class Reporter:
     def _post_lines(self, client: SyncPrefectClient) -> None:
         while self._lines:
             lines = [self._lines[index] for index in range(min(len(self._lines), _LINES_AT_ONCE))]
-            client.create_logs(lines)
+            try:
+                client.create_logs(lines)
+            except Exception as error:
+                if is_unanswered(error):
+                    raise
+                # Sent again, they would be refused again, and hold up all other reports.
+                _log.debug("the Prefect API refused %d log lines: %r", len(lines), error)
             for _ in lines:
                 self._lines.popleft()

@@ -8,6 +8,7 @@ from uuid import UUID
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas import State
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import TaskRun
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Failed
 
@@ -64,7 +65,11 @@ def _end(run: StoredRun) -> State[Any]:
 
 
 def _end_task_runs(client: SyncPrefectClient, flow_run_id: UUID, end: State[Any]) -> None:
-    for task_run in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))):
+    ours = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
+    task_runs: list[TaskRun] = []
+    while page := client.read_task_runs(flow_run_filter=ours, offset=len(task_runs)):
+        task_runs += page
+    for task_run in task_runs:
         if task_run.state is not None and not task_run.state.is_final():
             state = Completed() if end.is_completed() else end.model_copy(update={"id": None})
             client.set_task_run_state(task_run.id, state, force=True)

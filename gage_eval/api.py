@@ -290,7 +290,8 @@ def run(
     from gage_eval.launch import launch_run
 
     outcome = launch_run(options, inline=inline, quiet=not progress)
-    return Run(RunReader(StoredRun(outcome.folder), Store.open(Locations.at(store, output_dir).store)))
+    # A block may have named the store.
+    return Run(RunReader(StoredRun(outcome.folder), Store.open(outcome.folder.locations.store)))
 
 
 def open_run(run_id: str, *, store: str | None = None, output_dir: str | None = None) -> Run:

@@ -13,7 +13,7 @@ import gage_eval
 from gage_eval.errors import ConfigError, InputError, RunFailed
 from gage_eval.report.console import score_text
 from gage_eval.report.notebook import run_html
-from gage_eval.runs import run_inline
+from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.export import EXPORTED
 from gage_eval.runs.resume import resumed
 from tests.support.workspace import ROWS, config, write_config, write_rows
@@ -187,3 +187,12 @@ def test_importing_alone_loads_no_arrow() -> None:
     program = "import gage_eval, sys; assert not {'pyarrow', 'numpy', 'pydantic'} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_run_is_read_from_the_store_that_it_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_config(tmp_path)
+    write_rows(tmp_path)
+    named = run_inline(RunOptions.of({"config": str(tmp_path / "mine.yaml"), "store": str(tmp_path / "of-the-block")}))
+    monkeypatch.setattr("gage_eval.launch.launch_run", lambda options, **_: named)
+    done = gage_eval.run(tmp_path / "mine.yaml", store="block:kept")
+    assert done.samples().num_rows == ROWS

@@ -35,12 +35,18 @@ def view(
     from pathlib import Path
     from urllib.parse import quote, urlencode
 
+    from gage_eval.errors import InputError
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
     from gage_eval.settings import load_settings
     from gage_eval.viewer.server import ViewerServer
 
+    if not runs:
+        given = {"--task": task, "--sample": sample, "--against": against}
+        for option, value in given.items():
+            if value is not None:
+                raise InputError(f"{option} needs a run: gage view RUN {option} {value}")
     locations = Locations.at(store, output_dir)
     settings = load_settings()
     for name in [*(runs or ()), *([against] if against is not None else [])]:

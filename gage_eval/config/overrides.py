@@ -21,6 +21,7 @@ from gage_eval.config.models import ROLE_SPELLINGS, PipelineConfig
 from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
+from gage_eval.config.secrets import literals
 from gage_eval.errors import ConfigError, InputError, Problem, closest
 from gage_eval.foreign import beside
 
@@ -77,6 +78,21 @@ def apply_overrides(
         _set_model(document, model_path, base_dir)
     if freshness is not None:
         _set_freshness(document, freshness)
+
+
+def refuse_secrets(overrides: Sequence[str]) -> None:
+    """Refuse values from the command line that are literal secrets, before they are put anywhere.
+
+    Raises:
+        InputError: one is, or cannot be read.
+    """
+    for text in overrides:
+        path, _, given = text.partition("=")
+        value = _value(given, path)
+        for name in reversed(_INDEX.sub(r".\1", path.strip()).split(".")):
+            value = {name: value}
+        for problem in literals(value, {}):
+            raise InputError(f"--set {path.strip()}: {problem.message}")
 
 
 def _apply_all(document: Document, overrides: Sequence[str]) -> None:

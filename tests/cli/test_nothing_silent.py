@@ -261,3 +261,10 @@ def test_rejected_rows_are_told_everywhere_with_place_and_reason(gage: Gage, wor
     ]  # fmt: skip
     assert [row["line"] for row in gage("show", "some", "--rejects", "--json").json] == [7, 8]
     assert gage("show", "--rejects").code == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--task", "t"), ("--sample", "s0"), ("--against", "other")])
+def test_gage_view_shows_nothing_of_no_run(gage: Gage, option: str, value: str) -> None:
+    said = gage("view", option, value)
+    assert said.code == 2
+    assert said.err == f"{option} needs a run: gage view RUN {option} {value}\n"

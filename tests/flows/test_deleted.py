@@ -89,6 +89,17 @@ def test_a_deployment_whose_files_are_needed_is_not_deleted(server: Server) -> N
     assert deleted_at("http://here", [record()]) == [], "another deployment of the server needs them"
 
 
-def test_a_server_that_does_not_answer_is_an_error() -> None:
-    with pytest.raises(InputError, match="does not say which deployments exist"):
+def test_a_server_that_cannot_say_it_is_an_error_and_what_to_do(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str) -> None:
+        raise ValueError(name)
+
+    monkeypatch.setattr(server, "read_flow_by_name", refuse)
+    with pytest.raises(InputError, match=r"does not say which .* so nothing was removed\. Read its log"):
+        deleted_at("http://here", [record()])
+
+
+def test_a_server_that_does_not_answer_is_an_error_and_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"does not answer \(ConnectError\), so nothing was removed\. Start it"):
         deleted_at(f"http://127.0.0.1:{free_port()}/api", [record()])

@@ -96,3 +96,18 @@ def test_the_longest_wait_ends_a_stream_of_reports(monkeypatch: pytest.MonkeyPat
         sender.send(lambda client: time.sleep(0.05))
 
     assert not sender.close()
+
+
+@pytest.mark.usefixtures("soon")
+def test_log_lines_that_the_api_refuses_hold_up_no_other_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("not a log line")
+
+    monkeypatch.setattr(SyncPrefectClient, "create_logs", refuse)
+    taken: list[int] = []
+    sender = Reporter(NO_API)
+    sender.log({"message": "x"})
+    sender.send(lambda client: taken.append(1))
+
+    assert sender.close()
+    assert taken == [1]
