@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gage_eval.regression.alarm import PROMISE, alarm
+from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import PairedRows, evidence
 from gage_eval.regression.gate import GateRule, judge
 
@@ -211,7 +211,7 @@ def main() -> int:
         histories=HISTORIES,
         regressed=regressed,
         rings=rings,
-        promise=PROMISE,
+        promise=promise(GateRule()),
         power="\n".join(power_table(seed)),
     )
     PAGE.write_text(text, encoding="utf-8")

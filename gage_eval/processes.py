@@ -1,6 +1,7 @@
-"""Check whether a recorded process still runs."""
+"""Whether a recorded process still runs, and whose this one is."""
 
 import os
+from getpass import getuser
 from pathlib import Path
 
 
@@ -22,6 +23,14 @@ def born(pid: int) -> int:
 def alive(pid: int, born_at: int) -> bool:
     """Whether the process that started then is still there; a start of 0 is that of one that had ended."""
     return born_at != 0 and born(pid) == born_at
+
+
+def user_name() -> str:
+    """Name of the user of this process; ``uid 1000`` for a user without a name, as containers often have."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def _exists(pid: int) -> bool:

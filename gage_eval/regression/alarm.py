@@ -7,6 +7,7 @@ most alpha, even if the nights depend on each other.
 """
 
 import calendar
+import math
 from dataclasses import dataclass
 
 from gage_eval.regression.evidence import Evidence
@@ -15,11 +16,17 @@ from gage_eval.regression.gate import GateRule
 REPEATS_FOR_ALARM = 5
 MAX_NOISE_P = 0.1
 
-PROMISE = (
-    "If the model never got worse, this alarm rings at all in 365 nights with probability at most 5 %, whatever the "
-    "nights share, provided runs differ by independent row noise only. This holds per suite, model and metric: with 20 "
-    "of them, expect up to one false alarm a year. The nightly verdict has no such promise."
-)
+
+def promise(rule: GateRule) -> str:
+    """What the alarm promises for a year, for readers."""
+    expected = 20 * rule.alpha
+    alarms = "one false alarm" if math.isclose(expected, 1) else f"{expected:g} false alarms"
+    return (
+        "If the model never got worse, this alarm rings at all in 365 nights with probability at most "
+        f"{100 * rule.alpha:g} %, whatever the nights share, provided runs differ by independent row noise only. This "
+        f"holds per suite, model and metric: with 20 of them, expect up to {alarms} a year. The nightly verdict has no "
+        "such promise."
+    )
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ An entry is never changed. The first is the anchor: promotion adds entries and d
 losses add up visibly. Garbage collection keeps every artifact that an entry names.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from getpass import getuser
 from typing import ClassVar, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -16,6 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from gage_eval.canonical import decode
 from gage_eval.errors import InputError, closest
+from gage_eval.processes import user_name
 from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.names import is_name
 from gage_eval.runs.reading import RunReader, TaskReader
@@ -25,6 +26,8 @@ from gage_eval.store import Store
 _FOLDER = "baselines"
 _SUITE = "suite_"
 _DIGITS = 6
+# The file of an entry: other files may lie there too.
+_ENTRY = re.compile(rf"{_FOLDER}/({_SUITE}[^/]+)/([^/]+)/\d{{{_DIGITS}}}\.json")
 
 
 class _Model(BaseModel):
@@ -103,8 +106,8 @@ class Baselines:
 
     def names(self) -> list[tuple[str, str]]:
         """(suite, name) of every baseline."""
-        places = (item.path.split("/") for item in self._store.objects.list(_FOLDER))
-        return sorted({(_suite_of(place[1]), place[2]) for place in places if len(place) == 4})
+        found = (_ENTRY.fullmatch(item.path) for item in self._store.objects.list(_FOLDER))
+        return sorted({(_suite_of(entry[1]), entry[2]) for entry in found if entry is not None})
 
     def history(self, suite: str, name: str, *, run_id: str = "RUN") -> list[BaselineEntry]:
         """All entries of a baseline, the anchor first.
@@ -116,12 +119,13 @@ class Baselines:
         Raises:
             InputError: there is no such baseline, or an entry is damaged.
         """
-        items = sorted(item.path for item in self._store.objects.list(f"{_folder_of(suite)}/{name}"))
+        there = self._store.objects.list(f"{_folder_of(suite)}/{name}") if is_name(name) else ()
+        items = sorted(item.path for item in there if _ENTRY.fullmatch(item.path))
         if not items:
             known = [one for of, one in self.names() if of == suite]
-            there = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
+            others = f"Baselines of '{suite}': {', '.join(known)}." if known else f"'{suite}' has none yet."
             raise InputError(
-                f"no baseline '{name}'. {there}{closest(name, known)} To make one: gage baseline set {name} {run_id}"
+                f"no baseline '{name}'. {others}{closest(name, known)} To make one: gage baseline set {name} {run_id}"
             )
         return [self._read(path) for path in items]
 
@@ -194,7 +198,7 @@ class Baselines:
             name=name,
             number=number,
             created=datetime.now(UTC),
-            by=getuser(),
+            by=user_name(),
             why="promoted" if promote else "set",
             runs=[_of_run(run) for run in runs],
         )

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterator
 
-from gage_eval.regression.alarm import PROMISE
+from gage_eval.regression.alarm import promise
 from gage_eval.regression.gating import GatedTask
 from gage_eval.regression.nightly import Night, NightCell
 from gage_eval.regression.triage import Card, Triage, TriagedTask
@@ -34,7 +34,7 @@ def night_page(night: Night) -> str:
         f"**{plain(night.sentence)}**",
         table(_NIGHT, [row for cell in night.cells for row in _rows(cell)]),
         bullets([*problems, *anchors, *notes]),
-        f"{_fired(night)} {plain(PROMISE)}",
+        f"{_fired(night)} {plain(promise(night.asked.gate))}",
         bullets(runs),
     )
 

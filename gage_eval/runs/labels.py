@@ -10,13 +10,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from getpass import getuser
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from gage_eval.canonical import canonical_json, decode
 from gage_eval.errors import InputError
+from gage_eval.processes import user_name
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 
@@ -91,7 +91,7 @@ class Labels:
             verdict=verdict,
             note=note.strip(),
             withdraws=withdraws,
-            by=getuser(),
+            by=user_name(),
             at=now,
             run_id=run_id,
             task_id=task_id,

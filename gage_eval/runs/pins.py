@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from getpass import getuser
 from pathlib import Path
 
 from gage_eval.config.files import read_config
@@ -10,6 +9,7 @@ from gage_eval.config.load import read_document
 from gage_eval.config.pins import is_commit, unpinned
 from gage_eval.datasets.build import build_loader
 from gage_eval.errors import InputError, closest
+from gage_eval.processes import user_name
 from gage_eval.runs.options import Locations, RunOptions
 from gage_eval.runs.stored_pins import Pin, pins_of, write_pin
 from gage_eval.store import Store
@@ -47,7 +47,9 @@ def pin(options: RunOptions, commits: Mapping[str, str]) -> tuple[list[Pin], lis
         if name in before and name not in commits:
             kept.append(before[name])
             continue
-        one = Pin(name, commits.get(name) or _newest(name), datetime.now(UTC).isoformat(timespec="seconds"), getuser())
+        one = Pin(
+            name, commits.get(name) or _newest(name), datetime.now(UTC).isoformat(timespec="seconds"), user_name()
+        )
         write_pin(store, one)
         made.append(one)
     return made, kept

@@ -1,5 +1,6 @@
 """Promises of baselines: only what can be measured again becomes one, and entries are never changed."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,3 +85,29 @@ def test_two_processes_that_set_the_same_entry_do_not_overwrite_each_other(run: 
     assert [one.number for one in Baselines(store).history("small", "main")] == [1]
     Baselines(store).add("main", [run], promote=True)
     assert [one.why for one in Baselines(store).history("small", "main")] == ["set", "promoted"]
+
+
+def test_other_files_beside_the_entries_are_passed_over(run: RunReader) -> None:
+    store = Store.open(run.stored.folder.locations.store)
+    Baselines(store).add("main", [run], promote=False)
+    folder = next(store.objects.list("baselines")).path.rpartition("/")[0]
+    store.objects.create(f"{folder}/notes.txt", b"ours")
+    store.objects.create("baselines/suite_small/drafts/notes.txt", b"ours")
+    assert Baselines(store).names() == [("small", "main")]
+    assert Baselines(store).latest("small", "main").number == 1
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../..", "/etc", "no such"])
+def test_a_name_that_no_baseline_can_have_is_an_unknown_one(run: RunReader, name: str) -> None:
+    baselines = Baselines(Store.open(run.stored.folder.locations.store))
+    with pytest.raises(InputError, match=r"no baseline '.*'small' has none yet"):
+        baselines.latest("small", name)
+
+
+def test_a_user_without_a_name_can_set_a_baseline(run: RunReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr("gage_eval.processes.getuser", unknown)
+    store = Store.open(run.stored.folder.locations.store)
+    assert Baselines(store).add("main", [run], promote=False).by == f"uid {os.getuid()}"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.regression.alarm import alarm
+from gage_eval.regression.alarm import alarm, promise
 from gage_eval.regression.evidence import Evidence, PairedRows, evidence
 from gage_eval.regression.gate import GateRule, judge, rows_needed, suite_verdict
 from gage_eval.scorecards import CardRule, check_regression
@@ -168,6 +168,13 @@ def test_equal_runs_of_two_rows_are_not_certain() -> None:
     same = evidence(PairedRows(np.array([0.3, 0.7]), np.array([[0.3, 0.7]])))
     assert same.low < -0.02 < same.high
     assert verdict(same) == "inconclusive"
+
+
+def test_the_alarm_promises_the_level_of_its_rule() -> None:
+    assert "probability at most 5 %" in promise(GateRule())
+    said = promise(GateRule(alpha=0.2))
+    assert "probability at most 20 %" in said
+    assert "up to 4 false alarms a year" in said
 
 
 def test_the_alarm_rings_at_a_years_share_of_the_level() -> None:
