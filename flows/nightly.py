@@ -19,6 +19,7 @@ from flows.api import api_client
 from flows.events import post_artifact
 from flows.forms import STORAGE, StorageForm
 from flows.launch import launch
+from flows.page import readable
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
@@ -67,11 +68,12 @@ def nightly(text: str, configs: dict[str, str], storage: StorageForm = STORAGE) 
         blocks=PrefectBlocks(PREFECT_API_URL.value()),
     )
     _publish(night)
+    sentence = readable(night.sentence)
     if night.verdict == "regressed":
-        return Failed(name="Regressed", message=night.sentence)
+        return Failed(name="Regressed", message=sentence)
     if night.verdict == "failed":
-        return Failed(message=night.sentence)
-    return Completed(message=night.sentence)
+        return Failed(message=sentence)
+    return Completed(message=sentence)
 
 
 def runner(places: Locations) -> Callable[[RunOptions, EngineHost], RunReader]:

@@ -13,6 +13,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.api import api_client, is_unanswered
+from flows.page import readable
 from flows.states import aborted
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported
@@ -57,7 +58,7 @@ def _end(run: StoredRun) -> State[Any]:
         case "completed":
             return Completed()
         case "failed":
-            return Failed(message=run.record.error)
+            return Failed(message=run.record.error and readable(run.record.error))
         case "interrupted":
             return Cancelled(message="The run was stopped. What was computed is kept.")
         case "running":

@@ -23,7 +23,7 @@ from blocks import PrefectBlocks
 from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
 from flows.lost_runs import INNER_HEARTBEAT
-from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
+from flows.page import readable, report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
@@ -171,10 +171,10 @@ class ShownRun:
                 self._stage_ended((result.task_id, result.stage), state, line)
             case StageFailed(task_id, stage, error, _, True):
                 line = f"{stage_label(task_id, stage)}: stopped"
-                self._stage_ended((task_id, stage), Cancelled(message=error or None), line)
+                self._stage_ended((task_id, stage), Cancelled(message=readable(error) or None), line)
             case StageFailed(task_id, stage, error):
                 line = f"{stage_label(task_id, stage)}: {error}"
-                self._stage_ended((task_id, stage), Failed(message=error), line, logging.ERROR)
+                self._stage_ended((task_id, stage), Failed(message=readable(error)), line, logging.ERROR)
             case FetchStarted():
                 self._say(fetch_line(event), logging.INFO)
             case RunWarning(message):
@@ -284,7 +284,7 @@ class ShownRun:
         return {
             "name": "gage_eval",
             "level": level,
-            "message": text[:_LONGEST_LINE],
+            "message": readable(text[:_LONGEST_LINE]),
             "timestamp": _now(),
             "flow_run_id": str(self._id),
         }

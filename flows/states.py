@@ -5,7 +5,7 @@ from typing import Any
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.page import score_line
+from flows.page import readable, score_line
 from gage_eval.errors import GageError
 from gage_eval.runs import RunOutcome
 
@@ -32,8 +32,8 @@ def end_state(error: BaseException) -> State[Any]:
         case KeyboardInterrupt():
             return Cancelled(message="The run was stopped. What was computed is kept.")
         case GageError():
-            return Failed(message=str(error))
+            return Failed(message=readable(str(error)))
         case Exception():
-            return Failed(message=f"{type(error).__name__}: {error}")
+            return Failed(message=readable(f"{type(error).__name__}: {error}"))
         case _:
-            return aborted(f"{type(error).__name__}: {error}")
+            return aborted(readable(f"{type(error).__name__}: {error}"))

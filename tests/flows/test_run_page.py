@@ -10,6 +10,8 @@ import pytest
 from flows.page import score_line, stage_line
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
+from flows.states import end_state
+from gage_eval.errors import GageError
 from gage_eval.observability.events import StageProgress
 from gage_eval.observability.results import StageResult
 from gage_eval.report.suite_run import SuiteRun
@@ -28,6 +30,13 @@ def test_a_modified_suite_says_so_beside_its_score() -> None:
     changed = SuiteRun(name="gsm8k", version="v1", digest="d", modified=["tasks[0].max_samples"])
     modified = summary().model_copy(update={"suite": changed})
     assert score_line(modified) == "exact_match,strict-match 0.842 ± 0.020 (modified) · 1,319 samples"
+
+
+def test_messages_have_no_character_that_a_database_refuses() -> None:
+    said = "the endpoint said: \x00\x1b[2J \ud800\nin two lines é"
+    for state in (end_state(GageError(said)), end_state(ValueError(said)), end_state(SystemExit(said))):
+        assert state.message is not None
+        assert state.message.endswith("the endpoint said: \\x00\\x1b[2J \\ud800\nin two lines é")
 
 
 def test_several_tasks_are_named_and_the_rest_is_counted() -> None:
