@@ -19,7 +19,7 @@ from gage_eval.runs.maintenance import DEFAULT_AGE, collect_garbage, verify_stor
 # Damaged objects in the log of a flow run.
 _MOST_LINES = 100
 
-Age = Annotated[str, Field(pattern=r"^\s*\d{1,9}\s*[smhdw]?\s*$")]
+Age = Annotated[str, Field(pattern=r"^\s*\d{1,9}\s*[smhdwSMHDW]\s*$")]
 
 
 @flow(name="cache-gc", persist_result=False)

@@ -19,12 +19,12 @@ from flows.api import api_client
 from flows.events import post_artifact
 from flows.forms import STORAGE, StorageForm
 from flows.launch import launch
-from flows.page import readable
 from flows.worker import on_worker
 from gage_eval.engine.host import EngineHost
 from gage_eval.errors import GageError
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
 from gage_eval.regression.pages import cell_page, night_page, trend_page
+from gage_eval.report.console import readable
 from gage_eval.runs import RunOptions
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import slug

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gage_eval.errors import visible
 from gage_eval.observability.results import StageResult
 from gage_eval.planning.specs import Plan
 from gage_eval.report.console import (
@@ -77,14 +76,6 @@ def stage_label(task_id: str, stage: str) -> str:
     """``gsm8k infer``; ``gsm8k infer (few-shot examples)``."""
     task, part = of_task(task_id)
     return clean(f"{task} {stage}{f' ({part})' if part else ''}")
-
-
-def readable(text: str) -> str:
-    """A message for a state or a log, of one or several lines, without characters that cannot be seen.
-
-    A server on Postgres cannot store a null byte: it fails, as if it were busy, and would be asked again and again.
-    """
-    return "\n".join(map(visible, text.split("\n")))
 
 
 def _titled(title: str, lines: Sequence[str]) -> str:

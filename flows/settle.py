@@ -13,8 +13,8 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Failed
 
 from flows.api import api_client, is_unanswered
-from flows.page import readable
 from flows.states import aborted
+from gage_eval.report.console import readable
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported
 from gage_eval.runs.stored import StoredRun

@@ -23,7 +23,7 @@ from blocks import PrefectBlocks
 from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
 from flows.lost_runs import INNER_HEARTBEAT
-from flows.page import readable, report_markdown, score_line, stage_label, stage_line, tags_of
+from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
@@ -46,7 +46,7 @@ from gage_eval.observability.events import (
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import TaskPlan
-from gage_eval.report.console import artifact_rows, counted
+from gage_eval.report.console import artifact_rows, counted, readable
 from gage_eval.runs import RunOptions, RunOutcome, RunSession
 from gage_eval.runs.fetching import fetch_line
 from gage_eval.runs.inline import carry_out

@@ -5,8 +5,9 @@ from typing import Any
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from flows.page import readable, score_line
+from flows.page import score_line
 from gage_eval.errors import GageError
+from gage_eval.report.console import readable
 from gage_eval.runs import RunOutcome
 
 # Names of states of the type CRASHED. The first two are resumed by an automation (`flows.lost_runs`). A run in a

@@ -146,7 +146,7 @@ def _main(argv: list[str] | None) -> None:
     except GageError as error:
         if "--debug" in arguments:
             raise
-        from gage_eval.cli.output import readable
+        from gage_eval.report.console import readable
 
         # The message may quote data with control characters.
         _tell(readable(str(error)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from gage_eval.canonical import JsonValue, normalise
-from gage_eval.report.console import clean, folded, padded, terminal_width
+from gage_eval.report.console import clean, folded, padded, readable, terminal_width
 
 # A narrower column is not folded.
 _LEAST_WIDTH = 14
@@ -85,11 +85,6 @@ def shown_location(location: str) -> str:
     with suppress(ValueError):
         return str(Path(location).relative_to(Path.cwd()))
     return location
-
-
-def readable(text: str) -> str:
-    """Text for a terminal, without control characters other than line ends and tabs."""
-    return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
 
 
 def indented(text: str, by: str = "  ") -> str:

@@ -307,6 +307,14 @@ def clean(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
+def readable(text: str) -> str:
+    """A text for a terminal, a state or a log: without control characters other than line ends and tabs.
+
+    A Prefect server on Postgres cannot store a null byte: it fails, as if it were busy, and is asked again and again.
+    """
+    return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
+
+
 def terminal_width(stream: TextIO) -> int | None:
     """Columns of the terminal that a stream is, None for a file or a pipe."""
     return shutil.get_terminal_size().columns if stream.isatty() else None
