@@ -60,11 +60,11 @@ class LocalFile:
 
 
 class UploadedFile(LocalFile):
-    """A file on S3. Lines go to a local copy, which is uploaded in a separate thread.
+    """A file on S3. Lines go to a local copy, which a separate thread uploads, after the lines that are there already.
 
     Args:
         objects: the objects of the runs root.
-        path: the file's path in it. Lines that it has already stay.
+        path: the file's path in it.
     """
 
     def __init__(self, objects: Objects, path: str) -> None:
@@ -72,20 +72,19 @@ class UploadedFile(LocalFile):
         super().__init__(spool / Path(path).name, f"{objects.url.rstrip('/')}/{path}")
         self._objects = objects
         self._name = path
+        # The lines that the file had before; None until they could be read.
+        self._before: bytes | None = None
         self._uploading: threading.Thread | None = None
         self._due_at = 0.0
+        # Whether lines are here that were not uploaded, and why the last upload failed.
         self._grown = False
-        # Why the last upload failed; None if it did not.
         self._failed: Exception | None = None
 
     def append(self, lines: bytes) -> None:
         """Append whole lines to the copy, and upload it when that is due. Call it also without lines."""
-        if lines and not self._path.exists():
-            self._fetch()
         super().append(lines)
         self._grown = self._grown or bool(lines)
         if self._grown and self._uploading is None and time.monotonic() >= self._due_at:
-            self._grown = False
             self._uploading = threading.Thread(target=self._upload, name="gage-eval-upload", daemon=True)
             self._uploading.start()
 
@@ -101,21 +100,25 @@ class UploadedFile(LocalFile):
         else:
             _log.warning("the lines of %s are only in %s: %s", self._shown, self._path, self._failed)
 
-    def _fetch(self) -> None:
-        try:
-            self._path.write_bytes(self._objects.get(self._name))
-        except FileNotFoundError:
-            self._path.touch()
-        except (GageError, OSError) as error:
-            self._warn(str(error))
-
     def _upload(self) -> None:
         began = time.monotonic()
+        self._grown = False
         try:
-            self._objects.replace(self._name, self._path.read_bytes())
+            if self._before is None:
+                self._before = self._there()
+            own = self._path.read_bytes() if self._path.exists() else b""
+            self._objects.replace(self._name, self._before + own)
             self._failed = None
         except (GageError, OSError) as error:
             self._failed = error
+            self._grown = True
         now = time.monotonic()
         self._due_at = now + max(UPLOAD_EVERY_S, (now - began) / _SHARE)
         self._uploading = None
+
+    def _there(self) -> bytes:
+        """The lines that the file has. Without them nothing is uploaded, because an upload replaces the file."""
+        try:
+            return self._objects.get(self._name)
+        except FileNotFoundError:
+            return b""

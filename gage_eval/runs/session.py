@@ -104,6 +104,21 @@ class RunSession:
         self.folder = self._folder(asked.locations, flow_run)
         refresh = self._refresh()
         self.recorder = Recorder(self.folder, refresh)
+        try:
+            self._open(refresh, observers, blocks, host)
+        except BaseException as error:
+            # The folder is there: without this, the run would look as if it were killed.
+            self._record_end("failed" if isinstance(error, Exception) else "interrupted", str(error))
+            raise
+        self._tell_start(flow_run)
+
+    def _open(
+        self,
+        refresh: frozenset[tuple[str, str]],
+        observers: Iterable[Observer],
+        blocks: Blocks | None,
+        host: EngineHost | None,
+    ) -> None:
         settings = load_settings()
         sinks = RunSinks(
             self.folder, self.loaded.config.observability, settings, None if blocks is None else blocks.secret
@@ -121,7 +136,6 @@ class RunSession:
         # What each model session took that shards served.
         self.spent_by_shards: list[Spent] = []
         self.tasks_at_once = 1 if settings.sequential else TASKS_AT_ONCE
-        self._tell_start(flow_run)
 
     @property
     def results(self) -> dict[tuple[str, str], StageResult]:
@@ -267,8 +281,11 @@ class RunSession:
     def _fail(self, error: BaseException) -> None:
         status: RunStatus = "failed" if isinstance(error, Exception) else "interrupted"
         self.observer.tell(RunFailed(status, str(error)))
+        self._record_end(status, str(error))
+
+    def _record_end(self, status: RunStatus, error: str) -> None:
         try:
-            self.recorder.finish(status, str(error))
+            self.recorder.finish(status, error)
         except GageError as second:
             _log.warning("the end of run %s could not be recorded: %s", self.run_id, second)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 from support.endpoint import mock_endpoint
 from support.runs import write_config as write_sums
 from support.waiting import PATIENCE_S
@@ -21,6 +22,8 @@ from gage_eval.observability import writer
 from gage_eval.observability.events import PartWritten, RunWarning
 from gage_eval.observability.sample_events import RowRejected
 from gage_eval.observability.writer import EventWriter, Recorded
+from gage_eval.runs import run_inline
+from gage_eval.runs.resume import resumed
 from gage_eval.store import Store
 from tests.support.workspace import config, write_config, write_rows
 
@@ -241,6 +244,21 @@ def test_a_sink_that_cannot_work_is_one_sentence_before_the_run(here: Path, sink
     write_rows(here)
     with pytest.raises(GageError, match=words):
         gage_eval.run(config(observability={"sinks": [sink]}), store="store")
+
+
+def test_a_run_that_cannot_open_a_sink_has_failed_and_can_be_resumed(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(here)
+    sink = {"type": "http", "url": "http://127.0.0.1:9", "params": {"headers": {"X": "env:NOT_SET_HERE"}}}
+    (here / "mine.yaml").write_text(yaml.safe_dump(config(observability={"sinks": [sink]})))
+    with pytest.raises(GageError, match="NOT_SET_HERE is not set"):
+        gage_eval.run("mine.yaml", store="store", run_id="first")
+    first = gage_eval.open_run("first", store="store")
+    assert first.status == "failed"
+    monkeypatch.setenv("NOT_SET_HERE", "x")
+    run_inline(resumed("first", store="store"))
+    assert gage_eval.open_run("first", store="store").status == "completed"
 
 
 def test_events_reach_s3_while_the_run_is_under_way(here: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
