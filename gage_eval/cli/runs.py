@@ -100,6 +100,8 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
     from gage_eval.launch import launch_run
     from gage_eval.lean import be_lean
     from gage_eval.report.console import clean, print_scores
+    from gage_eval.runs.scoring import hint
+    from gage_eval.settings import load_settings
 
     if submit:
         _submit(options, inline=inline, json=json)
@@ -118,7 +120,8 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
             print()
         report = shown_location(outcome.folder.location("report.html"))
         print_scores(outcome.summary, changes=changes, report=report)
-        for note in notes:
+        text = hint(outcome.summary, load_settings().autoeval_workers)
+        for note in [*notes, *([] if text is None else [text])]:
             print(clean(note))
 
 

@@ -1,12 +1,17 @@
 """The processes that score for a run."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gage_eval.planning.specs import TaskPlan
+from gage_eval.report.summary import Summary
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
+
+# A share of the run's time, and seconds, that are worth a hint; and how many processes it names at most.
+_LONG_SHARE, _LONG_S, _MANY = 0.2, 10.0, 8
 
 if TYPE_CHECKING:
     from gage_eval.metrics.processes import ScoringProcesses
@@ -33,3 +38,20 @@ def score_ahead(env: Env, task: TaskPlan, samples: StageResult) -> None:
         from gage_eval.stages.scores_ahead import ScoresAhead
 
         env.ahead[task.task_id] = ScoresAhead(env.processes, task.auto_eval, samples.outputs["samples"])
+
+
+def hint(summary: Summary, given: int | None) -> str | None:
+    """A sentence about processes that score, where a run waited long for its scores; None elsewhere.
+
+    Args:
+        summary: of the run.
+        given: the setting, if the user made it.
+    """
+    timings, cores = summary.run.timings, os.cpu_count() or 1
+    seconds = timings.evaluation_s
+    if given is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
+        return None
+    return (
+        f"auto_eval took {seconds:.0f} s. With GAGE_EVAL_AUTOEVAL_WORKERS={min(cores, _MANY)}, that many processes "
+        "score, while other rows are asked."
+    )
