@@ -1,6 +1,7 @@
 """Whether a recorded process still runs, and whose this one is."""
 
 import os
+import sys
 from getpass import getuser
 from pathlib import Path
 
@@ -31,6 +32,20 @@ def user_name() -> str:
         return getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+
+
+def refuse_in_new_process() -> None:
+    """End this process with a sentence if it is a new one that only imports the script of its parent.
+
+    A process that Python's `multiprocessing` starts imports the script of its parent. Without a guard, the script would
+    start its run once more there, and wait for its parent, which waits for it.
+    """
+    module = sys.modules.get("multiprocessing.process")
+    # What `multiprocessing` itself asks before it starts a process. There is no public name for it.
+    if module is not None and getattr(module.current_process(), "_inheriting", False):
+        raise SystemExit(
+            'a new process imports this script, which starts a run: put what starts it under if __name__ == "__main__":'
+        )
 
 
 def _exists(pid: int) -> bool:

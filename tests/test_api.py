@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import gage_eval
 from gage_eval.errors import ConfigError, InputError, RunFailed
+from gage_eval.metrics.score_rows import FEWEST_ROWS
 from gage_eval.report.console import score_text
 from gage_eval.report.notebook import run_html
 from gage_eval.runs import RunOptions, run_inline
@@ -196,3 +198,19 @@ def test_a_run_is_read_from_the_store_that_it_used(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("gage_eval.launch.launch_run", lambda options, **_: named)
     done = gage_eval.run(tmp_path / "mine.yaml", store="block:kept")
     assert done.samples().num_rows == ROWS
+
+
+@pytest.mark.parametrize("guard", ["if True:", 'if __name__ == "__main__":'])
+def test_a_script_without_a_guard_does_not_wait_for_itself(tmp_path: Path, guard: str) -> None:
+    write_rows(tmp_path, 2 * FEWEST_ROWS)
+    write_config(tmp_path)
+    (tmp_path / "script.py").write_text(
+        f"import gage_eval\n{guard}\n    gage_eval.run('mine.yaml', store='store', run_id='first', inline=True)\n"
+    )
+    env = {**os.environ, "GAGE_EVAL_AUTOEVAL_WORKERS": "2"}
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=280, check=False)
+    said = 'put what starts it under if __name__ == "__main__":'
+    assert (done.returncode, said in done.stderr) == ((1, True) if guard == "if True:" else (0, False)), done.stderr
+    status = gage_eval.open_run("first", store=str(tmp_path / "store")).status
+    assert status == ("failed" if guard == "if True:" else "completed")

@@ -86,9 +86,11 @@ class ScoringProcesses:
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
+            # The pool drops what waits by itself. What is cancelled from outside would be an error in its thread.
+            pool.shutdown(wait=False, cancel_futures=True)
             for process in self._context.started:
                 process.kill()
-            pool.shutdown(wait=True, cancel_futures=True)
+                process.join()
 
 
 class _Context(SpawnContext):

@@ -15,6 +15,7 @@ from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
+from gage_eval.processes import refuse_in_new_process
 from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
@@ -118,6 +119,7 @@ def rescore(
     Raises:
         InputError: a metric cannot be used, or a task does not exist or has no responses yet.
     """
+    refuse_in_new_process()
     began = time.perf_counter()
     ready = _bound(metrics)
     known = _metric_names(store, stored)

@@ -25,7 +25,7 @@ from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
-from gage_eval.processes import born
+from gage_eval.processes import born, refuse_in_new_process
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent
@@ -96,6 +96,7 @@ class RunSession:
         flow_run: FlowRunRecord | None = None,
         host: EngineHost | None = None,
     ) -> None:
+        refuse_in_new_process()
         self.began = time.time()
         self.options = options
         asked = planned(options, blocks=blocks, engines=None if host is None else host.engines)

@@ -49,8 +49,8 @@ def scored_in_processes(
         yield from _Pieces(run, metrics, inputs, processes, found).scored()
     except BrokenProcessPool as error:
         raise RunFailed(
-            "auto_eval: a scoring process was killed, perhaps because memory ran out, or a metric ended it. The "
-            "answers are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
+            "auto_eval: a scoring process was killed or could not start, perhaps because memory ran out, or a metric "
+            "ended it. The answers are kept; run again with fewer processes (GAGE_EVAL_AUTOEVAL_WORKERS)."
         ) from error
 
 
@@ -86,23 +86,18 @@ class _Pieces:
         """The tables of each part."""
         pieces, waiting = self._pieces(), deque[_Piece]()
         tables: list[list[pa.Table]] = []
-        try:
-            while True:
-                for piece in islice(pieces, self._processes.count * _SUBMITTED - len(waiting)):
-                    if piece.scored is None:
-                        piece.scored = self._processes.submit(self._recipe, piece.rows)
-                    waiting.append(piece)
-                if not waiting:
-                    return
-                piece = waiting.popleft()
-                tables.append(self._tables(piece))
-                if piece.rows.stop == piece.part.rows:
-                    yield [pa.concat_tables(pieces) for pieces in zip(*tables, strict=True)]
-                    tables = []
-        finally:
-            for piece in waiting:
-                if piece.scored is not None:
-                    piece.scored.cancel()
+        while True:
+            for piece in islice(pieces, self._processes.count * _SUBMITTED - len(waiting)):
+                if piece.scored is None:
+                    piece.scored = self._processes.submit(self._recipe, piece.rows)
+                waiting.append(piece)
+            if not waiting:
+                return
+            piece = waiting.popleft()
+            tables.append(self._tables(piece))
+            if piece.rows.stop == piece.part.rows:
+                yield [pa.concat_tables(pieces) for pieces in zip(*tables, strict=True)]
+                tables = []
 
     def _pieces(self) -> Iterator[_Piece]:
         """What is scored ahead and everything between, in order."""

@@ -6,8 +6,10 @@ everything else. So no result depends on what is scored ahead, and errors are ra
 
 import math
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from typing import NamedTuple
 
 from gage_eval.metrics import BoundMetric
@@ -20,6 +22,8 @@ _READ = {"samples", "responses"}
 # More rows at once would let one process work alone at the end.
 _MOST_TAKEN = 512
 _TIMES_TAKEN = 8
+# Pieces per process that are scored or wait for it.
+_QUEUED = 2
 # Rows whose scores may wait in memory, about 100 MB of them.
 _MOST_ROWS = 500_000
 
@@ -45,10 +49,12 @@ class ScoresAhead:
         self._metrics = spec.metrics
         self._samples = samples
         self._recipe = recipe_of(Inputs.of(spec.metrics, {"samples": samples}, spec.nameable), spec.metrics)
-        self._lock = threading.Lock()
         self._open = not (joins_replicates(spec.metrics) or any(one.inputs - _READ for one in spec.metrics))
         self._left = _MOST_ROWS
-        self._submitted: list[Ahead] = []
+        self._changed = threading.Condition()
+        self._waiting: deque[Rows] = deque()
+        self._begun: list[Ahead] = []
+        self._feeder: threading.Thread | None = None
 
     def finished(self, key: str, part: int, start: int, stop: int) -> None:
         """Score a chunk that is in the store. May be called from any thread.
@@ -60,31 +66,53 @@ class ScoresAhead:
             stop: the position after its last one.
         """
         size = taken_at_once(stop - start, self._processes.count)
-        with self._lock:
-            if self._open and start < stop <= start + self._left:
-                self._left -= stop - start
-                try:
-                    for rows in cut(part, start, stop, size, ChunkOf(key, start, stop)):
-                        self._submitted.append(Ahead(rows, self._processes.submit(self._recipe, rows)))
-                except OSError:
-                    # No process can be started: the stage will try again, and say so.
-                    self._open = False
+        with self._changed:
+            if not self._open or not start < stop <= start + self._left:
+                return
+            self._left -= stop - start
+            self._waiting += cut(part, start, stop, size, ChunkOf(key, start, stop))
+            self._changed.notify()
+            if self._feeder is None:
+                self._feeder = threading.Thread(target=self._feed, name="gage-eval-scores-ahead", daemon=True)
+                self._feeder.start()
 
     def end(self, samples: str, metrics: Sequence[BoundMetric]) -> list[Ahead]:
-        """Score no more. Returns what is scored or being scored, in order; nothing where it is not what is asked for.
+        """Begin no more. Returns what is scored or being scored, in order; nothing where it is not what is asked for.
 
         Args:
             samples: id of the artifact that the stage reads.
             metrics: those that have no scores yet.
         """
-        with self._lock:
+        with self._changed:
             self._open = False
-            submitted, self._submitted = self._submitted, []
-        # The chunks are gone: what has not begun would find nothing.
-        begun = [one for one in submitted if not one.scored.cancel()]
+            self._changed.notify()
         if samples != self._samples or tuple(metrics) != self._metrics:
             return []
-        return sorted(begun, key=lambda one: (one.rows.part, one.rows.start))
+        return sorted(self._begun, key=lambda one: (one.rows.part, one.rows.start))
+
+    def _feed(self) -> None:
+        """Keep the processes busy, with little in their queue: at the end the chunks are gone."""
+        running: set[Future[Scored]] = set()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or not self._open)
+            is_full = len(running) >= self._processes.count * _QUEUED
+            done, running = wait(running, None if is_full else 0, FIRST_COMPLETED)
+            with self._changed:
+                # After a process was killed, the next ones would be killed too, or not start.
+                broken = any(isinstance(one.exception(), BrokenProcessPool) for one in done)
+                self._open = self._open and not broken
+                if not self._open:
+                    return
+                rows = self._waiting.popleft()
+                try:
+                    scored = self._processes.submit(self._recipe, rows)
+                except OSError:
+                    # No process can be started: the stage tries once more, and says so.
+                    self._open = False
+                    return
+                self._begun.append(Ahead(rows, scored))
+            running.add(scored)
 
 
 def cut(part: int, start: int, stop: int, size: int, chunk: ChunkOf | None = None) -> Iterator[Rows]:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from stages.calling import Bench
 from support.runs import write_sums
+from support.waiting import wait_for
 
 import gage_eval
 from gage_eval.metrics import bind
@@ -86,6 +87,13 @@ def inputs(bench: Bench) -> dict[str, StageResult]:
     return {"samples": samples, "responses": responses}
 
 
+def settled(ahead: ScoresAhead, pieces: int) -> None:
+    """Wait until so many pieces are scored, or could not be."""
+    wait_for(lambda: len(ahead._begun) == pieces, f"{pieces} pieces begin", every_s=0.01)
+    for one in ahead._begun:
+        one.scored.exception()
+
+
 def put(bench: Bench, responses: pa.Table, start: int, stop: int) -> None:
     """Store responses as a finished chunk."""
     chunk = {"responses": parquet_bytes(responses.slice(start, stop - start))}
@@ -103,8 +111,7 @@ def test_only_scores_of_the_committed_responses_are_used(
     put(bench, committed.set_column(at, committed.schema.field(at), [["Q0"] * committed.num_rows]), 20, 30)
     for start, stop in ((0, 10), (20, 30), (40, 50)):  # The last one is not in the store.
         ahead.finished(KEY, 0, start, stop)
-    for one in ahead._submitted:
-        one.scored.exception()
+    settled(ahead, 3)
     bench.env.ahead["t"] = ahead
     there = bench.rows(bench.auto_eval(spec.metrics, **inputs), "metrics")
     assert [row["value"] for row in there] == [1.0, pytest.approx(2.84375)]
@@ -122,8 +129,7 @@ def test_what_was_scored_ahead_for_other_inputs_is_left_out(
     def begun() -> ScoresAhead:
         ahead = ScoresAhead(processes, spec, samples)
         ahead.finished(KEY, 0, 0, 10)
-        for one in ahead._submitted:
-            one.scored.result()
+        settled(ahead, 1)
         return ahead
 
     assert [one.rows.stop for one in begun().end(samples, spec.metrics)] == [10]
@@ -144,3 +150,19 @@ def test_metrics_that_need_more_than_a_chunk_wait(
     put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
     ahead.finished(KEY, 0, 0, 10)
     assert ahead.end(inputs["samples"].outputs["samples"], spec.metrics) == []
+
+
+def test_after_a_process_was_killed_nothing_more_is_scored_ahead(
+    bench: Bench, processes: ScoringProcesses, inputs: dict[str, StageResult], tmp_path: Path
+) -> None:
+    (tmp_path / "deadly.py").write_text(
+        "import os, signal\ndef deadly(prediction: str) -> float:\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    spec = ScoreSpec("t", (bind(f"{tmp_path}/deadly.py:deadly"),))
+    ahead = ScoresAhead(processes, spec, inputs["samples"].outputs["samples"])
+    put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
+    ahead.finished(KEY, 0, 0, 10)
+    settled(ahead, 1)
+    ahead.finished(KEY, 0, 0, 10)
+    wait_for(lambda: ahead._feeder is not None and not ahead._feeder.is_alive(), "it stops", every_s=0.01)
+    assert len(ahead._begun) == 1
