@@ -127,10 +127,12 @@ def _write_jsonl(tasks: Sequence[TaskReader], target: Target) -> str:
 
 
 def _write_files(tasks: Sequence[TaskReader], target: Target) -> str:
+    folders: set[str] = set()
     for task in tasks:
+        folder, files = _different(file_name(task.task_id), task.task_id, folders), set[str]()
         for sample in sample_records(task):
-            name = f"samples/{file_name(task.task_id)}/{file_name(sample['id'])}.json"
-            target.write(name, canonical_json(sample) + b"\n")
+            name = _different(file_name(sample["id"]), sample["id"], files)
+            target.write(f"samples/{folder}/{name}.json", canonical_json(sample) + b"\n")
     return "samples"
 
 
@@ -243,7 +245,19 @@ def _card(cards: Cards, responses: list[dict[str, Any]], scores: Scores) -> dict
 
 def file_name(text: str) -> str:
     """A file name for a sample or task: its id if that is a safe name, else a hash of it."""
-    return text if _PLAIN.fullmatch(text) else hashlib.sha256(text.encode()).hexdigest()[:24]
+    return text if _PLAIN.fullmatch(text) else _hash(text)[:24]
+
+
+def _different(name: str, text: str, taken: set[str]) -> str:
+    """A name that differs from those taken also where capitals do not count, as on the disks of many laptops."""
+    if name.casefold() in taken:
+        name = f"{name}-{_hash(text)[:8]}"
+    taken.add(name.casefold())
+    return name
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextmanager

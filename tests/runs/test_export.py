@@ -56,6 +56,16 @@ def test_data_tags_are_exported_as_they_came(here: Path) -> None:
     assert rows_of(pq.read_table(folder(here) / "samples.parquet").select(SAMPLES.arrow.names))[0]["data_tag"] == tags
 
 
+def test_single_files_differ_also_where_capitals_do_not_count(here: Path) -> None:
+    ids = ["q1", "Q1", "q2"]
+    rows = ({"id": name, "question": "1 + 1 = ?", "answer": "2"} for name in ids)
+    (here / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    run(here, "per_sample_json")
+    files = list((folder(here) / "samples" / "sums").iterdir())
+    assert len({file.name.casefold() for file in files}) == 3
+    assert sorted(orjson.loads(file.read_bytes())["id"] for file in files) == sorted(ids)
+
+
 def test_json_lines_and_single_files_hold_the_same_samples(here: Path) -> None:
     run(here, "jsonl", "per_sample_json")
     lines = [orjson.loads(line) for line in (folder(here) / "samples.jsonl").read_bytes().splitlines()]
