@@ -1,4 +1,4 @@
-"""Processes that score rows for a run. A metric that crashes or hangs ends only them.
+"""Processes that score rows for a run. A metric that crashes ends only one of them.
 
 A process gets the store's URL, the ids of the inputs and what binds each metric. It returns tables. It imports little,
 so that it soon begins to score.
@@ -66,13 +66,20 @@ class ScoringProcesses:
         self._lock = threading.Lock()
         self._pool: ProcessPoolExecutor | None = None
         self._context = _Context()
+        self._closed = False
 
     def submit(self, recipe: Recipe, rows: Rows) -> "Future[Scored]":
         """Score rows. After a process was killed, others are started for what is submitted then.
 
         The future raises what a metric raised, and ``BrokenProcessPool`` where a process was killed.
+
+        Raises:
+            BrokenProcessPool: it is closed.
+            OSError: no process can be started.
         """
         with self._lock:
+            if self._closed:
+                raise BrokenProcessPool("no process scores any more")
             if self._pool is not None:
                 try:
                     return self._pool.submit(_work, recipe, rows)
@@ -84,6 +91,7 @@ class ScoringProcesses:
     def close(self) -> None:
         """End the processes at once: they hold nothing to keep, and a metric may block one of them forever."""
         with self._lock:
+            self._closed = True
             pool, self._pool = self._pool, None
         if pool is not None:
             # The pool drops what waits by itself. What is cancelled from outside would be an error in its thread.

@@ -107,8 +107,8 @@ class ScoresAhead:
                 rows = self._waiting.popleft()
                 try:
                     scored = self._processes.submit(self._recipe, rows)
-                except OSError:
-                    # No process can be started: the stage tries once more, and says so.
+                except (OSError, BrokenProcessPool):
+                    # No process can be started: the stage tries once more, and says so. Or the run ends.
                     self._open = False
                     return
                 self._begun.append(Ahead(rows, scored))

@@ -166,3 +166,16 @@ def test_after_a_process_was_killed_nothing_more_is_scored_ahead(
     ahead.finished(KEY, 0, 0, 10)
     wait_for(lambda: ahead._feeder is not None and not ahead._feeder.is_alive(), "it stops", every_s=0.01)
     assert len(ahead._begun) == 1
+
+
+def test_nothing_starts_after_the_end_of_the_run(
+    bench: Bench, processes: ScoringProcesses, inputs: dict[str, StageResult]
+) -> None:
+    spec = ScoreSpec("t", (bind("exact_match"),))
+    ahead = ScoresAhead(processes, spec, inputs["samples"].outputs["samples"])
+    put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
+    processes.close()
+    ahead.finished(KEY, 0, 0, 10)
+    wait_for(lambda: ahead._feeder is not None and not ahead._feeder.is_alive(), "it stops", every_s=0.01)
+    assert not ahead._begun
+    assert not processes._context.started
