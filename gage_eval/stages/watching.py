@@ -50,7 +50,7 @@ class SampleWatch:
         """An ask has its outcome."""
         response = outcome.response
         error = response.error_kind if response.status == "error" else None
-        sampled = error is not None or place_of(request.sample_id) < self._limit
+        sampled = error is not None or (self._limit > 0 and place_of(request.sample_id) < self._limit)
         if sampled or self._counts_all:
             self._tell(
                 SampleAnswered(
