@@ -12,6 +12,7 @@ import gage_eval
 from gage_eval.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import ConfigRecord, RunRecord
 from gage_eval.store import Store
 from tests.store.proxy import failing_proxy
@@ -42,6 +43,19 @@ def test_a_run_on_s3_leaves_everything_there_and_hits_the_second_time(folder: Pa
     assert first.samples().num_rows == 40
     assert first.samples().equals(local.samples())
     assert not any(folder.glob(".gage*"))
+
+
+def test_other_processes_score_a_run_on_s3(folder: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with mock_endpoint(accuracy=0.7, latency_ms=20) as endpoint:
+        config = write_config(folder, endpoint.url, rows=200)
+        local = gage_eval.run(str(config), store=str(folder / "local"), run_id="local")
+        monkeypatch.setenv("GAGE_EVAL_AUTOEVAL_WORKERS", "2")
+        there = gage_eval.run(str(config), store=s3_url, run_id="first")
+    ids = [
+        [row["scores"] for task in RunReader.open(Locations.at(store), run.run_id).tasks() for row in task.metrics]
+        for run, store in ((local, str(folder / "local")), (there, s3_url))
+    ]
+    assert ids[0] == ids[1]
 
 
 def test_a_run_id_is_taken_once_on_s3(folder: Path, s3_url: str) -> None:
