@@ -310,7 +310,8 @@ def clean(text: str) -> str:
 def readable(text: str) -> str:
     """A text for a terminal, a state or a log: without control characters other than line ends and tabs.
 
-    A Prefect server on Postgres cannot store a null byte: it fails, as if it were busy, and is asked again and again.
+    A Prefect server on Postgres answers 503 to a state with a null byte, as if it were busy, so that it would be asked
+    again and again. Lone surrogates cannot be sent at all.
     """
     return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
 
