@@ -87,6 +87,10 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         self.limiter = Limiter(config.max_concurrency, adaptive=config.adaptive)
         if config.echo_logprobs:
             self.capabilities = self.capabilities | {"likelihood"}
+        # Read for every request; a field of a model costs three times as much as an attribute.
+        self._model, self._streams = config.model, config.stream
+        self._cuts_at_stops = config.stop_after_thinking
+        self._max_tokens_field = config.max_tokens_field
         own = {
             **(config.model_extra or {}),
             "reasoning_effort": config.reasoning_effort,
@@ -96,9 +100,6 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
             **{name: value for name, value in own.items() if value is not None},
             **self._mapped(config.default_params),
         }
-        # Read for every request; a field of a model costs three times as much as an attribute.
-        self._model, self._streams = config.model, config.stream
-        self._cuts_at_stops = config.stop_after_thinking
         self._endpoint: HTTPEndpoint | None = None
         self._rates: Rates | None = None
 
@@ -186,7 +187,7 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         """Parameters by the endpoint's names; those without a value are left out."""
         out = {name: value for name, value in params.items() if value is not None}
         if "max_new_tokens" in out:
-            out[self.config.max_tokens_field] = out.pop("max_new_tokens")
+            out[self._max_tokens_field] = out.pop("max_new_tokens")
         return out
 
     def _sent(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:

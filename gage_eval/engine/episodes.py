@@ -192,7 +192,4 @@ def response_key(model_identity: str, body: bytes, draw: int, episode: str = "")
         draw: index of the draw, so that repeated draws are distinct at any temperature.
         episode: name of a multi-call episode; the key then stands for its whole outcome.
     """
-    hasher = hashlib.sha256(model_identity.encode())
-    hasher.update(b"\0%d\0%s\0" % (draw, episode.encode()))
-    hasher.update(body)
-    return hasher.hexdigest()
+    return hashlib.sha256(f"{model_identity}\0{draw}\0{episode}\0".encode() + body).hexdigest()

@@ -5,6 +5,7 @@ body, and so of the response key. No model is called here.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -84,43 +85,49 @@ class RequestRenderer:
         """
         kind = self._kind(row.kind)
         self._check(kind, row)
-        shared = self._shared(kind, row, context)
         rewrites = kind != "chat" and row.prompt is not None and self._template is not None
+        shared = self._shared(kind, row, context)
         requests = []
         for replicate, draw in asks:
-            given = shared if not draw else _seeded(shared, draw)
+            request = shared if len(asks) == 1 else copy(shared)
+            request.replicate, request.draw = replicate, draw
+            if draw:
+                request.params = _seeded(request.params, draw)
             try:
-                messages = self._messages(row, context, replicate)
+                request.messages = messages = self._messages(row, context, replicate)
             except PromptError as error:
-                failed = Unasked("prompt_failed", str(error))
-                requests.append(Request(**given, messages=[], replicate=replicate, draw=draw, unasked=failed))
+                request.messages, request.prompt = [], None
+                request.unasked = Unasked("prompt_failed", str(error))
+                requests.append(request)
                 continue
-            prompt = "\n\n".join(message["content"] for message in messages) if rewrites else row.prompt
-            request = Request(**given, prompt=prompt, messages=messages, replicate=replicate, draw=draw)
+            if rewrites:
+                request.prompt = "\n\n".join(message["content"] for message in messages)
             requests.append(self._hooked(request, context))
         return requests
 
-    def _shared(self, kind: str, row: PreparedRow, context: RowContext) -> dict[str, Any]:
-        """What all requests of a row have in common."""
-        shared: dict[str, Any] = {
-            "kind": kind,
-            "sample_id": row.sample_id,
-            "row_index": row.row_index,
-            "lookup": self._looked_up(context),
-            "embed": row.media_meta is not None and decode(row.media_meta)["embed"],
-        }
+    def _shared(self, kind: str, row: PreparedRow, context: RowContext) -> Request:
+        """What all requests of a row have in common, as a request without messages."""
+        # Naming the fields in the call takes twice as long.
+        request = Request(kind, None, row.prompt)
+        request.sample_id, request.row_index = row.sample_id, row.row_index
+        if self._lookup is not None:
+            request.lookup = self._looked_up(self._lookup, context)
+        if row.media_meta is not None:
+            request.embed = decode(row.media_meta)["embed"]
         if self._tested:
-            shared["params"] = self._merged(row.params)
-            shared["tools"] = decode(row.tools) if row.tools else None
-            shared["tool_choice"] = decode(row.tool_choice) if row.tool_choice else None
+            request.params = self._merged(row.params)
+            if row.tools:
+                request.tools = decode(row.tools)
+            if row.tool_choice:
+                request.tool_choice = decode(row.tool_choice)
         else:
             # Parameters and tools of tasks and samples are meant for the model under test.
-            shared["params"] = dict(self._binding.params)
+            request.params = dict(self._binding.params)
         if kind == "tools":
-            shared.update(tool_outputs=tool_outputs(context.sample), tool_rounds=self._spec.tool_rounds)
+            request.tool_outputs, request.tool_rounds = tool_outputs(context.sample), self._spec.tool_rounds
         if kind in _LIKELIHOODS:
-            shared.update(kind="likelihood", choices=row.choices, unconditioned=row.unconditioned_input)
-        return shared
+            request.kind, request.choices, request.unconditioned = "likelihood", row.choices, row.unconditioned_input
+        return request
 
     def _hooked(self, request: Request, context: RowContext) -> Request:
         """The request after `prepare` of the adapter's own class, if it has one."""
@@ -164,10 +171,8 @@ class RequestRenderer:
             merged = self._params[params] = {**self._binding.params, **decode(params)}
         return merged
 
-    def _looked_up(self, context: RowContext) -> str | None:
-        if self._lookup is None:
-            return None
-        value = resolve(self._lookup, sample=context.sample)
+    def _looked_up(self, field_path: str, context: RowContext) -> str | None:
+        value = resolve(field_path, sample=context.sample)
         return value if isinstance(value, str) else None
 
     def _check(self, kind: str, row: PreparedRow) -> None:
@@ -194,9 +199,7 @@ def _template(prompt: PromptBinding) -> PromptRenderer:
     return PromptRenderer(prompt.template, prompt.params, prompt.system_prompt, prompt_id=prompt.prompt_id)
 
 
-def _seeded(shared: dict[str, Any], draw: int) -> dict[str, Any]:
+def _seeded(params: dict[str, Any], draw: int) -> dict[str, Any]:
     """The parameters of a request, with a different seed for each draw."""
-    params = shared["params"]
-    if isinstance(params.get("seed"), int):
-        return {**shared, "params": {**params, "seed": params["seed"] + draw}}
-    return shared
+    seed = params.get("seed")
+    return {**params, "seed": seed + draw} if isinstance(seed, int) else params
