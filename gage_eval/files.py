@@ -1,13 +1,14 @@
 """Paths of files that configs and commands name."""
 
 import glob
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 
-from gage_eval.errors import InputError, visible
+from gage_eval.errors import InputError, closest, visible
 
 # How often a wait for a lock that may be given up looks at it.
 _LOOK_AT_LOCK_S = 0.1
@@ -39,6 +40,23 @@ def is_folder(path: str, base_dir: Path) -> bool:
         return local_path(path, base_dir).is_dir()
     except (InputError, OSError):
         return False
+
+
+def closest_file(file: Path, suffixes: tuple[str, ...] = ()) -> str:
+    """A sentence about the file with the most similar name in the folder of one that is not there; empty without one.
+
+    Args:
+        file: the file that is not there.
+        suffixes: endings of the files that are meant; all by default.
+    """
+    if not os.path.isdir(file.parent):
+        return f" There is no folder '{file.parent}' either."
+    try:
+        with os.scandir(file.parent) as found:
+            names = sorted(one.name for one in found if one.is_file() and (not suffixes or one.name.endswith(suffixes)))
+    except OSError:
+        return ""  # the folder can be entered, but not listed
+    return closest(file.name, names)
 
 
 def folder_of(path: Path) -> Path:

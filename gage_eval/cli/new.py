@@ -1,5 +1,6 @@
 """gage new."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,7 +71,12 @@ def new(
         if not asks:
             raise InputError("name the model with --model, and its server with --endpoint.")
         model = str(typer.prompt("2. Which model? (its name at a server, a folder, or a name on the hub)"))
-        if endpoint is None and engine is None and not Path(model).expanduser().exists() and model.count("/") != 1:
+        if (
+            endpoint is None
+            and engine is None
+            and not os.path.exists(os.path.expanduser(model))
+            and model.count("/") != 1
+        ):
             endpoint = str(typer.prompt("   The URL of its server", default=_ENDPOINT))
     if metric is None:
         metric = _ask_metric(seen) if asks else seen.metric

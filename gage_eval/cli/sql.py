@@ -32,7 +32,7 @@ def sql(
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.runs.options import Locations
     from gage_eval.runs.sql import Database, columns
-    from gage_eval.runs.tabular import write_table
+    from gage_eval.runs.tabular import records, write_table
 
     if query is None:
         if json:
@@ -46,26 +46,18 @@ def sql(
         write_table(found, to)
         print(to)
     elif json:
-        print_json(_rows(found))
+        print_json(records(found))
     else:
         right = [field.name for field in found.schema if _is_number(field.type)]
-        rows = [[_cell(value) for value in row.values()] for row in found.slice(0, limit).to_pylist()]
+        rows = [[_cell(value) for value in row.values()] for row in records(found.slice(0, limit))]
         print_table(found.column_names, rows, right=right)
         if found.num_rows > limit:
             print(f"{found.num_rows - limit:,} more rows: --limit {found.num_rows}, or --to FILE")
 
 
-def _rows(table: "pa.Table") -> list[dict[str, Any]]:
-    from gage_eval.runs.tabular import plain
-
-    return [{name: plain(value) for name, value in row.items()} for row in table.to_pylist()]
-
-
 def _cell(value: Any) -> str:
     from gage_eval.canonical import canonical_text
-    from gage_eval.runs.tabular import plain
 
-    value = plain(value)
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -36,6 +36,7 @@ def view(
     from urllib.parse import quote, urlencode
 
     from gage_eval.errors import InputError
+    from gage_eval.files import local_path
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
@@ -55,7 +56,7 @@ def view(
             reader.task(wanted)
     server = ViewerServer(
         locations,
-        Path(settings.viewer_cache).expanduser(),
+        local_path(settings.viewer_cache, Path()),
         token=settings.viewer_token,
         port=port,
         texts=texts,

@@ -1,10 +1,10 @@
 """Files of configs, read with a sentence for whatever goes wrong."""
 
-import os
 from pathlib import Path
 
 from gage_eval.config import yaml_lines
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError
+from gage_eval.files import closest_file
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _OF_DATA = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -30,20 +30,10 @@ def read_config(file: Path, shown: str | None = None) -> str:
             raise InputError(f"'{name}' is larger than {yaml_lines.MAX_BYTES // 2**20} MiB; that is not a config.")
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise InputError(f"no config file '{name}'.{_closest_file(file)}") from error
+        raise InputError(f"no config file '{name}'.{closest_file(file, _SUFFIXES)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"'{name}' is not UTF-8 text (byte {error.start}); save it as UTF-8.") from error
     except OSError as error:
         raise InputError(f"cannot read config file '{name}': {error.strerror}.") from error
     except ValueError as error:
         raise InputError(f"{name!r} is not a file name: {error}.") from error
-
-
-def _closest_file(file: Path) -> str:
-    if not os.path.isdir(file.parent):
-        return f" There is no folder '{file.parent}' either."
-    try:
-        names = sorted(other.name for other in file.parent.iterdir() if other.suffix in _SUFFIXES)
-    except OSError:
-        return ""  # the folder can be entered, but not listed
-    return closest(file.name, names)

@@ -241,10 +241,9 @@ def _host(endpoint: str) -> str:
 def _implied_engine(model: str | None, *, images: bool) -> str:
     if model is None:
         raise InputError("an API key is about an endpoint: name it with --endpoint, and the model with --model.")
-    place = Path(model).expanduser()
     if model.endswith(".gguf"):
         return "llama_cpp"
-    if not place.exists() and (model.count("/") != 1 or model.startswith((".", "/", "~"))):
+    if not os.path.exists(os.path.expanduser(model)) and (model.count("/") != 1 or model.startswith((".", "/", "~"))):
         raise InputError(
             f"'{model}' is neither a folder nor a name on the hub (owner/name). For a model behind a server, name its "
             "URL with --endpoint."

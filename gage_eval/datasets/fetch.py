@@ -13,7 +13,7 @@ from pathlib import Path
 from gage_eval.client.download import DownloadFailed, download
 from gage_eval.datasets.origins import GITHUB, DataOrigin, OriginPath
 from gage_eval.errors import InputError
-from gage_eval.files import locked
+from gage_eval.files import local_path, locked
 from gage_eval.hashing import file_digest
 
 DEFAULT_CACHE = "~/.cache/gage-eval/datasets"
@@ -33,7 +33,7 @@ class DataCache:
     """
 
     def __init__(self, folder: Path = Path(DEFAULT_CACHE), given: Path | None = None, base_url: str = GITHUB) -> None:
-        self.folder = folder.expanduser().absolute()
+        self.folder = local_path(str(folder), Path()).absolute()
         self.given = given
         self._base_url = base_url
 

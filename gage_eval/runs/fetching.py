@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.hub_files import HubFiles
 from gage_eval.datasets.origins import OriginPath
+from gage_eval.files import local_path
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.planning import stored_outputs
@@ -34,7 +35,7 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     given = data_dir or settings.data_dir
     return DataCache(
         Path(settings.data_cache),
-        Path(given).expanduser().absolute() if given is not None else None,
+        local_path(given, Path()).absolute() if given is not None else None,
         settings.data_url,
     )
 

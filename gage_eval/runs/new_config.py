@@ -17,6 +17,7 @@ from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
 from gage_eval.config.yaml_text import yaml_text
 from gage_eval.errors import InputError, closest
+from gage_eval.files import closest_file, local_path
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.validation import validated
@@ -100,9 +101,9 @@ def look(data: str, *, question: str | None = None, answer: str | None = None) -
     Raises:
         InputError: the file cannot be read, or its rows have no question.
     """
-    file = Path(data).expanduser()
-    if not file.is_file():
-        raise InputError(f"no data file '{data}'.{_closest_file(file)}")
+    file = local_path(data, Path())
+    if not os.path.isfile(file):
+        raise InputError(f"no data file '{data}'.{closest_file(file)}")
     if implied_loader({"params": {"path": str(file)}}) is None:
         raise InputError(f"'{data}': no loader reads this ending; use .jsonl, .json, .csv, .tsv or .parquet.")
     records = list(islice(_records(file), _ROWS))
@@ -169,8 +170,8 @@ def _index_base(records: Sequence[Mapping[str, Any]], choices: str | list[str] |
     numbers = [one for one in answers if isinstance(one, int) and not isinstance(one, bool)]
     if choices is None or not numbers or min(numbers) < 1:
         return 0
-    sizes = [len(choices) if isinstance(choices, list) else len(record.get(choices) or ()) for record in records]
-    return int(max(numbers) >= max(sizes, default=0))
+    given = [choices] if isinstance(choices, list) else [record.get(choices) for record in records]
+    return int(max(numbers) >= max((len(one) for one in given if isinstance(one, list | dict)), default=0))
 
 
 def _metric(choices: str | list[str] | None, answers: Sequence[Any]) -> str:
@@ -188,12 +189,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _closest_file(file: Path) -> str:
-    if not file.parent.is_dir():
-        return f" There is no folder '{file.parent}' either."
-    return closest(file.name, sorted(other.name for other in file.parent.iterdir() if other.is_file()))
 
 
 def new_config(
@@ -258,7 +253,10 @@ def _implementation(metric: str, seen: Look) -> str:
     Raises:
         InputError: there is none, or the data have no reference for it.
     """
-    name: str = metric_form(metric, ())["implementation"] if "(" in metric else metric
+    try:
+        name: str = metric_form(metric, ())["implementation"] if "(" in metric else metric
+    except ValueError as error:
+        raise InputError(f"--metric: {error}.") from error
     if name not in registry.metrics.names():
         known = ", ".join(RIGHT)
         raise InputError(f"no metric '{metric}'. The usual ones: {known}; all: gage list metrics."

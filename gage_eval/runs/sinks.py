@@ -9,6 +9,7 @@ from pathlib import Path
 from gage_eval.config.observability import ObservabilityConfig, SinkConfig
 from gage_eval.config.secrets import is_reference
 from gage_eval.errors import InputError
+from gage_eval.files import local_path
 from gage_eval.observability.events import Event
 from gage_eval.observability.http_recorder import HTTPRecorder, HTTPRecorderConfig
 from gage_eval.observability.otel import OpenTelemetryConfig, OpenTelemetrySink
@@ -82,7 +83,7 @@ class RunSinks:
         if sink.type == "console":
             return ConsoleSink()
         if sink.type == "file":
-            path = Path(sink.output_path or "").expanduser()
+            path = local_path(sink.output_path or "", Path())
             return FileSink(LocalFile(path) if path.is_absolute() else self.folder.appended(path.as_posix()))
         headers = {name: self._value(name, value) for name, value in params.headers.items()}
         if sink.type == "otel":

@@ -6,6 +6,7 @@ One SELECT at a time, read only: a query can read the parts of the runs that wer
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -110,6 +111,8 @@ class Database:
     def query(self, sql: str) -> pa.Table:
         """The rows of a SELECT; DESCRIBE, SUMMARIZE and SHOW are SELECTs too.
 
+        Columns of one name, as two views that are joined have them, get a number: ``name``, ``name_1``.
+
         Raises:
             InputError: it is not one SELECT, or DuckDB refuses it; in DuckDB's words.
         """
@@ -120,10 +123,10 @@ class Database:
             kinds = {statement.type for statement in statements}
             if len(statements) != 1 or not kinds <= {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
                 raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
-            found = self._opened(sql).sql(sql)
-            return found.to_arrow_table()
+            found = self._opened(sql).sql(sql).to_arrow_table()
         except duckdb.Error as error:
             raise InputError(sentence_of(error)) from error
+        return found.rename_columns(_distinct(found.column_names))
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
         if self._connection is None:
@@ -259,3 +262,12 @@ def sentence_of(error: Exception) -> str:
     name, candidates = unknown.groups()
     known = re.findall(r'"([^"]+)"', candidates)
     return f"there is no column '{name}'.{closest(name, known)}"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of columns, the repeated ones with a number."""
+    made: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        made[next(one for one in chain([name], numbered) if one not in made)] = None
+    return list(made)

@@ -1,8 +1,9 @@
 """Tables as files for other programs: CSV, JSON lines, Parquet."""
 
 import csv
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
@@ -17,6 +18,7 @@ SUFFIXES = (".csv", ".jsonl", ".parquet")
 # A spreadsheet would take a text that begins so for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _CHUNK = 1_000
+_CAST = "Cast that column in the query: CAST(name AS VARCHAR)."
 
 
 def write_table(table: pa.Table, file: Path) -> None:
@@ -25,7 +27,7 @@ def write_table(table: pa.Table, file: Path) -> None:
     In CSV, nested values are JSON, and a text that a spreadsheet would run as a formula begins with an apostrophe.
 
     Raises:
-        InputError: the format is unknown, or the file cannot be written.
+        InputError: the format is unknown or cannot hold a value, or the file cannot be written.
     """
     if file.suffix not in SUFFIXES:
         raise InputError(f"'{file}': the format is unknown. End the name with {', '.join(SUFFIXES)}.")
@@ -44,12 +46,34 @@ def write_table(table: pa.Table, file: Path) -> None:
                     out.write(csv_lines(batch) if is_csv else json_lines(batch))
     except OSError as error:
         raise InputError(f"'{file}' cannot be written: {error.strerror or error}.") from error
+    except pa.ArrowNotImplementedError as error:
+        raise InputError(f"Parquet cannot hold a column ({error}). {_CAST}") from error
+
+
+def records(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows with values as JSON has them (`plain`).
+
+    Raises:
+        InputError: a date that Python cannot represent.
+    """
+    try:
+        found = rows.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InputError(f"a value cannot be shown ({error}). {_CAST}") from error
+    return [{name: plain(value) for name, value in row.items()} for row in found]
 
 
 def plain(value: Any) -> Any:
-    """A value of Arrow as JSON has it: times as ISO 8601, maps as objects, decimals as numbers, bytes as hex."""
-    if isinstance(value, datetime | date):
+    """A value of Arrow as JSON has it.
+
+    Times and intervals are ISO 8601, maps objects, decimals numbers, and bytes hex. NaN and infinities are None.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime | date | time):
         return value.isoformat()
+    if isinstance(value, pa.MonthDayNano):
+        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:.9g}S"
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bytes):
@@ -65,8 +89,7 @@ def plain(value: Any) -> Any:
 
 def json_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
     """Rows as JSON, one per line."""
-    found = ({name: plain(value) for name, value in row.items()} for row in rows.to_pylist())
-    return b"".join(canonical_json(row) + b"\n" for row in found)
+    return b"".join(canonical_json(row) + b"\n" for row in records(rows))
 
 
 def csv_header(rows: pa.Table | pa.RecordBatch) -> bytes:
@@ -76,7 +99,7 @@ def csv_header(rows: pa.Table | pa.RecordBatch) -> bytes:
 
 def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
     """Rows as CSV, without a header."""
-    return _csv([_csv_cell(plain(value)) for value in row.values()] for row in rows.to_pylist())
+    return _csv([_csv_cell(value) for value in row.values()] for row in records(rows))
 
 
 def csv_records(records: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Iterator[bytes]:

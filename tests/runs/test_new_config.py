@@ -217,3 +217,19 @@ def test_on_a_terminal_only_what_no_option_names_is_asked(tmp_path: Path) -> Non
     assert not (tmp_path / "mine.yaml").exists()
     code, said = Terminal(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy", "--metric", "match").end()
     assert (code, "metric [" in said) == (0, False)
+
+
+def test_rows_that_are_odd_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    odd = write(tmp_path, {"question": "a", "choices": ["x", "y"], "answer": 1}, {"choices": 5, "answer": 2})
+    assert look(odd).index_base == 1
+    for metric in ("exact_match(", "contains(1)"):
+        with pytest.raises(InputError, match="--metric: cannot read"):
+            new_config(look(odd), model="m", endpoint="http://127.0.0.1:9/v1", metric=metric, out=tmp_path / "x.yaml")
+
+
+def test_a_home_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no home folder '~nobody-here'"):
+        look("~nobody-here/mine.jsonl")
+    seen = look(write(tmp_path, {"question": "a", "answer": "b"}))
+    with pytest.raises(InputError, match="neither a folder nor a name on the hub"):
+        new_config(seen, model="~nobody-here/model", out=tmp_path / "x.yaml")

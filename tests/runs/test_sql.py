@@ -10,7 +10,8 @@ import gage_eval
 from gage_eval.errors import InputError
 from gage_eval.runs.options import Locations
 from gage_eval.runs.sql import VIEWS, Database, columns
-from gage_eval.runs.tabular import write_table
+from gage_eval.runs.tabular import csv_header, csv_lines, records, write_table
+from tests.support.runs import gage
 from tests.support.workspace import write_config, write_rows
 
 
@@ -151,3 +152,45 @@ def test_frames_have_one_row_per_answer_run_and_task(store: str) -> None:
     assert set(gage_eval.list_runs(store=store)["run"]) == {"first", "second"}
     compared = gage_eval.compare("first", "second", store=store)
     assert compared.loc[0, ["difference", "n"]].tolist() == [0.0, 6]
+
+
+def test_columns_of_one_name_are_kept_apart(store: str) -> None:
+    found = gage_eval.sql("SELECT a.sample_id, b.sample_id, 1 AS sample_id_1, 2 AS sample_id "
+                          "FROM responses a JOIN responses b USING (response_key) LIMIT 1", store=store)  # fmt: skip
+    assert found.column_names == ["sample_id", "sample_id_1", "sample_id_1_1", "sample_id_2"]
+    header, line = (csv_header(found) + csv_lines(found)).decode().splitlines()
+    assert len(line.split(",")) == len(header.split(",")) == 4
+
+
+VALUES = {
+    "'nan'::DOUBLE": None,
+    "['inf'::DOUBLE, 1.5]": [None, 1.5],
+    "TIME '10:00:01'": "10:00:01",
+    "INTERVAL '1 month 2 days 3.5 seconds'": "P1M2DT3.5S",
+    "{'a': INTERVAL 1 day}": {"a": "P0M1DT0S"},
+    "MAP {'k': DATE '2026-01-02'}": {"k": "2026-01-02"},
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_that_json_lacks_are_written_all_the_same(store: str, tmp_path: Path, value: str) -> None:
+    found = gage_eval.sql(f"SELECT {value} AS x", store=store)
+    assert records(found) == [{"x": VALUES[value]}]
+    write_table(found, tmp_path / "x.jsonl")
+    assert orjson.loads((tmp_path / "x.jsonl").read_bytes()) == {"x": VALUES[value]}
+
+
+def test_gage_sql_prints_columns_of_one_name_and_values_that_json_lacks(store: str, tmp_path: Path) -> None:
+    asked = f"SELECT 1 AS a, 2 AS a, {', '.join(VALUES)}"
+    printed = gage(tmp_path, "sql", asked, "--store", store).stdout
+    assert printed.split()[:2] == ["a", "a_1"]
+    assert "10:00:01" in printed
+
+
+def test_what_a_file_cannot_hold_is_refused_with_a_remedy(store: str, tmp_path: Path) -> None:
+    far = gage_eval.sql("SELECT 'infinity'::DATE AS d", store=store)
+    with pytest.raises(InputError, match="CAST"):
+        write_table(far, tmp_path / "x.csv")
+    lasting = gage_eval.sql("SELECT INTERVAL 1 day AS d", store=store)
+    with pytest.raises(InputError, match="CAST"):
+        write_table(lasting, tmp_path / "x.parquet")
