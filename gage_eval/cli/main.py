@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from gage_eval import interrupts
-from gage_eval.errors import GageError
+from gage_eval.errors import GageError, InputError, visible
 from gage_eval.lean import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130
@@ -141,6 +141,7 @@ def main(argv: list[str] | None = None) -> None:
 def _main(argv: list[str] | None) -> None:
     arguments = sys.argv[1:] if argv is None else argv
     try:
+        _check_text(arguments)
         _import_commands(arguments)
         app(args=[argument for argument in arguments if argument != "--debug"], prog_name="gage")
     except GageError as error:
@@ -160,6 +161,15 @@ def _main(argv: list[str] | None) -> None:
             raise
         _tell("Interrupted. What was computed is kept.")
         sys.exit(128 + (interrupts.received() or signal.SIGINT))
+
+
+def _check_text(arguments: list[str]) -> None:
+    """Refuse arguments that are not UTF-8: neither JSON nor Parquet can hold them."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"the argument '{visible(argument)}' is not UTF-8 text; write it as UTF-8.") from None
 
 
 def _import_commands(arguments: list[str]) -> None:

@@ -23,8 +23,8 @@ def pin(
     json: AsJson = False,
 ) -> None:
     """Pin data on the Hugging Face hub to a commit."""
+    import os
     from dataclasses import asdict
-    from pathlib import Path
 
     from gage_eval.cli.output import print_json
     from gage_eval.errors import InputError
@@ -38,7 +38,7 @@ def pin(
         if not equals:
             raise InputError(f"--revision {text}: write DATASET=COMMIT, as in --revision owner/name=0123….")
         commits[dataset] = commit
-    config = name if name.startswith(SUITE_PREFIX) or Path(name).is_file() else f"{SUITE_PREFIX}{name}"
+    config = name if name.startswith(SUITE_PREFIX) or os.path.isfile(name) else f"{SUITE_PREFIX}{name}"
     made, kept = pin_data(RunOptions.of({"config": config, "store": store}), commits)
     if json:
         print_json({"pinned": [asdict(one) for one in made], "kept": [asdict(one) for one in kept]})

@@ -134,7 +134,7 @@ def print_runs(rows: list[dict[str, Any]], locations: "Locations") -> None:
     from gage_eval.cli.output import print_table
 
     if not rows:
-        print(f"no runs in {locations.runs}. Start one: gage run CONFIG, or gage suite demo")
+        print(f"no runs in '{locations.runs}'. Start one: gage run CONFIG, or gage suite demo")
     else:
         print_table(
             ("run", "name", "status", "started", "tasks", "score"),

@@ -120,9 +120,13 @@ class RunFolder:
         """The content of run.json.
 
         Raises:
-            InputError: it is damaged.
+            InputError: it is damaged, or was removed.
         """
-        return self._read_record(self._objects.get(f"{self.run_id}/{RUN_FILE}"))
+        try:
+            data = self._objects.get(f"{self.run_id}/{RUN_FILE}")
+        except FileNotFoundError as error:
+            raise InputError(f"{self.location(RUN_FILE)} was removed.") from error
+        return self._read_record(data)
 
     def update(self, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
         """Change run.json by compare-and-swap, with retries if another process changes it too.
@@ -196,10 +200,10 @@ def open_runs(root: str, *, read_only: bool = False) -> Objects:
 
 
 def list_runs(root: str) -> list[str]:
-    """Ids of the runs in a runs root, newest first."""
+    """Ids of the runs in a runs root, newest first; without those in other folders of it."""
     objects = open_runs(root, read_only=True)
-    found = [(info.mtime, info.path.split("/")[0]) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
-    return [run_id for _, run_id in sorted(found, reverse=True)]
+    found = [(info.mtime, info.path.split("/")) for info in objects.list() if info.path.endswith(f"/{RUN_FILE}")]
+    return [path[0] for _, path in sorted(found, reverse=True) if len(path) == 2]
 
 
 def _pretty(value: JsonValue) -> bytes:

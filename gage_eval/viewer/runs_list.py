@@ -95,7 +95,7 @@ class RunsList:
     def _listed(self, stored: StoredRun) -> ListedRun:
         try:
             record = stored.record
-        except (GageError, FileNotFoundError) as error:
+        except GageError as error:
             return ListedRun(stored.run_id, "(damaged)", "damaged", None, 0, (), problem=str(error))
         known = self._finished.get(stored.run_id)
         if known is not None and known[0] == record.updated:

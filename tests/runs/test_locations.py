@@ -1,12 +1,17 @@
 """Where a run lies, and the command that leads back to it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+import gage_eval
 from gage_eval.errors import InputError
-from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.folder import RunFolder, list_runs
+from gage_eval.runs.listing import run_rows
 from gage_eval.runs.options import Locations, RunOptions
+from gage_eval.runs.stored import stored_runs
+from tests.support.workspace import write_config, write_rows
 
 
 @pytest.mark.parametrize(
@@ -52,3 +57,22 @@ def test_a_run_is_looked_for_where_there_are_none(tmp_path: Path, monkeypatch: p
     with pytest.raises(InputError, match="cannot be a run id"):
         RunFolder.open(Locations.at(), "../lost")
     assert not (tmp_path / ".gage").exists()
+
+
+def test_a_folder_that_holds_other_folders_of_runs_lists_its_own_runs_only(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    write_config(tmp_path)
+    gage_eval.run(tmp_path / "mine.yaml", run_id="outer", store=str(tmp_path / "store"), output_dir=str(tmp_path))
+    gage_eval.run(tmp_path / "mine.yaml", run_id="inner", store=str(tmp_path / "store"))
+    assert list_runs(str(tmp_path)) == ["outer"]
+    assert [row["run"] for row in run_rows(Locations.at(str(tmp_path / "store"), str(tmp_path)))] == ["outer"]
+
+
+def test_a_run_that_is_removed_while_runs_are_listed_is_one_sentence(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    write_config(tmp_path)
+    gage_eval.run(tmp_path / "mine.yaml", run_id="gone", store=str(tmp_path / "store"))
+    (stored,) = stored_runs(Locations.at(str(tmp_path / "store")))
+    shutil.rmtree(tmp_path / "store" / "runs" / "gone")
+    with pytest.raises(InputError, match=r"gone/run\.json was removed"):
+        _ = stored.record
