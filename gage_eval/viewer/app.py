@@ -23,6 +23,7 @@ from gage_eval.errors import GageError, InputError
 from gage_eval.runs.folder import REPORT_FILE
 from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type
+from gage_eval.store.objects import is_digest
 from gage_eval.viewer.compare_page import compare_page, side_by_side_page
 from gage_eval.viewer.label_page import LabelPages
 from gage_eval.viewer.list_page import ListPage
@@ -171,6 +172,9 @@ class Viewer:
         digest = request.path_params["digest"]
         media = self.opened.store.media
         url = media_url(digest)
+        if not is_digest(digest) or not media.has(url):
+            said = f"The store has no media '{digest[:80]}'. If a sample has it, run preprocess again with --refresh."
+            return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
         file = media.path(url)
         data = media.get(url) if file is None else _beginning(file)
         kind = media_type(data)

@@ -270,3 +270,9 @@ def test_the_score_on_the_page_is_the_summarys(client: TestClient, folder: Path)
     metric = gage_eval.open_run("first", store=str(folder / "store")).summary.metrics[0]
     assert metric.value == pytest.approx(1 / 3)
     assert f"{metric.value:.3f}" in page(client, "/runs/first")
+
+
+@pytest.mark.parametrize("digest", ["x", "0" * 64])
+def test_media_that_the_store_lacks_are_not_found(client: TestClient, digest: str) -> None:
+    found = client.get(f"/media/{digest}")
+    assert (found.status_code, "The store has no media" in found.text) == (404, True)
