@@ -220,12 +220,17 @@ class _Builder:
         return self.mapping(depth, line)
 
     def scalar(self, event: Any, line: int) -> Scalar:
-        if not is_unicode(event.value):
-            raise _Refused("half a surrogate pair is not a character; write the character itself.", line)
+        text = event.value
+        if not is_unicode(text):
+            # JSON writes a character beyond 16 bits as two escapes, each half of a surrogate pair.
+            try:
+                text = text.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                raise _Refused("half a surrogate pair is not a character; write the character itself.", line) from None
         if event.tag in (None, "!"):
-            return Scalar(event.value, event.implicit[0], line, self.source)
+            return Scalar(text, event.implicit[0], line, self.source)
         _check_tag(event.tag, "str", line)
-        return Scalar(event.value, False, line, self.source)  # noqa: FBT003
+        return Scalar(text, False, line, self.source)  # noqa: FBT003
 
     def mapping(self, depth: int, line: int) -> Mapping:
         out = Mapping({}, {}, line, self.source)

@@ -142,10 +142,8 @@ def _no_score(task_id: str, metric_id: str, found: _Unscored) -> RunFailed:
         remedy = "resume the run to ask again."
     else:
         remedy = "fix the metric or what it reads."
-    none = "not the only answer" if found.rows == 1 else f"none of the {found.rows:,} answers"
-    return RunFailed(
-        f"auto_eval: metric {metric_id} scored {none} of task '{task_id}'{because} The scores are kept; {remedy}"
-    )
+    none = "could not score the only answer" if found.rows == 1 else f"scored none of the {found.rows:,} answers"
+    return RunFailed(f"auto_eval: metric {metric_id} {none} of task '{task_id}'{because} The scores are kept; {remedy}")
 
 
 def _ended(reason: str) -> str:

@@ -1,5 +1,7 @@
 """YAML becomes values with lines; what no config needs is refused in plain words."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -157,6 +159,11 @@ def test_nesting_without_end_is_refused() -> None:
 )
 def test_broken_yaml_is_said_in_plain_words(text: str, words: str) -> None:
     assert words in said(text)
+
+
+def test_characters_that_json_writes_as_two_escapes_are_read() -> None:
+    written = {"name \U0001f600": "\U0001f600 and \U0001d11e"}
+    assert values(json.dumps(written)) == written
 
 
 @given(st.text(alphabet="ab:- \n[]{}&*!'\"#|>?<%,\t\\u", max_size=60))
