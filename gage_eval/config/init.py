@@ -1,5 +1,6 @@
 """``gage init``: a template made into a RunConfig to fill in, or into a config of one's own."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def initialised(name: str, *, version: str | None = None, mode: Mode = "run-conf
         ConfigError: the template is wrong.
     """
     file = find_template(name, version, Path())
-    if out is not None and out.exists():
+    if out is not None and os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
     if mode == "pipeline-config":
         return _pipeline(file, out)

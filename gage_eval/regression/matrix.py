@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -113,7 +114,7 @@ class Matrix(StrictModel):
         for number, row in enumerate(self.rows):
             config = f"{SUITE_PREFIX}{row.suite}" if row.suite is not None else str(folder / (row.config or ""))
             try:
-                there = RunOptions(config=config).file.is_file()
+                there = os.path.isfile(RunOptions(config=config).file)
             except InputError as error:
                 problems.append(Problem(f"rows[{number}]", str(error)))
                 continue

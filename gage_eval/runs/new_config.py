@@ -221,7 +221,7 @@ def new_config(
     implementation = _implementation(metric, seen)
     name = name_of_file(seen.file.name)
     out = out or Path(f"{name}.yaml")
-    if out.exists():
+    if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
     folder = out.parent
     params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}

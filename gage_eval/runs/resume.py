@@ -1,6 +1,6 @@
 """Resume an earlier run."""
 
-from pathlib import Path
+import os
 from typing import Any
 
 from gage_eval.errors import InputError
@@ -52,6 +52,6 @@ def options_here(record: RunRecord) -> dict[str, Any]:
     options = dict(record.options)
     config = str(options.get("config", ""))
     bundle = record.prefect.bundle if record.prefect is not None else None
-    if bundle is not None and not config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)) and not Path(config).exists():
+    if bundle is not None and not config.startswith((SUITE_PREFIX, BUNDLE_PREFIX)) and not os.path.exists(config):
         options |= {"config": f"{BUNDLE_PREFIX}{bundle}", "text": None}
     return options

@@ -112,3 +112,10 @@ def test_wrong_options_and_missing_rows_are_named_together(tmp_path: Path) -> No
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^no file '.*none\.yaml'\.$"):
         Matrix.read(tmp_path / "none.yaml")
+
+
+def test_a_config_whose_name_is_too_long_for_a_file_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.yaml"
+    file.write_text(yaml.safe_dump({"rows": [{"config": f"{'a' * 300}.yaml"}], "models": [{"name": "m"}]}))
+    with pytest.raises(ConfigError, match="no config file"):
+        Matrix.read(file)

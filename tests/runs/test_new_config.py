@@ -233,3 +233,9 @@ def test_a_home_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
     seen = look(write(tmp_path, {"question": "a", "answer": "b"}))
     with pytest.raises(InputError, match="neither a folder nor a name on the hub"):
         new_config(seen, model="~nobody-here/model", out=tmp_path / "x.yaml")
+
+
+def test_a_file_whose_name_is_too_long_cannot_be_written(tmp_path: Path) -> None:
+    data = write(tmp_path, {"question": "a", "answer": "b"})
+    said = gage(tmp_path, "new", "--data", data, "--engine", "dummy", "--out", f"{'a' * 300}.yaml", check=False)
+    assert (said.returncode, "cannot be written: File name too long" in said.stderr) == (2, True)
