@@ -7,6 +7,7 @@ dataset is in memory at a time.
 
 import hashlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gage_eval.canonical import canonical_json, canonical_text
-from gage_eval.errors import InputError
+from gage_eval.errors import InputError, StoreError
 from gage_eval.runs import inspect_export, lm_eval_export
 from gage_eval.runs.cards import Cards
 from gage_eval.runs.reading import TaskReader
@@ -92,14 +93,23 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRe
 
     Raises:
         InputError: a task is not scored yet.
+        StoreError: the file cannot be written.
     """
     for task in tasks:
         _check(task)
-    if kind == "lm-eval":
-        return _write_lm_eval(tasks, target, record)
-    if kind == "inspect":
-        return _write_inspect(tasks, target, record)
-    return PLAIN[kind](tasks, target)
+    try:
+        if kind == "lm-eval":
+            return _write_lm_eval(tasks, target, record)
+        if kind == "inspect":
+            return _write_inspect(tasks, target, record)
+        return PLAIN[kind](tasks, target)
+    except OSError as error:
+        place = tempfile.gettempdir() if target.local is None else target.local
+        reason = os.strerror(error.errno) if error.errno else error
+        raise StoreError(
+            f"the export {kind} cannot be written to '{place}': {reason}. Mend that, or name another "
+            f"folder with --to: gage export {record.run_id} --format {kind}"
+        ) from error
 
 
 def _check(task: TaskReader) -> None:

@@ -99,3 +99,20 @@ def test_a_store_that_may_not_be_written_is_refused_and_what_it_holds_is_shown(
     assert "numeric_match" in (tmp_path / "cached.txt").read_text()
     assert "numeric_match" in (tmp_path / "shown.txt").read_text()
     assert sorted(str(file) for file in (tmp_path / ".gage").rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "lm-eval", "inspect", "per_sample_json"])
+def test_an_export_to_a_full_disk_is_one_sentence(tmp_path: Path, unshare: list[str], kind: str) -> None:
+    write_sums(tmp_path / "rows.jsonl", 50)
+    (tmp_path / "sums.yaml").write_text(
+        "datasets: [{dataset_id: d, params: {path: rows.jsonl}}]\n"
+        "backends: [{backend_id: b, type: dummy}]\n"
+        "metrics: [exact_match]\n"
+    )
+    gage(tmp_path, "run", "sums.yaml", "--run-id", "done", "--inline")
+    (tmp_path / "small").mkdir()
+    script = f"mount -t tmpfs -o size=4k tmpfs small && {GAGE} export done --format {kind} --to small"
+    done = run(unshare, script, tmp_path)
+    assert done.returncode == 1, done.stdout
+    assert f"the export {kind} cannot be written to 'small': No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr

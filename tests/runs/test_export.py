@@ -10,6 +10,7 @@ import pytest
 
 import gage_eval
 from gage_eval.cli.main import main
+from gage_eval.errors import StoreError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs import export as module
 from gage_eval.runs.export import EXPORTED, LocalTarget, export, file_name
@@ -98,7 +99,7 @@ def test_a_failed_export_puts_no_half_file_in_place(here: Path, monkeypatch: pyt
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(module, "sample_records", torn)
-    with pytest.raises(OSError, match="the disk is gone"):
+    with pytest.raises(StoreError, match="the disk is gone"):
         run(here, "jsonl")
     assert {path.name for path in folder(here).iterdir()} == {
         "run.json", "summary.json", "events.jsonl", "report.html",
