@@ -92,8 +92,10 @@ def _write(file: Path, text: str, mode: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open(mode, encoding="utf-8") as out:
             out.write(text)
-    except FileExistsError:
-        raise
+    except FileExistsError as error:
+        if error.filename == str(file):
+            raise
+        raise InputError(f"'{file}' cannot be written: '{error.filename}' is a file, not a folder.") from error
     except (OSError, ValueError) as error:
         raise InputError(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}.") from error
 

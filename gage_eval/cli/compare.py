@@ -91,18 +91,14 @@ def diff(
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
-    from gage_eval.errors import InputError
+    from gage_eval.files import write_text
     from gage_eval.regression.shown import comparison
     from gage_eval.report.html import report_html
     from gage_eval.runs.report_details import run_details
 
     record = run.stored.record
     details = run_details(record, run.tasks(), began=record.created, comparison=comparison(baseline.run_id, found))
-    page = report_html(run.summary, details)
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--html {file} cannot be written: {error.strerror}.") from error
+    write_text(file, report_html(run.summary, details))
 
 
 def _print(first: "RunReader", other: "RunReader", found: "list[Compared]", limit: int) -> None:

@@ -238,6 +238,7 @@ def schema(
 ) -> None:
     """Print a JSON Schema for editors and programs."""
     from gage_eval.errors import InputError, closest
+    from gage_eval.files import write_text
 
     names = ("config", "run_config", "template", "summary", "sample")
     if name not in names:
@@ -246,10 +247,7 @@ def schema(
     if output is None:
         print(text)
         return
-    try:
-        output.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"'{output}' cannot be written: {error.strerror}.") from error
+    write_text(output, text + "\n")
 
 
 def _schema(name: str) -> str:

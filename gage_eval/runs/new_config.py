@@ -223,28 +223,35 @@ def new_config(
     out = out or Path(f"{name}.yaml")
     if os.path.exists(out):
         raise InputError(f"'{out}' is there already; choose another name with --out.")
-    folder = out.parent
-    params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
     backend = backend_for(model, endpoint, engine, key_reference(api_key_env, None), images=False)
-    backend["config"] = {
-        **{key: _near(value, folder) for key, value in backend["config"].items()},
-        "default_params": {"temperature": 0, "max_new_tokens": _ROOM.get(implementation, 512)},
-    }
+    # Paths that lead up out of a folder do not work before it is there: checked is the config for a folder that is.
+    there = next(folder for folder in (out.parent, *out.absolute().parents) if os.path.isdir(folder))
+    checked = _text(seen, metric, implementation, backend, name, there)
+    warnings = validated(RunOptions.of({"config": str(there), "text": checked})).warnings
+    return out, _text(seen, metric, implementation, backend, name, out.parent), warnings
+
+
+def _text(seen: Look, metric: str, implementation: str, backend: Mapping[str, Any], name: str, folder: Path) -> str:
+    """The config as YAML, with paths as they are seen from a folder."""
+    params: dict[str, Any] = {"path": os.path.relpath(seen.file, folder), **_preprocess(seen, implementation)}
     config = {
         "datasets": [{"dataset_id": name if is_id(name) else "data", "params": params}],
-        "backends": [{"backend_id": "model", **backend}],
+        "backends": [{"backend_id": "model", **backend, "config": _backend_config(backend, implementation, folder)}],
         "metrics": [metric],
     }
-    if backend["type"] == "dummy":
-        del backend["config"]["default_params"]
     head = (
         f"# yaml-language-server: $schema={_SCHEMA}\n"
         f"# Made by gage new from the {seen.shown_rows} of {seen.file.name}. Right is: "
         f"{RIGHT.get(implementation, f'what {metric} says')}.\n"
     )
-    text = yaml_text(node_of(config, str(out)), head=head)
-    checked = validated(RunOptions.of({"config": str(folder), "text": text}))
-    return out, text, checked.warnings
+    return yaml_text(node_of(config, name), head=head)
+
+
+def _backend_config(backend: Mapping[str, Any], metric: str, folder: Path) -> dict[str, Any]:
+    config = {key: _near(value, folder) for key, value in backend["config"].items()}
+    if backend["type"] != "dummy":
+        config["default_params"] = {"temperature": 0, "max_new_tokens": _ROOM.get(metric, 512)}
+    return config
 
 
 def _implementation(metric: str, seen: Look) -> str:

@@ -236,6 +236,8 @@ def test_the_comparison_is_written_as_a_page(runs: Path, gage: Gage) -> None:
     for shown in ("Against good", "run bad", "60 samples got worse, 0 better", "−0.150", "s180"):
         assert shown in page
     assert "Against" not in (runs / ".gage/runs/bad/report.html").read_text(encoding="utf-8")
-    refused = gage("compare", "good", "bad", "--html", "nowhere/page.html")
+    assert gage("compare", "good", "bad", "--html", "new/folder/page.html").code == 0
+    assert (runs / "new/folder/page.html").read_text(encoding="utf-8") == page
+    refused = gage("compare", "good", "bad", "--html", "page.html/page.html")
     assert refused.code == 2
-    assert "nowhere/page.html cannot be written: No such file or directory" in refused.err
+    assert "'page.html/page.html' cannot be written" in refused.err

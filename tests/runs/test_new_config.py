@@ -239,3 +239,13 @@ def test_a_file_whose_name_is_too_long_cannot_be_written(tmp_path: Path) -> None
     data = write(tmp_path, {"question": "a", "answer": "b"})
     said = gage(tmp_path, "new", "--data", data, "--engine", "dummy", "--out", f"{'a' * 300}.yaml", check=False)
     assert (said.returncode, "cannot be written: File name too long" in said.stderr) == (2, True)
+
+
+def test_a_config_goes_into_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "a", "answer": "b"})
+    gage(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy", "--out", "new/folder/mine.yaml")
+    config = tmp_path / "new" / "folder" / "mine.yaml"
+    assert yaml.safe_load(config.read_text())["datasets"][0]["params"]["path"] == "../../mine.jsonl"
+    assert "is valid" in gage(tmp_path, "validate", str(config)).stdout
+    refused = gage(tmp_path, "new", "--data", "mine.jsonl", "--engine", "dummy", "--out", "mine.jsonl/x", check=False)
+    assert (refused.returncode, "'mine.jsonl' is a file, not a folder" in refused.stderr) == (2, True)
