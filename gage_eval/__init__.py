@@ -2,18 +2,19 @@
 
 ``gage_eval.run(config)`` runs a config, ``gage_eval.open_run(run_id)`` opens an earlier run; both give a
 `gage_eval.api.Run`. ``gage_eval.list_runs()``, ``gage_eval.compare(a, b)`` and ``gage_eval.sql(query)`` look at stored
-runs. ``gage_eval.score(metric, …)`` scores one row. Nothing heavy is loaded before one of them is
-called.
+runs. ``gage_eval.score(metric, …)`` scores one row. `GageError` is the base of all errors with a message for people.
+Nothing heavy is loaded before one of these is used.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gage_eval.api import Run, compare, list_runs, open_run, run, sql
+    from gage_eval.errors import GageError
     from gage_eval.scoring import ScoreResult, score
 
 __version__ = "0.1.0"
-__all__ = ["Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
+__all__ = ["GageError", "Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
 
 
 def __dir__() -> list[str]:
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from gage_eval import api
 
         return getattr(api, name)
+    if name == "GageError":
+        from gage_eval import errors
+
+        return errors.GageError
     if name in ("ScoreResult", "score"):
         from gage_eval import scoring
 

@@ -214,3 +214,9 @@ def test_a_script_without_a_guard_does_not_wait_for_itself(tmp_path: Path, guard
     assert (done.returncode, said in done.stderr) == ((1, True) if guard == "if True:" else (0, False)), done.stderr
     status = gage_eval.open_run("first", store=str(tmp_path / "store")).status
     assert status == ("failed" if guard == "if True:" else "completed")
+
+
+@pytest.mark.parametrize("name", ["task_ids", "sample_ids", "judges", "overrides", "refresh"])
+def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(name: str) -> None:
+    with pytest.raises(gage_eval.GageError, match=f"{name}: must be a list, not 'sums'"):
+        gage_eval.run("mine.yaml", store="store", **{name: "sums"})

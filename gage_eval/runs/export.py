@@ -107,7 +107,7 @@ def export(tasks: Sequence[TaskReader], kind: str, target: Target, record: RunRe
         place = tempfile.gettempdir() if target.local is None else target.local
         reason = os.strerror(error.errno) if error.errno else error
         raise StoreError(
-            f"the export {kind} cannot be written to '{place}': {reason}. Mend that, or name another "
+            f"the export {kind} cannot be written to '{place}': {reason}. Fix that, or name another "
             f"folder with --to: gage export {record.run_id} --format {kind}"
         ) from error
 
