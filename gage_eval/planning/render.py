@@ -5,7 +5,6 @@ body, and so of the response key. No model is called here.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -86,13 +85,24 @@ class RequestRenderer:
         kind = self._kind(row.kind)
         self._check(kind, row)
         rewrites = kind != "chat" and row.prompt is not None and self._template is not None
-        shared = self._shared(kind, row, context)
+        params, tools, tool_choice = self._asked(row)
+        lookup = None if self._lookup is None else self._looked_up(self._lookup, context)
+        outputs = tool_outputs(context.sample) if kind == "tools" else None
+        is_likelihood = kind in _LIKELIHOODS
+        embed = row.media_meta is not None and decode(row.media_meta)["embed"]
         requests = []
         for replicate, draw in asks:
-            request = shared if len(asks) == 1 else copy(shared)
+            # Naming the fields in the call takes twice as long.
+            request = Request("likelihood" if is_likelihood else kind, None, row.prompt)
+            request.params = _seeded(params, draw) if draw else params
+            request.tools, request.tool_choice = tools, tool_choice
+            request.sample_id, request.row_index = row.sample_id, row.row_index
             request.replicate, request.draw = replicate, draw
-            if draw:
-                request.params = _seeded(request.params, draw)
+            request.lookup, request.embed = lookup, embed
+            if outputs is not None:
+                request.tool_outputs, request.tool_rounds = outputs, self._spec.tool_rounds
+            if is_likelihood:
+                request.choices, request.unconditioned = row.choices, row.unconditioned_input
             try:
                 request.messages = messages = self._messages(row, context, replicate)
             except PromptError as error:
@@ -105,29 +115,16 @@ class RequestRenderer:
             requests.append(self._hooked(request, context))
         return requests
 
-    def _shared(self, kind: str, row: PreparedRow, context: RowContext) -> Request:
-        """What all requests of a row have in common, as a request without messages."""
-        # Naming the fields in the call takes twice as long.
-        request = Request(kind, None, row.prompt)
-        request.sample_id, request.row_index = row.sample_id, row.row_index
-        if self._lookup is not None:
-            request.lookup = self._looked_up(self._lookup, context)
-        if row.media_meta is not None:
-            request.embed = decode(row.media_meta)["embed"]
-        if self._tested:
-            request.params = self._merged(row.params)
-            if row.tools:
-                request.tools = decode(row.tools)
-            if row.tool_choice:
-                request.tool_choice = decode(row.tool_choice)
-        else:
-            # Parameters and tools of tasks and samples are meant for the model under test.
-            request.params = dict(self._binding.params)
-        if kind == "tools":
-            request.tool_outputs, request.tool_rounds = tool_outputs(context.sample), self._spec.tool_rounds
-        if kind in _LIKELIHOODS:
-            request.kind, request.choices, request.unconditioned = "likelihood", row.choices, row.unconditioned_input
-        return request
+    def _asked(self, row: PreparedRow) -> tuple[dict[str, Any], list[Any] | None, Any]:
+        """Parameters, tools and tool choice of a row's requests."""
+        if not self._tested:
+            # Those of tasks and samples are meant for the model under test.
+            return dict(self._binding.params), None, None
+        return (
+            self._merged(row.params),
+            decode(row.tools) if row.tools else None,
+            decode(row.tool_choice) if row.tool_choice else None,
+        )
 
     def _hooked(self, request: Request, context: RowContext) -> Request:
         """The request after `prepare` of the adapter's own class, if it has one."""
