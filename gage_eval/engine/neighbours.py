@@ -1,5 +1,6 @@
 """Answers in the logs of other actions on this machine, of runs that still run or were killed."""
 
+import glob
 import time
 from array import array
 from collections.abc import Iterable
@@ -63,7 +64,9 @@ class NeighbourLogs:
     def _scan(self) -> bool:
         """Index what was logged since the last scan. Returns whether there was anything."""
         before = len(self._positions)
-        for segment in sorted(self._root.glob(f"*/{self._name}/*.log")):
+        # Unlike Path.glob, it passes over folders that are removed at this moment, because their action ends.
+        for name in sorted(glob.glob(f"*/{self._name}/*.log", root_dir=self._root)):
+            segment = self._root / name
             if segment.parent == self._own or self._bytes > _MOST_BYTES:
                 continue
             try:

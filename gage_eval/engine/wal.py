@@ -9,6 +9,7 @@ by one `write`, so a killed process leaves at most one torn record, at the end o
 """
 
 import errno
+import glob
 import logging
 import os
 import secrets
@@ -187,7 +188,8 @@ class _Positions:
 
 def segments(folder: Path) -> list[Path]:
     """The segments of a folder, by name; none when the folder does not exist."""
-    return sorted(folder.glob("*.log"))
+    # Unlike Path.glob, it finds nothing in a folder that is removed at this moment.
+    return [folder / name for name in sorted(glob.glob("*.log", root_dir=folder))]
 
 
 def index_logs(folder: Path) -> "LogIndex":

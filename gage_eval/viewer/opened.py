@@ -259,7 +259,11 @@ class Opened:
             with suppress(OSError):
                 if draft.stat().st_mtime < time.time() - _DRAFT_KEPT_S:
                     draft.unlink()
-        files = [(entry.stat(), entry) for entry in self._folder.glob("*.duckdb") if entry != newest]
+        files = []
+        for entry in self._folder.glob("*.duckdb"):
+            # Another viewer may remove it now.
+            with suppress(FileNotFoundError):
+                files += [(entry.stat(), entry)] if entry != newest else []
         total = sum(stat.st_size for stat, _ in files)
         for stat, entry in sorted(files, key=lambda one: one[0].st_mtime):
             if total <= MOST_CACHED_BYTES:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,6 +148,28 @@ def test_a_log_that_was_cleared_away_is_not_found(tmp_path: Path) -> None:
     for segment in folder.iterdir():
         segment.unlink()
     assert neighbours.find([digest(1)]) == {}
+
+
+def test_actions_that_end_while_logs_are_looked_for_disturb_nothing(tmp_path: Path) -> None:
+    neighbours = NeighbourLogs(tmp_path / "wip" / "a" / "log")
+    looked = threading.Event()
+
+    def begin_and_end() -> None:
+        while not looked.is_set():
+            for number in range(20):
+                (tmp_path / "wip" / f"b{number}" / "log").mkdir(parents=True)
+            for number in range(20):
+                shutil.rmtree(tmp_path / "wip" / f"b{number}")
+
+    ending = threading.Thread(target=begin_and_end)
+    ending.start()
+    try:
+        for _ in range(1000):
+            neighbours._next_scan = 0.0
+            assert neighbours.find([digest(1)]) == {}
+    finally:
+        looked.set()
+        ending.join()
 
 
 def test_an_actions_own_log_is_not_a_neighbour(tmp_path: Path) -> None:
