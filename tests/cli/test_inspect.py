@@ -175,6 +175,6 @@ class TestSchema:
 
     def test_mistakes_are_said(self, gage: Gage) -> None:
         assert "Did you mean 'summary'?" in gage("schema", "sumary").err
-        said = gage("schema", "config", "--output", "no/such/folder.json")
+        said = gage("schema", "config", "--output", "mine.yaml/config.json")
         assert said.code == 2
         assert "cannot be written" in said.err

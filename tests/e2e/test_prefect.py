@@ -46,7 +46,9 @@ def test_stages_complete_then_hit_and_a_changed_metric_reruns_only_scoring(
     env = prefect.env
 
     first = gage(workplace, "run", config.name, "--run-id", "e2e-first", env=env)
-    assert "prefect http://127.0.0.1:" in first.stdout.splitlines()[0]
+    # On a busy machine, a note that the server is slow may come first.
+    lines = [line for line in first.stdout.splitlines() if not line.startswith("  note: ")]
+    assert "prefect http://127.0.0.1:" in lines[0]
     assert prefect.states("e2e-first") == _states(*((stage, COMPUTED) for stage in SEVEN))
 
     gage(workplace, "run", config.name, "--run-id", "e2e-second", env=env)
