@@ -100,6 +100,15 @@ class RunCancelled(KeyboardInterrupt):
     """The run was cancelled from outside. Like Ctrl-C a BaseException, so that no code handles it as its own error."""
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8 (lone surrogates cannot)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def visible(text: str) -> str:
     r"""The text with escapes for line breaks, control characters and others that cannot be seen.
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from gage_eval import interrupts
-from gage_eval.errors import GageError, InputError, visible
+from gage_eval.errors import GageError, InputError, is_unicode, visible
 from gage_eval.lean import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130
@@ -166,10 +166,8 @@ def _main(argv: list[str] | None) -> None:
 def _check_text(arguments: list[str]) -> None:
     """Refuse arguments that are not UTF-8: neither JSON nor Parquet can hold them."""
     for argument in arguments:
-        try:
-            argument.encode()
-        except UnicodeEncodeError:
-            raise InputError(f"the argument '{visible(argument)}' is not UTF-8 text; write it as UTF-8.") from None
+        if not is_unicode(argument):
+            raise InputError(f"the argument '{visible(argument)}' is not UTF-8 text; write it as UTF-8.")
 
 
 def _import_commands(arguments: list[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gage_eval.config import yaml_lines
 from gage_eval.config.problems import ConfigProblem, Loc
+from gage_eval.errors import is_unicode
 
 _PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<body>[^{}]*)\}|\$\{")
 _BODY = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?\Z", re.DOTALL)
@@ -84,7 +85,7 @@ def _fill_text(node: yaml_lines.Scalar, loc: Loc, env: Mapping[str, str], out: F
         if value is None:
             out.found.append(ConfigProblem(loc, f"{name} is not set; set it, or write a default: ${{{name}:-value}}."))
             return ""
-        if not yaml_lines.is_unicode(value):
+        if not is_unicode(value):
             out.found.append(ConfigProblem(loc, f"{name} holds bytes that are not UTF-8; set it to text."))
             return match[0]
         return value

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from gage_eval.errors import ConfigError, Problem
+from gage_eval.errors import ConfigError, Problem, is_unicode
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 64
@@ -130,15 +130,6 @@ def as_written(node: Node) -> Any:
     if isinstance(node, Listing):
         return [as_written(item) for item in node.items]
     return value_of(node.text) if node.plain else node.text
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text can be written as UTF-8 (lone surrogates cannot)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep; no config needs that."

@@ -86,7 +86,7 @@ class RequestRenderer:
         self._check(kind, row)
         rewrites = kind != "chat" and row.prompt is not None and self._template is not None
         params, tools, tool_choice = self._asked(row)
-        lookup = None if self._lookup is None else self._looked_up(self._lookup, context)
+        lookup = self._looked_up(context)
         outputs = tool_outputs(context.sample) if kind == "tools" else None
         is_likelihood = kind in _LIKELIHOODS
         embed = row.media_meta is not None and decode(row.media_meta)["embed"]
@@ -168,8 +168,10 @@ class RequestRenderer:
             merged = self._params[params] = {**self._binding.params, **decode(params)}
         return merged
 
-    def _looked_up(self, field_path: str, context: RowContext) -> str | None:
-        value = resolve(field_path, sample=context.sample)
+    def _looked_up(self, context: RowContext) -> str | None:
+        if self._lookup is None:
+            return None
+        value = resolve(self._lookup, sample=context.sample)
         return value if isinstance(value, str) else None
 
     def _check(self, kind: str, row: PreparedRow) -> None:

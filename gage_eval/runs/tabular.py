@@ -102,11 +102,11 @@ def csv_lines(rows: pa.Table | pa.RecordBatch) -> bytes:
     return _csv([_csv_cell(value) for value in row.values()] for row in records(rows))
 
 
-def csv_records(records: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Iterator[bytes]:
+def csv_records(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> Iterator[bytes]:
     """Records as CSV, line by line, after a header. A column that a record lacks is empty."""
     yield _csv([names])
-    for record in records:
-        yield _csv([[_csv_cell(plain(record.get(name))) for name in names]])
+    for row in rows:
+        yield _csv([[_csv_cell(plain(row.get(name))) for name in names]])
 
 
 def _csv(lines: Iterable[Sequence[Any]]) -> bytes:

@@ -19,7 +19,7 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.errors import GageError, InputError, StoreError
 from gage_eval.runs.folder import REPORT_FILE
 from gage_eval.store.media import media_url
 from gage_eval.store.media_types import media_type
@@ -172,11 +172,15 @@ class Viewer:
         digest = request.path_params["digest"]
         media = self.opened.store.media
         url = media_url(digest)
-        if not is_digest(digest) or not media.has(url):
+        try:
+            file = media.path(url)
+            data = media.get(url) if file is None else _beginning(file)
+        except StoreError:
+            # Asked only now: of a store on S3 it is a request.
+            if is_digest(digest) and media.has(url):
+                raise
             said = f"The store has no media '{digest[:80]}'. If a sample has it, run preprocess again with --refresh."
             return HTMLResponse(rendered("error.html", message=said, title="Not found"), 404)
-        file = media.path(url)
-        data = media.get(url) if file is None else _beginning(file)
         kind = media_type(data)
         headers = {"cache-control": "private, max-age=86400", "content-security-policy": "default-src 'none'; sandbox"}
         if not kind.startswith(_SHOWN_MEDIA):

@@ -263,7 +263,8 @@ class Opened:
         for entry in self._folder.glob("*.duckdb"):
             # Another viewer may remove it now.
             with suppress(FileNotFoundError):
-                files += [(entry.stat(), entry)] if entry != newest else []
+                if entry != newest:
+                    files.append((entry.stat(), entry))
         total = sum(stat.st_size for stat, _ in files)
         for stat, entry in sorted(files, key=lambda one: one[0].st_mtime):
             if total <= MOST_CACHED_BYTES:
