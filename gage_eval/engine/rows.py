@@ -14,7 +14,7 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.errors import StoreError
 from gage_eval.statuses import UNANSWERED
 from gage_eval.store import Artifact, Store
-from gage_eval.store.responses import pack_keys
+from gage_eval.store.responses import KEY, pack_keys
 from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES, TURN, TableSchema
 
 _log = logging.getLogger(__name__)
@@ -86,13 +86,15 @@ def outcomes_of(store: Store, model_identity: str, keys: Sequence[str]) -> dict[
 def index_answers(store: Store, model_identity: str, responses: Artifact) -> None:
     """Add an artifact's answers to the response index, where other runs find them."""
     # Packed part by part: a million keys take 32 MB. As Python strings and tuples they would take ten times as much.
-    keys, positions = [pack_keys([])], [np.empty((0, 2), np.int32)]
+    keys, positions, count = np.empty(responses.rows, KEY), np.empty((responses.rows, 2), np.int32), 0
     for part in responses.parts:
         table = responses.read(part.index, columns=["response_key", "status"])
         rows = np.flatnonzero(~pc.is_in(table["status"], pa.array(sorted(UNANSWERED))).to_numpy())
-        keys.append(pack_keys(table["response_key"].take(rows).to_pylist()))
-        positions.append(np.column_stack((np.full(len(rows), part.index), rows)).astype(np.int32))
-    store.responses.add(model_identity, responses.id, np.concatenate(keys), np.concatenate(positions))
+        here = slice(count, count + len(rows))
+        keys[here] = pack_keys(table["response_key"].take(rows).to_pylist())
+        positions[here, 0], positions[here, 1] = part.index, rows
+        count += len(rows)
+    store.responses.add(model_identity, responses.id, keys[:count], positions[:count])
 
 
 def outcomes_in(tables: dict[str, pa.Table]) -> dict[str, Outcome]:

@@ -61,7 +61,7 @@ class Objects(Protocol):
     def renew(self, path: str) -> bool:
         """Make an object as young as a new one, so that garbage collection spares it. False: it is not there."""
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes | bytearray) -> bool:
         """Create an object, whole or not at all. False: it exists already and stays as it is."""
 
     def create_file(self, path: str, local: Path) -> bool:
@@ -176,7 +176,7 @@ class LocalObjects:
                 return target.is_file()
             return True
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes | bytearray) -> bool:
         target = self._file(path)
         with self._writing(path):
             if target.exists():
@@ -273,7 +273,7 @@ class LocalObjects:
             yield ObjectInfo(file.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
     @contextmanager
-    def _temporary(self, target: Path, data: bytes) -> Iterator[Path]:
+    def _temporary(self, target: Path, data: bytes | bytearray) -> Iterator[Path]:
         """A synced file with a unique name next to ``target``, removed afterwards."""
         temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         try:
@@ -335,7 +335,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield folder / name
 
 
-def _write(file: Path, data: bytes) -> None:
+def _write(file: Path, data: bytes | bytearray) -> None:
     """Write and sync a new file."""
     with in_folder(file.parent, lambda: file.open("xb")) as stream:
         stream.write(data)

@@ -21,8 +21,9 @@ from gage_eval.store.objects import Objects, is_digest
 ROOT = "index/responses"
 _SUFFIX = ".idx"
 _MAGIC = b"gage-eval response index 1\n"
-_KEY = np.dtype("S32")
+KEY = np.dtype("S32")
 _NUMBER = np.dtype("<i4")
+_ENTRY = KEY.itemsize + 2 * _NUMBER.itemsize
 
 PackedKeys: TypeAlias = npt.NDArray[np.bytes_]
 
@@ -45,7 +46,7 @@ def pack_keys(keys: Sequence[str]) -> PackedKeys:
     """
     if any(len(key) != 64 for key in keys):
         raise ValueError("a response key is a sha256 in hex, 64 digits")
-    return np.frombuffer(bytes.fromhex("".join(keys)), _KEY)
+    return np.frombuffer(bytes.fromhex("".join(keys)), KEY)
 
 
 class Responses:
@@ -64,19 +65,23 @@ class Responses:
             keys: response keys, packed (`pack_keys`).
             positions: part, and row within the part, for each key.
 
-            Raises:
-                ValueError: keys and positions differ in number.
+        Raises:
+            ValueError: keys and positions differ in number.
         """
         if len(keys) != len(positions):
             raise ValueError(f"{len(keys)} keys but {len(positions)} positions")
         order = np.argsort(keys, kind="stable")
-        numbers = positions.astype(_NUMBER)
-        columns = [column.view(np.uint8).data for column in (keys[order], numbers[order, 0], numbers[order, 1])]
-        body = hashlib.sha256()
-        for column in columns:
-            body.update(column)
-        head = canonical_json({"artifact": artifact_id, "keys": len(keys), "sha256": body.hexdigest()})
-        self._objects.create(_path(model_identity, artifact_id), b"".join((_MAGIC, head, b"\n", *columns)))
+        # The file's bytes are made in place: a second copy of all keys would be the largest piece of a run's memory.
+        head = _head(artifact_id, len(keys), "0" * 64)
+        data = bytearray(len(head) + len(keys) * _ENTRY)
+        body = np.frombuffer(data, np.uint8, offset=len(head))
+        split = len(keys) * KEY.itemsize
+        np.take(keys, order, out=body[:split].view(KEY), mode="clip")
+        numbers = body[split:].view(_NUMBER).reshape(2, -1)
+        for column in (0, 1):
+            numbers[column] = positions[order, column]
+        data[: len(head)] = _head(artifact_id, len(keys), hashlib.sha256(body.data).hexdigest())
+        self._objects.create(_path(model_identity, artifact_id), data)
 
     def find(self, model_identity: str, keys: Sequence[str]) -> dict[str, tuple[str, int, int]]:
         """Where the answers to these keys are: artifact id, part, row within it. Unknown keys are left out.
@@ -138,11 +143,16 @@ def parse_index(data: bytes, path: str) -> IndexFile:
         intact = data.startswith(_MAGIC) and found == head["sha256"] and is_digest(artifact)
     except (ValueError, KeyError, TypeError) as error:
         raise ArtifactDamaged(f"{path} is not a response index ({error}); {REMEDY}") from error
-    if not intact or len(body) != count * (_KEY.itemsize + 2 * _NUMBER.itemsize):
+    if not intact or len(body) != count * _ENTRY:
         raise ArtifactDamaged(f"{path} is not the response index that was written; {REMEDY}")
-    split = count * _KEY.itemsize
+    split = count * KEY.itemsize
     numbers: npt.NDArray[Any] = np.frombuffer(body, _NUMBER, 2 * count, split)
-    return IndexFile(artifact, np.frombuffer(body, _KEY, count), numbers[:count], numbers[count:])
+    return IndexFile(artifact, np.frombuffer(body, KEY, count), numbers[:count], numbers[count:])
+
+
+def _head(artifact_id: str, count: int, sha256: str) -> bytes:
+    """What precedes the entries. Its length does not depend on the digest."""
+    return _MAGIC + canonical_json({"artifact": artifact_id, "keys": count, "sha256": sha256}) + b"\n"
 
 
 def _path(model_identity: str, artifact_id: str) -> str:

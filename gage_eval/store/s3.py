@@ -149,7 +149,7 @@ class S3Objects:
             return False
         return True
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes | bytearray) -> bool:
         return self._put(path, data, IfNoneMatch="*")
 
     def create_file(self, path: str, local: Path) -> bool:
@@ -220,7 +220,7 @@ class S3Objects:
             return None
         return head
 
-    def _put(self, path: str, data: bytes, **condition: str) -> bool:
+    def _put(self, path: str, data: bytes | bytearray, **condition: str) -> bool:
         self._writable()
         request = {"Bucket": self._bucket, "Key": self._key(path), "Body": data, **condition}
         return self._conditional(path, lambda: self._fs.call_s3("put_object", **request))
