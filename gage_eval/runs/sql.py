@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _UNKNOWN_VIEW = re.compile(r'Table with name (\S+) does not exist!(?: Did you mean "(\S+)"\?)?')
 _OTHER_FILE = "file system operations are disabled"
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "([^"]+)" not found.*?Candidate bindings: (.*)')
+_NOT_IN_ALIAS = re.compile(r'(?:Values list|Table) "([^"]+)" does not have a column named "([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class Database:
                 raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
             found = self._opened(sql).sql(sql).to_arrow_table()
         except duckdb.Error as error:
-            raise InputError(sentence_of(error)) from error
+            raise InputError(_refusal(error)) from error
         return found.rename_columns(_distinct(found.column_names))
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
@@ -256,12 +257,26 @@ def sentence_of(error: Exception) -> str:
         name, near = view.groups()
         hint = "" if near is None else f" Did you mean '{near}'?"
         return f"there is no view '{name}'.{hint}"
+    if (absent := _NOT_IN_ALIAS.search(text)) is not None:
+        return f"there is no column '{absent[2]}' in '{absent[1]}'."
     unknown = _UNKNOWN_COLUMN.search(text)
     if unknown is None:
         return text
     name, candidates = unknown.groups()
     known = re.findall(r'"([^"]+)"', candidates)
     return f"there is no column '{name}'.{closest(name, known)}"
+
+
+def _refusal(error: Exception) -> str:
+    """`sentence_of` a query over the views; of an unknown name also where to look for it."""
+    said = sentence_of(error)
+    if (column := re.match(r"there is no column '([^']+)'", said)) is not None:
+        having = [view for view, found in columns().items() if column[1] in dict(found)]
+        if having:
+            return f"{said.partition('.')[0]}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
+    if said.startswith("there is no ") and "Did you mean" not in said:
+        return f"{said} 'gage sql' lists the views and their columns."
+    return said
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

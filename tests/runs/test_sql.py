@@ -103,10 +103,21 @@ def test_an_unknown_column_is_answered_with_the_one_that_was_meant(store: str) -
         query(store, "select metric from scores")
 
 
+def test_a_column_of_another_view_is_answered_with_that_view(store: str) -> None:
+    with pytest.raises(InputError, match=r"^there is no column 'latency_ms'; telemetry has it\.$"):
+        query(store, "select avg(latency_ms) from responses")
+    with pytest.raises(InputError, match=r"^there is no column 'filter' in 'a'; scores, metrics have it\.$"):
+        query(store, "select a.filter from responses a")
+    with pytest.raises(
+        InputError, match=r"^there is no column 'zzz'\. 'gage sql' lists the views and their columns\.$"
+    ):
+        query(store, "select zzz from responses")
+
+
 def test_an_unknown_view_is_answered_with_the_one_that_was_meant(store: str) -> None:
     with pytest.raises(InputError, match=r"^there is no view 'score'\. Did you mean 'scores'\?$"):
         query(store, "select * from score")
-    with pytest.raises(InputError, match=r"^there is no view 'zzz'\.$"):
+    with pytest.raises(InputError, match=r"^there is no view 'zzz'\. 'gage sql' lists "):
         query(store, "select * from zzz")
 
 
