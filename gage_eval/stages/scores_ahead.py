@@ -51,10 +51,12 @@ class ScoresAhead:
         self._recipe = recipe_of(Inputs.of(spec.metrics, {"samples": samples}, spec.nameable), spec.metrics)
         self._open = not (joins_replicates(spec.metrics) or any(one.inputs - _READ for one in spec.metrics))
         self._left = _MOST_ROWS
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._waiting: deque[Rows] = deque()
         self._begun: list[Ahead] = []
-        self._feeder: threading.Thread | None = None
+        self._is_feeding = False
+        # Used by the thread that feeds.
+        self._running: set[Future[Scored]] = set()
 
     def finished(self, key: str, part: int, start: int, stop: int) -> None:
         """Score a chunk that is in the store. May be called from any thread.
@@ -66,15 +68,14 @@ class ScoresAhead:
             stop: the position after its last one.
         """
         size = taken_at_once(stop - start, self._processes.count)
-        with self._changed:
+        with self._lock:
             if not self._open or not start < stop <= start + self._left:
                 return
             self._left -= stop - start
             self._waiting += cut(part, start, stop, size, ChunkOf(key, start, stop))
-            self._changed.notify()
-            if self._feeder is None:
-                self._feeder = threading.Thread(target=self._feed, name="gage-eval-scores-ahead", daemon=True)
-                self._feeder.start()
+            if not self._is_feeding:
+                self._is_feeding = True
+                threading.Thread(target=self._feed, name="gage-eval-scores-ahead", daemon=True).start()
 
     def end(self, samples: str, metrics: Sequence[BoundMetric]) -> list[Ahead]:
         """Begin no more. Returns what is scored or being scored, in order; nothing where it is not what is asked for.
@@ -83,36 +84,33 @@ class ScoresAhead:
             samples: id of the artifact that the stage reads.
             metrics: those that have no scores yet.
         """
-        with self._changed:
+        with self._lock:
             self._open = False
-            self._changed.notify()
         if samples != self._samples or tuple(metrics) != self._metrics:
             return []
         return sorted(self._begun, key=lambda one: (one.rows.part, one.rows.start))
 
     def _feed(self) -> None:
-        """Keep the processes busy, with little in their queue: at the end the chunks are gone."""
-        running: set[Future[Scored]] = set()
+        """Keep the processes busy until nothing waits, with little in their queue: at the end the chunks are gone."""
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or not self._open)
-            is_full = len(running) >= self._processes.count * _QUEUED
-            done, running = wait(running, None if is_full else 0, FIRST_COMPLETED)
-            with self._changed:
+            is_full = len(self._running) >= self._processes.count * _QUEUED
+            done, self._running = wait(self._running, None if is_full else 0, FIRST_COMPLETED)
+            with self._lock:
                 # After a process was killed, the next ones would be killed too, or not start.
                 broken = any(isinstance(one.exception(), BrokenProcessPool) for one in done)
                 self._open = self._open and not broken
-                if not self._open:
+                if not self._open or not self._waiting:
+                    self._is_feeding = False
                     return
                 rows = self._waiting.popleft()
                 try:
                     scored = self._processes.submit(self._recipe, rows)
                 except (OSError, BrokenProcessPool):
                     # No process can be started: the stage tries once more, and says so. Or the run ends.
-                    self._open = False
+                    self._open = self._is_feeding = False
                     return
                 self._begun.append(Ahead(rows, scored))
-            running.add(scored)
+            self._running.add(scored)
 
 
 def cut(part: int, start: int, stop: int, size: int, chunk: ChunkOf | None = None) -> Iterator[Rows]:

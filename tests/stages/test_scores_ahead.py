@@ -1,5 +1,6 @@
 """Rows are scored while others are asked, once, and only what fits the committed responses is used."""
 
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -94,6 +95,15 @@ def settled(ahead: ScoresAhead, pieces: int) -> None:
         one.scored.exception()
 
 
+def no_thread_is_left() -> None:
+    """Wait until no thread submits rows or waits for some."""
+    wait_for(
+        lambda: all(thread.name != "gage-eval-scores-ahead" for thread in threading.enumerate()),
+        "the thread ends",
+        every_s=0.01,
+    )
+
+
 def put(bench: Bench, responses: pa.Table, start: int, stop: int) -> None:
     """Store responses as a finished chunk."""
     chunk = {"responses": parquet_bytes(responses.slice(start, stop - start))}
@@ -164,8 +174,18 @@ def test_after_a_process_was_killed_nothing_more_is_scored_ahead(
     ahead.finished(KEY, 0, 0, 10)
     settled(ahead, 1)
     ahead.finished(KEY, 0, 0, 10)
-    wait_for(lambda: ahead._feeder is not None and not ahead._feeder.is_alive(), "it stops", every_s=0.01)
+    no_thread_is_left()
     assert len(ahead._begun) == 1
+
+
+def test_a_run_that_ends_while_rows_are_asked_leaves_no_thread(
+    bench: Bench, processes: ScoringProcesses, inputs: dict[str, StageResult]
+) -> None:
+    ahead = ScoresAhead(processes, ScoreSpec("t", (bind("exact_match"),)), inputs["samples"].outputs["samples"])
+    put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
+    ahead.finished(KEY, 0, 0, 10)
+    settled(ahead, 1)
+    no_thread_is_left()
 
 
 def test_nothing_starts_after_the_end_of_the_run(
@@ -176,6 +196,6 @@ def test_nothing_starts_after_the_end_of_the_run(
     put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
     processes.close()
     ahead.finished(KEY, 0, 0, 10)
-    wait_for(lambda: ahead._feeder is not None and not ahead._feeder.is_alive(), "it stops", every_s=0.01)
+    no_thread_is_left()
     assert not ahead._begun
     assert not processes._context.started
