@@ -4,14 +4,14 @@ One SELECT at a time, read only: a query can read the parts of the runs that wer
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
+from gage_eval.errors import InputError, nearest
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader
 from gage_eval.runs.stored import stored_runs
@@ -126,7 +126,7 @@ class Database:
                 raise InputError("a query is one SELECT, WITH, FROM, DESCRIBE, SUMMARIZE or EXPLAIN.")
             found = self._opened(sql).sql(sql).to_arrow_table()
         except duckdb.Error as error:
-            raise InputError(_refusal(error)) from error
+            raise InputError(sentence_of(error, columns())) from error
         return found.rename_columns(_distinct(found.column_names))
 
     def _opened(self, sql: str) -> "duckdb.DuckDBPyConnection":
@@ -248,35 +248,35 @@ def _list(texts: Sequence[str]) -> str:
     return f"[{', '.join(quoted)}]"
 
 
-def sentence_of(error: Exception) -> str:
-    """DuckDB's message without its excerpt of the query; what it cannot know (views, files) in our own words."""
+def sentence_of(error: Exception, views: Mapping[str, Sequence[tuple[str, str]]] | None = None) -> str:
+    """DuckDB's message without its excerpt of the query; what it cannot know (views, files) in our own words.
+
+    Args:
+        error: DuckDB's.
+        views: the `columns` of the views that were queried: where an unknown name may be found.
+    """
     text = " ".join(str(error).split("\n\nLINE ")[0].split())
     if _OTHER_FILE in text:
         return "a query reads the views of stored runs, and no other file."
+    near: str | None
     if (view := _UNKNOWN_VIEW.search(text)) is not None:
         name, near = view.groups()
-        hint = "" if near is None else f" Did you mean '{near}'?"
-        return f"there is no view '{name}'.{hint}"
-    if (absent := _NOT_IN_ALIAS.search(text)) is not None:
-        return f"there is no column '{absent[2]}' in '{absent[1]}'."
-    unknown = _UNKNOWN_COLUMN.search(text)
-    if unknown is None:
-        return text
-    name, candidates = unknown.groups()
-    known = re.findall(r'"([^"]+)"', candidates)
-    return f"there is no column '{name}'.{closest(name, known)}"
-
-
-def _refusal(error: Exception) -> str:
-    """`sentence_of` a query over the views; of an unknown name also where to look for it."""
-    said = sentence_of(error)
-    if (column := re.match(r"there is no column '([^']+)'", said)) is not None:
-        having = [view for view, found in columns().items() if column[1] in dict(found)]
-        if having:
-            return f"{said.partition('.')[0]}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
-    if said.startswith("there is no ") and "Did you mean" not in said:
-        return f"{said} 'gage sql' lists the views and their columns."
-    return said
+        said, having = f"there is no view '{name}'", []
+    else:
+        if (absent := _NOT_IN_ALIAS.search(text)) is not None:
+            alias, name = absent.groups()
+            said, near = f"there is no column '{name}' in '{alias}'", None
+        elif (unknown := _UNKNOWN_COLUMN.search(text)) is not None:
+            name, candidates = unknown.groups()
+            said, near = f"there is no column '{name}'", nearest(name, re.findall(r'"([^"]+)"', candidates))
+        else:
+            return text
+        having = [one for one, found in (views or {}).items() if name in dict(found)]
+    if having:
+        return f"{said}; {', '.join(having)} {'has' if len(having) == 1 else 'have'} it."
+    if near is not None:
+        return f"{said}. Did you mean '{near}'?"
+    return f"{said}." if views is None else f"{said}. 'gage sql' lists the views and their columns."
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -77,9 +77,7 @@ class Responses:
         body = np.frombuffer(data, np.uint8, offset=len(head))
         split = len(keys) * KEY.itemsize
         np.take(keys, order, out=body[:split].view(KEY), mode="clip")
-        numbers = body[split:].view(_NUMBER).reshape(2, -1)
-        for column in (0, 1):
-            numbers[column] = positions[order, column]
+        body[split:].view(_NUMBER).reshape(2, -1)[:] = positions[order].T
         data[: len(head)] = _head(artifact_id, len(keys), hashlib.sha256(body.data).hexdigest())
         self._objects.create(_path(model_identity, artifact_id), data)
 

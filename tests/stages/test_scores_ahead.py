@@ -181,11 +181,14 @@ def test_after_a_process_was_killed_nothing_more_is_scored_ahead(
 def test_a_run_that_ends_while_rows_are_asked_leaves_no_thread(
     bench: Bench, processes: ScoringProcesses, inputs: dict[str, StageResult]
 ) -> None:
-    ahead = ScoresAhead(processes, ScoreSpec("t", (bind("exact_match"),)), inputs["samples"].outputs["samples"])
-    put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 10)
-    ahead.finished(KEY, 0, 0, 10)
-    settled(ahead, 1)
-    no_thread_is_left()
+    spec, samples = ScoreSpec("t", (bind("exact_match"),)), inputs["samples"].outputs["samples"]
+    ahead = ScoresAhead(processes, spec, samples)
+    put(bench, bench.artifact(inputs["responses"], "responses").table(), 0, 20)
+    for stop in (10, 20):  # The second time, a new thread begins.
+        ahead.finished(KEY, 0, stop - 10, stop)
+        settled(ahead, stop // 10)
+        no_thread_is_left()
+    assert [one.rows.stop for one in ahead.end(samples, spec.metrics)] == [10, 20]
 
 
 def test_nothing_starts_after_the_end_of_the_run(
