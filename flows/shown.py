@@ -24,9 +24,9 @@ from flows.events import post_artifact, post_event
 from flows.log_lines import log_lines
 from flows.lost_runs import INNER_HEARTBEAT
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
-from flows.pools import pool_launchers
 from flows.progress import Progress
 from flows.reporter import Report, Reporter
+from flows.serving import ServeLauncher
 from flows.watch import Pulse
 from gage_eval import server
 from gage_eval.canonical import canonical_json
@@ -111,7 +111,12 @@ class ShownRun:
         with (
             log_lines(self._say),
             RunSession(
-                options, observers, blocks=PrefectBlocks(self._api_url), flow_run=flow_run, host=host
+                options,
+                observers,
+                blocks=PrefectBlocks(self._api_url),
+                flow_run=flow_run,
+                host=host,
+                launcher=ServeLauncher(self._api_url),
             ) as session,
         ):
             self._session, self._observer = session, session.observer
@@ -123,7 +128,7 @@ class ShownRun:
             page = server.run_page(PREFECT_API_URL.value(), session.folder.locations, session.run_id)
             if page is not None:
                 self._link(session, page)
-            outcome = carry_out(session, pool_launchers(self._id, self._api_url, session.folder.engines))
+            outcome = carry_out(session)
             self._publish(outcome, page)
             return outcome
 

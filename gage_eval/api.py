@@ -213,7 +213,6 @@ def run(
     refresh: Sequence[str] = (),
     verify: bool = False,
     work_pool: str | None = None,
-    shards: int | None = None,
     inline: bool = True,
     progress: bool = False,
 ) -> Run:
@@ -247,8 +246,8 @@ def run(
         concurrency: Most requests in flight at each endpoint.
         refresh: Stages to compute again, although their results are stored.
         verify: Check the hashes of every stored result that is used again.
-        work_pool: Prefect work pool whose machines serve the models that need an engine.
-        shards: Processes that share the requests to an engine, each with its own.
+        work_pool: Prefect work pool whose machines serve the models that need an engine; a submitted run runs
+            there as a whole.
         inline: Run in this process; False runs it as a flow where a Prefect API is configured.
         progress: Print what `gage run` prints.
 
@@ -284,7 +283,6 @@ def run(
             "refresh": refresh,
             "verify": verify,
             "work_pool": work_pool,
-            "shards": shards,
         }
     )
     from gage_eval.launch import launch_run

@@ -80,7 +80,6 @@ _GIVEN: dict[str, Any] = {
     "refresh": Annotated[list[str] | None, _of_run("refresh", "STAGE")],
     "verify": Annotated[bool | None, _of_run("verify")],
     "work_pool": Annotated[str | None, _of_run("work_pool", "NAME")],
-    "shards": Annotated[int | None, _of_run("shards", "N")],
 }
 
 # The options that name the models and the data of a run.

@@ -12,7 +12,6 @@ from gage_eval.marks import Stage
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
-from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.scoring import score_ahead
@@ -39,12 +38,11 @@ def run_inline(
         return carry_out(session)
 
 
-def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOutcome:
+def carry_out(session: RunSession) -> RunOutcome:
     """Run all tasks of a session in this process and publish the result.
 
     Args:
         session: the run.
-        launchers: what starts the shards of models that are served elsewhere; by default processes on this machine.
 
     Raises:
         GageError: what stopped the run; everything computed is kept.
@@ -57,9 +55,7 @@ def carry_out(session: RunSession, launchers: Launchers | None = None) -> RunOut
     fetch_hub_data(session.plan, session.store, session.observer, session.env.check)
     call = stage_call(session)
     tasks = session.plan.tasks
-    if any(task.placed for task in tasks):
-        _in_waves(session, launchers or local_launchers(session.folder.engines))
-    elif len(tasks) == 1 or session.tasks_at_once == 1:
+    if len(tasks) == 1 or session.tasks_at_once == 1:
         for task in tasks:
             _run_task(session, task, call)
     else:
@@ -74,6 +70,7 @@ def stage_call(session: RunSession) -> Call[StageResult]:
         if stage == "infer":
             score_ahead(session.env, task, session.results[task.task_id, "standardize"])
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
+        session.stage_ended(task.task_id, stage)
         return result
 
     return call
@@ -97,12 +94,6 @@ def _side_by_side(session: RunSession, call: Call[StageResult]) -> None:
     An interruption (Ctrl-C, a signal) ends them soon: requests in flight are cancelled.
     """
     _apart(session, lambda: _until_all_end(session, call))
-
-
-def _in_waves(session: RunSession, launchers: Launchers) -> None:
-    from gage_eval.runs.waves import Waves
-
-    _apart(session, Waves(session, launchers).run)
 
 
 def _apart(session: RunSession, tasks: Callable[[], None]) -> None:

@@ -74,7 +74,9 @@ OPTIONS: Mapping[str, Option] = {
     "refresh": Option("Refresh", "Stages to compute again, although their results are stored.", many=True),
     "verify": Option("Verify", "Check the hashes of every stored result that is used again.", flag=True),
     "resume": Option("Resume", "Resume the run of that id.", flag=True),
-    "work_pool": Option("Work pool", "Prefect work pool whose machines serve the models that need an engine."),
-    "shards": Option("Shards", "Processes that share the requests to an engine, each with its own.", least=1),
+    "work_pool": Option(
+        "Work pool",
+        "Prefect work pool whose machines serve the models that need an engine; a submitted run runs there as a whole.",
+    ),
     "only_errors": Option("Only errors", "Ask again only for rows that ended in an error.", flag=True),
 }

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from gage_eval.backends.placement import Placement
 from gage_eval.errors import InputError, closest
 from gage_eval.files import local_path
 from gage_eval.marks import STAGES, Stage, identity, scheduling, semantic
@@ -92,7 +91,6 @@ class RunOptions(ModelOptions):
     resume: bool = scheduling(default=False, **_texts("resume"))
     only_errors: bool = scheduling(default=False, **_texts("only_errors"))
     work_pool: str | None = scheduling(None, **_texts("work_pool"))
-    shards: int | None = scheduling(None, **_texts("shards"))
 
     @field_validator("refresh", mode="before")
     @classmethod
@@ -142,13 +140,6 @@ class RunOptions(ModelOptions):
         from gage_eval.config.model_choice import ModelChoice
 
         return ModelChoice(**{name: getattr(self, name) for name in ModelOptions.model_fields})
-
-    @property
-    def placement(self) -> Placement | None:
-        """Where the engines of the run are served; None where the config decides."""
-        if self.work_pool is None and (self.shards or 1) == 1:
-            return None
-        return Placement(self.work_pool, self.shards or 1)
 
     @property
     def base_dir(self) -> Path:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -10,9 +9,8 @@ import pyarrow as pa
 from gage_eval.backends.build import parse_config
 from gage_eval.client.budget import Price
 from gage_eval.engine.answers import StepAnswers
-from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
-from gage_eval.engine.job import Job, Progress, Tally, WorkGone
+from gage_eval.engine.job import Job, Progress, Tally
 from gage_eval.engine.rows import index_answers
 from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.foreign import PluginError, without_folders
@@ -22,7 +20,7 @@ from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.outputs import with_telemetry
 from gage_eval.planning.source import RoleSource
-from gage_eval.stages.base import Env, Served, StageRun
+from gage_eval.stages.base import Env, StageRun
 from gage_eval.stages.watching import SampleWatch
 from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.store import Artifact, Wip
@@ -46,15 +44,10 @@ def generate(run: StageRun, asks: Asks, *, progress: Progress | None = None) -> 
     """
     env, spec = run.env, asks.spec
     check_only_errors(run, spec)
-    work_key = asks.work_key(run.work_key)
-    wip = env.store.wip(work_key)
+    wip = env.store.wip(asks.work_key(run.work_key))
     wip.begun_by(env.run_id)
-    served = env.served.get(work_key)
     with env.runtime.answers.step() as answers:
-        if served is None:
-            tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
-        else:
-            tally, counted = _gather(run, asks, wip, served)
+        tally, counted = _ask(run, asks, wip, answers, progress or run.progress)
         statuses = {name: counted[name] for name in RESPONSE_STATUSES}
         is_last = asks.received == asks.output
         responses = run.commit(
@@ -113,7 +106,7 @@ def _ask(
             answers=answers,
             earlier=earlier(run, asks),
             progress=progress,
-            watch=_watch(run, spec),
+            watch=SampleWatch(run, without_folders(spec.backend_type), spec.model_name),
             stored=None if ahead is None else partial(ahead.finished, wip.key),
         )
     )
@@ -123,32 +116,6 @@ def _ask(
         raise EndpointFailed(stopped(run, engine.tally, error)) from error
     except BudgetSpent as error:
         raise BudgetSpent(out_of_budget(run, engine.tally, error)) from error
-
-
-def _watch(run: StageRun, spec: GenerateSpec) -> SampleWatch:
-    return SampleWatch(run, without_folders(spec.backend_type), spec.model_name)
-
-
-def _gather(run: StageRun, asks: Asks, wip: Wip, served: Served) -> tuple[Tally, Mapping[str, int]]:
-    """Assemble what a model session has answered. Returns what was done, and the responses by status."""
-    source = RoleSource.of(asks, run.env.store, run.inputs)
-    watch = _watch(run, asks.spec)
-    responses, telemetry = run.writer(RESPONSES), run.writer(RESPONSE_TELEMETRY)
-    gathered = Gather(source.parts, wip, served.attempt, responses, telemetry, watch.part_answered)
-    try:
-        gathered.run()
-    except (WorkGone, FileNotFoundError) as error:
-        if served.error is None:
-            # Another run has probably committed the action: the stage looks for it, and tries once more.
-            gone = EndpointFailed("another run removed the chunks before they were assembled.")
-            run.env.served[wip.key] = replace(served, error=gone)
-            raise WorkGone from error
-        total = sum(asks for _, asks in source.parts)
-        tally = Tally(total, done=sum(chunk.stop - chunk.start for chunk in wip.chunks()))
-        if isinstance(served.error, BudgetSpent):
-            raise BudgetSpent(out_of_budget(run, tally, served.error)) from error
-        raise EndpointFailed(stopped(run, tally, served.error)) from error
-    return gathered.tally, gathered.statuses
 
 
 def parsed(run: StageRun, asks: Asks, responses: Artifact) -> Artifact:

@@ -11,13 +11,9 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
-from gage_eval.backends.base import BackendContext
-from gage_eval.canonical import digest
-from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
 from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
-from gage_eval.planning.asks import write_asks
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
 from gage_eval.planning.judge_spec import JudgeSpec
@@ -26,8 +22,6 @@ from gage_eval.planning.specs import ScoreSpec
 from gage_eval.registry import Plugin
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
-from gage_eval.stages.sharing import engine_of, serve, step_of
-from gage_eval.tables import ASKS
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 REASONS = {"error": "judge_failed", "skipped": "not_asked"}
@@ -329,25 +323,6 @@ def test_too_many_errors_of_a_named_judge_end_the_run_and_name_their_cause(bench
     judges = Judges(bench, fail_sample_ids=["s3"])
     with pytest.raises(RunFailed, match=r"judge: 2 of 12 rows of task 't' ended in an error .*: 2 "):
         judges.ask()
-
-
-def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
-    judges = Judges(bench)
-    inputs = {name: result.outputs[name] for name, result in judges.inputs.items()}
-    table = judges.spec.explicit_asks(bench.store, inputs)
-    assert table is not None
-    writer = bench.store.writer(ASKS)
-    write_asks(table, bench.artifact(judges.prepared, "prepared"), writer)
-    stored = writer.commit()
-    _, asks = judges.spec.asks(table)
-    key = digest("the stage's")
-    step = step_of(replace(asks, table=stored), stage="judge", key=key, work_key=asks.work_key(key), inputs=inputs)
-    session = ModelSession(engine_of(judges.expert), 2, "attempt", (step,))
-    context = BackendContext(media=bench.store.media.get)
-    sent = serve(ModelSession.from_json(session.to_json()), bench.store, bench.env.runtime, context)
-    assert sent == 2, "the replicates of a row ask the same"
-    (chunk,) = bench.store.wip(step.work_key).chunks()
-    assert chunk.stop - chunk.start == 4, "two rows, two replicates each"
 
 
 @pytest.mark.parametrize(
