@@ -25,6 +25,8 @@ AUTOMATION = "–"
 # then resumed. A lost shard needs no resume: the others take its work.
 WATCHED_FLOWS = ("suite", "evaluate", "nightly", "triage", "generate", "cache-gc", "cache-verify")
 RESUMED_FLOWS = ("suite", "evaluate", "nightly")
+# A run that a night or a triage carries out as a part of its own flow run.
+INNER_FLOW = "inner-run"
 
 Change: TypeAlias = Literal["created", "updated", "unchanged"]
 

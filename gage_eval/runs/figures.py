@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from gage_eval.observability.events import FetchProgress, StageProgress
+from gage_eval.observability.results import StageResult
 from gage_eval.report.console import counted, size_text
 
 # Seconds between two lines of progress of one stage. A stage that takes less has none.
@@ -43,6 +44,13 @@ def result_text(stage: str, counts: Mapping[str, int], *, seconds: float | None 
         if counts["sent"] and seconds > 0:
             parts.append(f"{rate_text(counts['sent'] / seconds)} requests/s")
     return " · ".join(parts + _named(counts, _WRONG))
+
+
+def stage_text(result: StageResult) -> str:
+    """What a stage did, in words: ``1,319 rows · 212 requests/s, in 6.2 s``; ``cached, 1,319 rows``."""
+    text = result_text(result.stage, result.counts, seconds=None if result.cached else result.seconds)
+    words = ["cached", text] if result.cached else [text, f"in {result.seconds:.1f} s"]
+    return ", ".join(filter(None, words))
 
 
 def of_task(task_id: str) -> tuple[str, str]:
