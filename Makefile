@@ -65,8 +65,8 @@ format: install-dev ## put the code into the one style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: install-dev ## record the code hashes after a deliberate change of results (raise the version first)
-	$(BIN)/python -m tools.codelock $(ARGS)
+lock: install-dev ## record the results of plug-ins and stages after a change of them (raise the version first)
+	$(BIN)/python -m tools.lock
 
 pages: install-dev ## write the generated pages of docs/ and deployments/ again
 	for page in config commands suites metrics preprocessors environment events; do \

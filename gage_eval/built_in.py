@@ -55,7 +55,7 @@ NAMES: Mapping[str, Mapping[str, Names]] = {
         "docvqa": ("docvqa_anls",),
         "gsm8k": ("gsm8k",),
         "ifeval": ("ifeval",),
-        "judging": ("judge_rating", "judge_threshold"),
+        "judging": ("judge_rating", "judge_score", "judge_threshold"),
         "latency": ("latency",),
         "loglikelihood": ("acc", "acc_bytes", "acc_mutual_info", "acc_norm", "brier_score", "greedy_match"),
         "match": ("match", "pattern"),

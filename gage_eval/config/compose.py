@@ -59,7 +59,7 @@ def compose(text: str, source: str, folder: Path) -> Composed:
     node = yaml_lines.parse(text, source)
     kind = text_of(child(node, "kind"))
     if kind == "RunConfig" and isinstance(node, Mapping):
-        from gage_eval.config.expanded import expanded_file
+        from gage_eval.config.expanded import released_file
         from gage_eval.config.run_config import compiled
 
         pipeline, template, warnings = compiled(node, source, folder)
@@ -72,7 +72,7 @@ def compose(text: str, source: str, folder: Path) -> Composed:
             warnings=tuple(warnings),
             card=template.model.suite,
             template=template,
-            files=() if template.path is None else (template.path, expanded_file(template.path)),
+            files=() if template.path is None else (template.path, released_file(template.path)),
         )
     if kind == "BuiltinTemplate" and isinstance(node, Mapping):
         return _template(node, source, folder)

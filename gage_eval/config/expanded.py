@@ -1,12 +1,13 @@
-"""The expanded form of a built-in template: what a suite means, with every default written out.
+"""The expanded form of a built-in template: what a suite means, with every default filled in.
 
-``vN.yaml`` is what people read. ``vN.expanded.json`` next to it is what runs: the same definition with every value that
-the software would fill in. So a later release with another default runs the suite as it was. `python -m tools.suites`
-writes it once; a test holds its digest.
+``vN.yaml`` is what people read. ``vN.released.json`` next to it is what runs: the values that the definition and the
+rules state, and the number of the set of defaults for all others (``defaults-N.json``). So a later release with another
+default runs the suite as it was. `python -m tools.suites` writes both once; a test holds the digest of the whole.
 """
 
 from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +23,51 @@ from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import apply_rules_without_model
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, as_written
 from gage_eval.errors import InputError
+from gage_eval.packaged import configs_dir
 
-SUFFIX = ".expanded.json"
+SUFFIX = ".released.json"
 # What a suite is about. The rest is the run's own: limits, exports, where events go.
 SECTIONS = ("datasets", "backends", "role_adapters", "prompts", "metrics", "builtin", "custom", "tasks", "groups")
 
 
-def expanded_file(template: Path) -> Path:
-    """Where the expanded form of a template lies."""
+def released_file(template: Path) -> Path:
+    """Where the released form of a template lies."""
     return template.with_name(f"{template.stem}{SUFFIX}")
 
 
-def expand(definition: AnyMapping[str, Any]) -> dict[str, Any]:
-    """A definition with everything written out that does not depend on the model.
+@cache
+def defaults(number: int) -> AnyMapping[str, AnyMapping[str, Any]]:
+    """A set of defaults: by the path of a section, such as ``datasets[].params``, the defaults of its fields.
 
     Raises:
-        ValidationError: it is wrong.
+        InputError: this release has no such set.
     """
-    return PipelineConfig.model_validate(_ruled(definition)).model_dump(mode="json", include=set(SECTIONS))
+    file = configs_dir() / "builtin_templates" / f"defaults-{number}.json"
+    if not file.is_file():
+        raise InputError(f"the suite needs the defaults {number}, which come with a later gage-eval: install that.")
+    sections: dict[str, dict[str, Any]] = decode(file.read_bytes())
+    return sections
+
+
+def completed(value: Any, sections: AnyMapping[str, AnyMapping[str, Any]], path: str = "") -> Any:
+    """What a definition states at a path, with the defaults of the fields that it does not state.
+
+    Args:
+        value: in the spelling of `stated`.
+        sections: a set of defaults. Mappings at other paths are the plug-ins' own.
+        path: of the value; empty for the whole definition.
+    """
+    if isinstance(value, list):
+        return [completed(item, sections, f"{path}[]") for item in value]
+    if not isinstance(value, dict) or path not in sections:
+        return value
+    return {
+        key: completed(item, sections, f"{path}.{key}".lstrip(".")) for key, item in {**sections[path], **value}.items()
+    }
 
 
 def stated(definition: AnyMapping[str, Any]) -> dict[str, Any]:
-    """What a definition says itself, in the spelling of the expanded form.
+    """What a definition and the rules that need no model say, in the spelling of the expanded form.
 
     Raises:
         ValidationError: it is wrong.
@@ -52,21 +76,27 @@ def stated(definition: AnyMapping[str, Any]) -> dict[str, Any]:
     return config.model_dump(mode="json", include=set(SECTIONS), exclude_unset=True)
 
 
-def record_of(definition: AnyMapping[str, Any]) -> dict[str, Any]:
-    """The content of ``vN.expanded.json``.
+def record_of(definition: AnyMapping[str, Any], number: int) -> dict[str, Any]:
+    """The content of ``vN.released.json``.
 
     ``written`` is the digest of the definition as the template writes it, ``digest`` that of the expanded one. ``code``
     holds the versions of the plug-ins that it names.
 
+    Args:
+        definition: as the template writes it.
+        number: of the set of defaults.
+
     Raises:
         ValidationError: the definition is wrong.
     """
-    whole = expand(definition)
+    said = stated(definition)
+    whole = completed(said, defaults(number))
     return {
         "written": definition_digest(definition),
         "digest": definition_digest(whole),
+        "defaults": number,
         "code": code_versions(whole),
-        "definition": whole,
+        "definition": said,
     }
 
 
@@ -97,7 +127,7 @@ def with_expanded(definition: Mapping, source: str, metadata: TemplateMetadata, 
     record = _read(file)
     if record is None:
         return definition
-    whole, written = record["definition"], as_written(definition)
+    whole, written = completed(record["definition"], defaults(record["defaults"])), as_written(definition)
     as_released = metadata.digest == record.get("digest") == definition_digest(whole)
     if as_released and definition_digest(written) == record.get("written"):
         tree = _lined(node_of(whole, source, definition.line), definition)
@@ -137,7 +167,9 @@ def _read(file: Path) -> dict[str, Any] | None:
         record = decode(file.read_bytes())
     except (OSError, ValueError):
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("definition"), dict) else None
+    if not isinstance(record, dict) or not isinstance(record.get("defaults"), int):
+        return None
+    return record if isinstance(record.get("definition"), dict) else None
 
 
 def _ruled(definition: AnyMapping[str, Any]) -> Any:

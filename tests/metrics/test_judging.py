@@ -65,9 +65,19 @@ def test_a_score_may_be_text_or_a_flag(parsed: str, value: float) -> None:
     assert _judged("judge_threshold", {"parsed": parsed}, {"judge_field": "judge_output.s"})[1] == {"score": value}
 
 
+@pytest.mark.parametrize(
+    ("parsed", "value"), [("7.25", 7.25), ("-3", -3.0), ('"62"', 62.0), ("true", 1.0), ("false", 0.0)]
+)
+def test_a_score_is_averaged_on_its_own_scale(parsed: str, value: float) -> None:
+    judged = _judged("judge_score", {"parsed": f'{{"s": {parsed}}}'}, {"judge_field": "judge_output.s"})
+    assert judged == ("scored", {"score": value})
+    assert _judged("judge_score", {"score": value}) == judged
+
+
+@pytest.mark.parametrize("metric", ["judge_threshold", "judge_score"])
 @pytest.mark.parametrize("parsed", [None, "{}", '{"s": "8/10"}', '{"s": "NaN"}', '{"s": [1]}', '{"s": ""}'])
-def test_no_verdict_is_unscored_not_a_failure_of_the_model(parsed: str | None) -> None:
-    assert _judged("judge_threshold", {"parsed": parsed}, {"judge_field": "judge_output.s"}) == ("unscored", {})
+def test_no_verdict_is_unscored_not_a_failure_of_the_model(parsed: str | None, metric: str) -> None:
+    assert _judged(metric, {"parsed": parsed}, {"judge_field": "judge_output.s"}) == ("unscored", {})
 
 
 @pytest.mark.parametrize(

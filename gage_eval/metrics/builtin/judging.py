@@ -14,13 +14,18 @@ def judge_threshold(judge: JsonValue, *, threshold: float = 0.5) -> Score:
     A score may be a number, a number as text, or true and false. Anything else is not a verdict: the row is
     unscored, because a judge's failure is not the model's fault.
     """
-    try:
-        score = float(judge) if isinstance(judge, str | int | float) else math.nan
-    except (ValueError, OverflowError):
-        score = math.nan
-    if not math.isfinite(score):
-        return Score.unscored(f"the judge's score {str(judge)[:80]!r} is not a number", reason="no_verdict")
-    return Score(float(score >= threshold))
+    score = _number(judge)
+    return _no_number(judge) if score is None else Score(float(score >= threshold))
+
+
+@metric("judge_score", value="score", aggregate="mean", bounds=(None, None), version=1)
+def judge_score(judge: JsonValue) -> Score:
+    """The judge's score on its own scale, whatever that is.
+
+    A score is read as by `judge_threshold`; true is 1 and false is 0. The row is unscored without one.
+    """
+    score = _number(judge)
+    return _no_number(judge) if score is None else Score(score)
 
 
 @metric(
@@ -40,3 +45,15 @@ def judge_rating(text: str) -> Score:
         if found is None
         else Score(float(found), extracted=found)
     )
+
+
+def _number(judge: JsonValue) -> float | None:
+    try:
+        score = float(judge) if isinstance(judge, str | int | float) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return score if math.isfinite(score) else None
+
+
+def _no_number(judge: JsonValue) -> Score:
+    return Score.unscored(f"the judge's score {str(judge)[:80]!r} is not a number", reason="no_verdict")
