@@ -41,7 +41,7 @@ SEMANTIC = frozenset(
         *("engine.rows", "planning.asks", "planning.judge_overrides", "planning.judge_spec", "planning.outputs"),
         *("planning.render", "planning.source", "planning.tool_outputs", "stages.auto_eval", "stages.generation"),
         *("stages.infer", "stages.judge", "stages.load", "stages.preprocess", "stages.rejects", "stages.report"),
-        *("stages.sample_ids", "stages.score_parts", "stages.scores_ahead", "stages.standardize"),
+        *("stages.sample_ids", "stages.score_parts", "stages.standardize"),
     }
 )
 # Code that semantic code uses but that does not determine results: it moves, stores or reports results, or makes keys,
