@@ -93,6 +93,7 @@ def start(folder: Path, repeats: int) -> list[Figure]:
 
         running, _ = server.start(folder / "prefect")
         env = {"PREFECT_API_URL": running.api_url, "PREFECT_HOME": str(folder / "prefect")}
+        env["PREFECT_API_AUTH_STRING"] = server.login(folder / "prefect")
         try:
             _ours(folder, path, "--prefect", env=env)  # the first flow of a fresh server
             served = [_ours(folder, path, "--prefect", env=env).wall_s for _ in range(repeats)]

@@ -62,12 +62,13 @@ def launch(
     """
     _configure()
     with packages_beside():
+        from blocks import settings_at
         from flows.shown import ShownRun
         from flows.states import completed, end_state
     from prefect import runtime
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: api_url}):
+    with temporary_settings(settings_at(api_url)):
         options = options.model_copy(update={"run_id": options.run_id or _free_name(options)})
         flow_run = _start(options, api_url, named_store, observers)
         in_flow_run = runtime.flow_run.id is not None
@@ -149,11 +150,11 @@ def store_of_block(api_url: str, name: str) -> str:
     """
     _configure()
     with packages_beside():
-        from blocks import open_store
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+        from blocks import open_store, settings_at
+    from prefect.settings import temporary_settings
 
     try:
-        with temporary_settings({PREFECT_API_URL: api_url}):
+        with temporary_settings(settings_at(api_url)):
             return open_store(name) or name
     except GageError:
         raise
@@ -169,11 +170,11 @@ def register_blocks(api_url: str) -> list[str]:
     """
     _configure()
     with packages_beside():
-        from blocks import BLOCKS
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+        from blocks import BLOCKS, settings_at
+    from prefect.settings import temporary_settings
 
     try:
-        with temporary_settings({PREFECT_API_URL: api_url}):
+        with temporary_settings(settings_at(api_url)):
             for block in BLOCKS:
                 block.register_type_and_schema(_sync=True)  # type: ignore[call-arg]
     except Exception as problem:
@@ -353,10 +354,12 @@ def _stored(packed: Packed | None, places: Locations) -> str | None:
 def _refusal(problem: Exception, api_url: str, what: str, otherwise: str) -> InputError:
     """The error for an API that does not answer, or that refuses something."""
     with packages_beside():
-        from flows.api import is_unanswered
+        from flows.api import is_unanswered, lacks_login
 
     reason = type(problem).__name__
-    if is_unanswered(problem):
+    if lacks_login(problem):
+        text = "asks for a login: set PREFECT_API_AUTH_STRING to its user:password"
+    elif is_unanswered(problem):
         text = f"does not answer ({reason}). Start it or unset PREFECT_API_URL"
     else:
         text = f"refused {what} ({reason}: {scrub(str(problem).partition(chr(10))[0])}). Read its log"

@@ -1,10 +1,12 @@
 """Background processes of a folder: started once, found again by their record, and ended with all they started."""
 
 import os
+import secrets
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -63,6 +65,22 @@ def wait_until(
 def record(file: Path, process: Process) -> None:
     """Write the record by which `find` finds a process."""
     file.write_text(process.model_dump_json(), encoding="utf-8")
+
+
+def kept_token(file: Path, prefix: str = "") -> str:
+    """The token of a file that only its owner can read. The first call makes it, so that it outlives a restart.
+
+    Args:
+        file: where it is kept; its folder exists.
+        prefix: what a new token begins with.
+    """
+    with suppress(FileExistsError), open(file, "x", opener=_for_owner) as out:
+        out.write(prefix + secrets.token_urlsafe(32))
+    return file.read_text(encoding="utf-8")
+
+
+def _for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def find(file: Path, kind: type[P]) -> P | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Timeout for the check of the API; and how many runs are searched for killed ones.
 _ANSWER_S = 3.0
 _NEWEST = 50
+_LOGIN = "PREFECT_API_AUTH_STRING"
 
 
 def launch_run(
@@ -290,7 +291,7 @@ def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
         raise InputError("--inline and --prefect exclude each other.")
     if inline:
         return None
-    url = os.environ.get("PREFECT_API_URL") or server.running_url() or _of_profile()
+    url = os.environ.get("PREFECT_API_URL") or server.running_url() or _of_profile("PREFECT_API_URL")
     if prefect and not url:
         raise InputError("--prefect needs an API: set PREFECT_API_URL, or start a local one by gage server start.")
     if url and not url.startswith(("http://", "https://")):
@@ -298,7 +299,13 @@ def choose_api(*, inline: bool = False, prefect: bool = False) -> str | None:
     return url or None
 
 
-def _of_profile() -> str | None:
+def login_at(api_url: str) -> str | None:
+    """The login of an API, ``user:password``: that of this folder's own server, PREFECT_API_AUTH_STRING, or none."""
+    return server.login_at(api_url) or os.environ.get(_LOGIN) or _of_profile(_LOGIN)
+
+
+def _of_profile(setting: str) -> str | None:
+    """A setting of the active Prefect profile."""
     file = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "profiles.toml"
     try:
         content = tomllib.loads(file.read_text())
@@ -308,5 +315,5 @@ def _of_profile() -> str | None:
         raise InputError(f"{file} cannot be read ({error}); fix it, or run with --inline.") from error
     active = os.environ.get("PREFECT_PROFILE") or content.get("active")
     profile = content.get("profiles", {}).get(active, {})
-    url = profile.get("PREFECT_API_URL")
-    return url if isinstance(url, str) else None
+    value = profile.get(setting)
+    return value if isinstance(value, str) else None

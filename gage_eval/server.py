@@ -1,7 +1,8 @@
 """A local Prefect server with its UI, a worker and the viewer: started in the background, kept until they are stopped.
 
 SQLite, loopback only, no telemetry, everything below ``.gage/prefect`` of the working folder. The worker carries out
-the runs that the UI starts, in that folder.
+the runs that the UI starts, in that folder. Any web page can send requests to a loopback address, so the server answers
+only who has its login, which is made at its first start.
 """
 
 import os
@@ -122,6 +123,21 @@ def start_worker(running: Running, pool: str, home: Path = HOME) -> bool:
     return True
 
 
+def login(home: Path = HOME) -> str:
+    """The login of this folder's server, ``user:password``, as the UI asks for it; made when it is first needed."""
+    return background.kept_token(login_file(home), "gage:")
+
+
+def login_file(home: Path = HOME) -> Path:
+    """The file of the login. Only its owner can read it."""
+    return home / "server.token"
+
+
+def login_at(api_url: str, home: Path = HOME) -> str | None:
+    """The login of an API, if it is that of this folder's running server."""
+    return login(home) if api_url.rstrip("/") == running_url(home) else None
+
+
 def stop(home: Path = HOME) -> bool:
     """Stop the server, worker and viewer of this folder, with all their processes. False: no server was running."""
     background.stop(home / "worker.json", Process, _WORKER)
@@ -177,7 +193,10 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         **kept,
         "PREFECT_HOME": str(home.resolve()),
         "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
-        "PREFECT_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_API_AUTH_STRING": login(home),
+        "PREFECT_SERVER_API_AUTH_STRING": login(home),
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port}",
+        "PREFECT_UI_API_URL": "/api",
         "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",

@@ -29,7 +29,10 @@ BUCKET = "evals"
 # The longest tests start first, so that no process ends long after the other.
 LONGEST = ("tests/e2e/", "tests/sessions/", "tests/crash/", "tests/bad_input/")
 FOREIGN_PREFIXES = ("GAGE_EVAL_", "VLLM_NATIVE_")
-FOREIGN_NAMES = ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE", "OPENAI_API_KEY", "OPENAI_BASE_URL")
+FOREIGN_NAMES = (
+    *("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_PROFILE"),
+    *("OPENAI_API_KEY", "OPENAI_BASE_URL"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

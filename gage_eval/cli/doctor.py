@@ -114,20 +114,30 @@ def _version(name: str) -> str | None:
 
 
 def _prefect() -> Check:
-    from gage_eval.client.health import answers
+    from http import HTTPStatus
+
+    from gage_eval.client.health import status_of
     from gage_eval.config.secrets import scrub
     from gage_eval.errors import InputError
-    from gage_eval.launch import choose_api
+    from gage_eval.launch import choose_api, login_at
 
     try:
         url = choose_api()
+        login = None if url is None else login_at(url)
     except InputError as error:
         return Check("prefect api", "broken", str(error))
     if url is None:
         return Check("prefect api", "absent", "none configured: runs are inline. Start one: gage server start")
     shown = str(scrub(url))
-    if answers(f"{url.rstrip('/')}/health"):
+    # Unlike its health, its version needs the login.
+    status = status_of(f"{url.rstrip('/')}/admin/version", login=login)
+    if status == HTTPStatus.OK:
         return Check("prefect api", "ok", f"{shown} answers")
+    if status == HTTPStatus.UNAUTHORIZED:
+        fault = "does not accept this login" if login else "asks for a login"
+        return Check(
+            "prefect api", "broken", f"{shown} {fault} (401); set PREFECT_API_AUTH_STRING to its user:password"
+        )
     return Check(
         "prefect api", "broken", f"{shown} does not answer; start it, unset PREFECT_API_URL, or run with --inline"
     )

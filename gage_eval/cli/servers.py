@@ -36,6 +36,7 @@ def start(
     running, fresh = server.start(port=port)
     state = "started" if fresh else "already running"
     print(f"Prefect server {state}: {running.ui_url}", flush=True)
+    print(f"The UI asks for this login once: {server.login()}", flush=True)
     if not no_worker:
         deployed = [one for one in launch.deploy(running.api_url) if one.pool != AUTOMATION]
         state = "started" if server.start_worker(running, POOL) else "already running"
@@ -69,6 +70,7 @@ def status(json: AsJson = False) -> None:
         return
     if running:
         print(f"Prefect server is running: {running.ui_url} (process {running.pid}).")
+        print(f"The login that its UI asks for once is in {server.login_file()}.")
         if worker is not None:
             print(f"Its worker is running (process {worker.pid}).")
         else:

@@ -5,9 +5,7 @@ and kept in a file that only its owner can read, so that links and browsers' coo
 """
 
 import os
-import secrets
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -111,14 +109,7 @@ def page_of(serving: Serving, locations: "Locations", run_id: str) -> str | None
 
 
 def _kept_token(home: Path) -> str:
-    file = home / "viewer.token"
-    with suppress(FileExistsError), open(file, "x", opener=_for_owner) as out:
-        out.write(secrets.token_urlsafe(32))
-    return file.read_text(encoding="utf-8")
-
-
-def _for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return background.kept_token(home / "viewer.token")
 
 
 def _absolute(root: str) -> str:
