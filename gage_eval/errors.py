@@ -65,6 +65,13 @@ class ConfigError(InputError):
         self.problems = tuple(problems)
         super().__init__(self._text())
 
+    def sentences(self) -> list[str]:
+        """Each problem as one sentence that names the file, for an error of another file."""
+        return [
+            ": ".join(filter(None, (f"{self.source}:{one.line}" if one.line else self.source, one.path, one.message)))
+            for one in self.problems
+        ]
+
     def _text(self) -> str:
         count = len(self.problems)
         head = f"{self.source} has {count} problem{'s' if count != 1 else ''}:"

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.config.metrics import bound
+from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
-from gage_eval.errors import InputError
+from gage_eval.config.yaml_lines import as_written, parse
+from gage_eval.errors import ConfigError, InputError
 from gage_eval.field_paths import MISSING, Path, reference_texts, walk
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
@@ -102,8 +102,8 @@ def metric_spec(metric: str | Mapping[str, Any]) -> MetricConfig:
     given: Any = metric
     if isinstance(metric, str) and metric.lstrip().startswith("{"):
         try:
-            given = yaml.safe_load(metric)
-        except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+            given = as_written(parse(metric, "the metric"))
+        except ConfigError as error:
             raise InputError(f"metric {metric!r} is neither name(key='value') nor {{name: {{key: value}}}}.") from error
     try:
         return _with_filters(MetricConfig.model_validate(given))

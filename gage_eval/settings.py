@@ -94,9 +94,7 @@ class Settings(BaseModel):
     )
     sequential: bool = scheduling(default=False, description="one request at a time, and one task after the other")
     autoeval_workers: int | None = scheduling(
-        None,
-        ge=1,
-        description="processes that score, while other rows are asked; unless given, this one scores at the end",
+        None, ge=1, description="processes that score; unless given, the process of the run scores"
     )
     disable_buffered_writer: bool = scheduling(
         default=False, description="write a JSON file for each sample (`export: [per_sample_json]`)"

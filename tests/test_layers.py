@@ -33,7 +33,6 @@ ORDER = (
         "files",
         "python_syntax",
         "packaged",
-        "plain_yaml",
         "extras",
         "allowed_code",
         "liveness",

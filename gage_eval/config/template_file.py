@@ -3,21 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from gage_eval.config import yaml_lines
 from gage_eval.config.digest import definition_digest
-from gage_eval.config.document import Document
 from gage_eval.config.expanded import with_expanded
 from gage_eval.config.files import read_config
-from gage_eval.config.interpolate import fill
 from gage_eval.config.kinds import BuiltinTemplate
-from gage_eval.config.nodes import child
-from gage_eval.config.plain_words import plain_words
+from gage_eval.config.model_of import model_of
+from gage_eval.config.nodes import child, text_of
 from gage_eval.config.problems import ConfigProblem
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written
-from gage_eval.errors import InputError
+from gage_eval.errors import ConfigError, InputError, Problem
 
 
 @dataclass(frozen=True)
@@ -67,16 +63,11 @@ def parse_template(
     node: Node, source: str, path: Path | None = None, folder: Path | None = None, *, even_edited: bool = False
 ) -> Template:
     """`read_template` for a tree; ``folder`` is that of its file."""
-    document = Document(fill(node, None), source)
-    data = document.whole
-    if not isinstance(data, dict) or data.get("kind") != "BuiltinTemplate":
-        document.add([ConfigProblem(("kind",), "this is not a BuiltinTemplate.")])
-        raise document.error()
-    try:
-        model = BuiltinTemplate.model_validate(data)
-    except ValidationError as error:
-        document.add(plain_words(error, data, BuiltinTemplate))
-        raise document.error() from None
+    kind = child(node, "kind")
+    if text_of(kind) != "BuiltinTemplate":
+        line = None if kind is None else kind.line
+        raise ConfigError(source, [Problem("kind", "this is not a BuiltinTemplate.", line)])
+    model, document = model_of(node, source, BuiltinTemplate)
     definition = child(node, "definition")
     assert isinstance(definition, Mapping)
     try:

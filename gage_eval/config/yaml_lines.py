@@ -30,6 +30,7 @@ _WORDS: dict[str, Any] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 
+_QUESTION_MARK = "a '?' in a text inside '{…}' or '[…]'; put the text in quotes"
 # The parser's messages → messages for the file's author.
 _PLAIN_WORDS = (
     (
@@ -40,6 +41,8 @@ _PLAIN_WORDS = (
     ("could not find expected ':'", "a key without ': ' after it"),
     ("while scanning a quoted scalar", "a quoted text that is never closed"),
     ("found unexpected end of stream", "a quoted text that is never closed"),
+    ("but got '?'", _QUESTION_MARK),
+    ("while parsing a flow node expected the node content, but found '?'", _QUESTION_MARK),
     ("expected ',' or ']'", "a list '[…]' that is never closed, or lacks a comma"),
     ("expected ',' or '}'", "a mapping '{…}' that is never closed, or lacks a comma"),
     ("expected <block end>", "a line whose indentation fits neither the lines above nor the level below"),
@@ -90,7 +93,7 @@ def parse(text: str, source: str) -> Node:
         source: the file's name in errors.
 
     Raises:
-        ConfigError: not YAML, or YAML features that a config may not use; the message has the line and the remedy.
+        ConfigError: not YAML, or YAML features that are not allowed; the message has the line and the remedy.
     """
     try:
         return _Builder(text, source).document()
@@ -132,7 +135,7 @@ def as_written(node: Node) -> Any:
     return value_of(node.text) if node.plain else node.text
 
 
-_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep; no config needs that."
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep; write fewer."
 
 
 class _Refused(Exception):
@@ -163,7 +166,7 @@ class _Builder:
         next(self.events)
         event = next(self.events)
         if not isinstance(event, yaml.StreamEndEvent):
-            raise _Refused("a second document begins here; a config is one document.", _line(event))
+            raise _Refused("a second document begins here; a file holds one.", _line(event))
         return root
 
     def node(self, event: Any, depth: int) -> Node:
@@ -253,7 +256,7 @@ class _Builder:
 def _check_tag(tag: str | None, allowed: str, line: int) -> None:
     if tag not in (None, "!", _TAG + allowed):
         shown = tag.replace(_TAG, "!!") if tag else ""
-        raise _Refused(f"a config cannot use the tag '{shown}'; remove it.", line)
+        raise _Refused(f"the tag '{shown}' is not allowed; remove it.", line)
 
 
 def _line(event: Any) -> int:

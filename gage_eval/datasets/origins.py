@@ -8,19 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import cache
 from glob import has_magic
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from gage_eval.errors import InputError, closest
-from gage_eval.packaged import configs_dir
 
 GITHUB = "https://raw.githubusercontent.com"
 """Where the files of GitHub repositories are fetched from, unless a mirror is set."""
-
-FOLDER = "origins"
 
 
 class OriginFile(BaseModel):
@@ -99,20 +94,6 @@ class OriginPath:
         return self.origin.files[self.path]
 
 
-def load_origin(name: str, base_dir: Path | None = None) -> DataOrigin:
-    """A pinned origin by its name: from ``origins/`` next to the config, else a built-in one.
-
-    Raises:
-        InputError: the origin does not exist, or its file is wrong.
-    """
-    folders = [*([base_dir / FOLDER] if base_dir is not None else ()), configs_dir() / FOLDER]
-    # Names are compared with what is there and never joined to a path unseen.
-    known = {file.stem: file for folder in reversed(folders) if folder.is_dir() for file in folder.glob("*.yaml")}
-    if name not in known:
-        raise InputError(f"no origin '{name}'. Origins: {', '.join(sorted(known)) or 'none'}.{closest(name, known)}")
-    return _read(known[name], known[name].stat().st_mtime_ns)
-
-
 def origin_paths(origin: DataOrigin, patterns: Sequence[str]) -> list[OriginPath]:
     """The files of several paths or patterns, each pattern's sorted.
 
@@ -120,22 +101,6 @@ def origin_paths(origin: DataOrigin, patterns: Sequence[str]) -> list[OriginPath
         InputError: one of them names no file.
     """
     return [OriginPath(origin, path) for pattern in patterns for path in origin.select(pattern)]
-
-
-@cache
-def _read(file: Path, _changed: int) -> DataOrigin:
-    import yaml
-
-    from gage_eval.plain_yaml import plain_values, read_bounded
-
-    try:
-        data = plain_values(read_bounded(file))
-        return DataOrigin.model_validate({"name": file.stem, **(data if isinstance(data, dict) else {})})
-    except (OSError, yaml.YAMLError) as error:
-        raise InputError(f"'{file}' cannot be read: {' '.join(str(error).split())}.") from error
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise InputError(f"'{file}': {'.'.join(map(str, problem['loc']))}: {problem['msg']}.") from error
 
 
 def _matching(pattern: str, files: Mapping[str, OriginFile]) -> list[str]:

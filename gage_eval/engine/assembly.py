@@ -87,8 +87,6 @@ class Assembly:
             is_first = job.wip.put_chunk(chunk.part, chunk.start, chunk.stop, stored, attempt=attempt)
             if is_first and job.responses is not None and len(outcomes) == self._asks[chunk.part]:
                 self._whole[chunk.part] = {name: (table, stored[name]) for name, table in tables.items()}
-            if not failed and job.stored is not None:
-                job.stored(chunk.part, chunk.start, chunk.stop)
             if job.claims is not None:
                 job.claims.release(chunk.name)
         chunk.requests, chunk.keys, chunk.outcomes = [], [], []

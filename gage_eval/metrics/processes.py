@@ -21,7 +21,7 @@ from gage_eval.foreign import follow_rules, loading_rules
 from gage_eval.lean import be_lean
 from gage_eval.metrics.bind import BoundMetric, bind
 from gage_eval.metrics.score_rows import Inputs, RowReader, Rows, score_rows
-from gage_eval.store import Store, content_hash
+from gage_eval.store import Store
 
 # Of how many tasks at once a process keeps the metrics.
 _TASKS_KEPT = 4
@@ -33,12 +33,10 @@ class Scored(NamedTuple):
     Attributes:
         tables: the score rows of each metric.
         warned: the warnings of each metric so far, by what they are about.
-        source: `content_hash` of the responses, where these came from a chunk; "" otherwise.
     """
 
     tables: list[pa.Table]
     warned: list[dict[str, str]]
-    source: str
 
 
 Recipe: TypeAlias = bytes
@@ -144,7 +142,5 @@ def _bound(recipe: Recipe) -> tuple[RowReader, list[BoundMetric]]:
 
 def _work(recipe: Recipe, rows: Rows) -> Scored:
     reader, metrics = _bound(recipe)
-    tables = reader.tables(rows)
-    scores = score_rows(metrics, tables, reader.inputs)
-    source = "" if rows.chunk is None else content_hash(tables["responses"])
-    return Scored(scores, [dict(metric.warned) for metric in metrics], source)
+    scores = score_rows(metrics, reader.tables(rows), reader.inputs)
+    return Scored(scores, [dict(metric.warned) for metric in metrics])

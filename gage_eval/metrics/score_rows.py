@@ -36,7 +36,7 @@ class Inputs:
 
         Args:
             metrics: all that are scored together.
-            artifacts: ids by input; without the responses as long as these are not committed.
+            artifacts: ids by input.
             known: as above.
         """
         read = artifacts.keys() & {"samples"}.union(*(metric.inputs for metric in metrics))
@@ -45,26 +45,12 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class ChunkOf:
-    """A finished chunk of unfinished work (`gage_eval.store.Wip`): the key of the work, and the chunk's positions."""
-
-    key: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
 class Rows:
-    """The responses ``start`` to ``stop`` (exclusive) of a part.
-
-    Attributes:
-        chunk: what holds them until the responses are committed; None for the artifact.
-    """
+    """The responses ``start`` to ``stop`` (exclusive) of a part."""
 
     part: int
     start: int
     stop: int
-    chunk: ChunkOf | None = None
 
 
 class RowReader:
@@ -74,22 +60,13 @@ class RowReader:
         self.inputs = inputs
         self._store = store
         self._part = lru_cache(len(inputs.artifacts))(self._read_part)
-        self._chunk = lru_cache(1)(self._read_chunk)
 
     def tables(self, rows: Rows) -> Tables:
-        """The responses of these rows, and the rows of the other inputs that belong to them.
-
-        Raises:
-            FileNotFoundError: their chunk was discarded, because the responses are committed.
-        """
+        """The responses of these rows, and the rows of the other inputs that belong to them."""
         tables = {name: self._part(name, rows.part) for name in self.inputs.artifacts}
-        start = rows.start
-        if rows.chunk is not None:
-            tables["responses"] = self._chunk(rows.part, rows.chunk)
-            start -= rows.chunk.start
-        elif rows.stop - rows.start == tables["responses"].num_rows:
+        if rows.stop - rows.start == tables["responses"].num_rows:
             return tables
-        tables["responses"] = own = tables["responses"].slice(start, rows.stop - rows.start)
+        tables["responses"] = own = tables["responses"].slice(rows.start, rows.stop - rows.start)
         span = pc.min_max(own["row_index"]).as_py()
         return {
             name: _between(table, span["min"], span["max"])
@@ -101,9 +78,6 @@ class RowReader:
     def _read_part(self, name: str, part: int) -> pa.Table:
         columns = list(self.inputs.columns) if name == "samples" else None
         return self._store.artifact(self.inputs.artifacts[name]).read(part, columns=columns)
-
-    def _read_chunk(self, part: int, chunk: ChunkOf) -> pa.Table:
-        return self._store.wip(chunk.key).chunk(part, chunk.start, chunk.stop).tables()["responses"]
 
 
 def score_rows(metrics: Sequence[BoundMetric], tables: Tables, inputs: Inputs) -> list[pa.Table]:

@@ -34,4 +34,5 @@ def task_card(task: ResolvedTask, metrics: Sequence[BoundMetric]) -> CardRule | 
     lower = [key for key, scale in scales.items() if scale.higher_is_better is False]
     types = {metric.metric_id: metric.implementation for metric in metrics}
     owner = f"task '{task.task.task_id}': "
-    return card_rule(answer_type, list(scales), profile, types, less_is_better=lower, owner=owner)
+    preset = profile.scorers.get(answer_type)
+    return card_rule(answer_type, list(scales), preset, profile.version, types, less_is_better=lower, owner=owner)

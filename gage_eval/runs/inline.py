@@ -14,7 +14,6 @@ from gage_eval.runs.graph import Executor, Threads, run_graph
 from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
-from gage_eval.runs.scoring import score_ahead
 from gage_eval.runs.session import RunOutcome, RunSession
 from gage_eval.stages import Call, StageResult, TaskPlan
 
@@ -73,8 +72,6 @@ def stage_call(session: RunSession) -> Call[StageResult]:
     """A `Call` that runs stages in this process."""
 
     def call(stage: Stage, task: TaskPlan, /, **inputs: StageResult | None) -> StageResult:
-        if stage == "infer":
-            score_ahead(session.env, task, session.results[task.task_id, "standardize"])
         result: StageResult = getattr(stages, stage)(session.env, getattr(task, stage), **inputs)
         return result
 

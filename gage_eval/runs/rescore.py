@@ -8,7 +8,7 @@ from typing import Any
 
 from gage_eval import __version__, stages
 from gage_eval.canonical import decode
-from gage_eval.config.metrics import bound
+from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.errors import InputError, RunFailed, closest
 from gage_eval.marks import Stage

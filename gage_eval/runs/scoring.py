@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from gage_eval.planning.specs import TaskPlan
 from gage_eval.report.summary import Summary
-from gage_eval.stages import Env, StageResult
 from gage_eval.store import Store
 
 # A share of the run's time, and seconds, that are worth a hint; and how many processes it names at most.
@@ -32,14 +30,6 @@ def scoring_processes(store: Store, count: int | None) -> Iterator["ScoringProce
         processes.close()
 
 
-def score_ahead(env: Env, task: TaskPlan, samples: StageResult) -> None:
-    """Have the task's finished rows scored while the others are asked, if there are processes for it."""
-    if env.processes is not None:
-        from gage_eval.stages.scores_ahead import ScoresAhead
-
-        env.ahead[task.task_id] = ScoresAhead(env.processes, task.auto_eval, samples.outputs["samples"])
-
-
 def hint(summary: Summary, given: int | None) -> str | None:
     """A sentence about processes that score, where a run waited long for its scores; None elsewhere.
 
@@ -51,7 +41,5 @@ def hint(summary: Summary, given: int | None) -> str | None:
     seconds = timings.evaluation_s
     if given is not None or cores < 2 or seconds < max(_LONG_S, _LONG_SHARE * timings.wall_runtime_s):
         return None
-    return (
-        f"auto_eval took {seconds:.0f} s. With GAGE_EVAL_AUTOEVAL_WORKERS={min(cores, _MANY)}, that many processes "
-        "score, while other rows are asked."
-    )
+    count = min(cores, _MANY)
+    return f"auto_eval took {seconds:.0f} s. GAGE_EVAL_AUTOEVAL_WORKERS={count} scores with {count} processes at once."

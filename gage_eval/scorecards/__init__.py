@@ -1,19 +1,11 @@
-"""Answer types, scoring profiles and score cards: how a task is scored by what kind of answer it has.
+"""Answer types and score cards: how a task is scored by what kind of answer it has.
 
 A task that says ``answer_type: number`` is scored by the preset its scoring profile has for numbers, and its results
 are summed up in a `ScoreCard`: one primary score, and whether it passes.
 """
 
-from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.scorecards.answer import ANSWER_TYPES, AnswerMeta, AnswerType, CanonicalAnswer
-from gage_eval.scorecards.card import CardRule, ScoreCard, build_score_card, find_primary
-from gage_eval.scorecards.profile import (
-    MetricRule,
-    ScorerPreset,
-    ScoringProfile,
-    load_profile,
-    resolve_metrics,
-)
+from gage_eval.scorecards.card import CardRule, Preset, ScoreCard, find_primary
 from gage_eval.scorecards.regression import RegressionResult, check_regression
 
 __all__ = [
@@ -22,15 +14,9 @@ __all__ = [
     "AnswerType",
     "CanonicalAnswer",
     "CardRule",
-    "MetricRule",
-    "NormalizationConfig",
+    "Preset",
     "RegressionResult",
     "ScoreCard",
-    "ScorerPreset",
-    "ScoringProfile",
-    "build_score_card",
     "check_regression",
     "find_primary",
-    "load_profile",
-    "resolve_metrics",
 ]

@@ -8,9 +8,22 @@ from typing import ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from gage_eval.canonical import JsonValue
-from gage_eval.scorecards.profile import ScorerPreset, ScoringProfile, load_profile
 
 _log = logging.getLogger(__name__)
+
+
+class Preset(BaseModel):
+    """Which score counts for answers of one type, and what passes.
+
+    Attributes:
+        primary_metric: key, end of a key, or type of the metric that counts.
+        pass_threshold: the primary score from which an answer passes.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    primary_metric: str = Field(min_length=1)
+    pass_threshold: float = 0.5
 
 
 class ScoreCard(BaseModel):
@@ -137,7 +150,7 @@ def task_scores(numbers: Iterable["Number"]) -> dict[str, float | None]:
 
 
 def find_primary(
-    keys: Sequence[str], preset: ScorerPreset, types: Mapping[str, str] | None = None, *, owner: str = ""
+    keys: Sequence[str], wanted: str, types: Mapping[str, str] | None = None, *, owner: str = ""
 ) -> str | None:
     """The key of the primary score, None when there is none.
 
@@ -147,14 +160,12 @@ def find_primary(
 
     Args:
         keys: the keys that scores have.
-        preset: names the primary metric.
-        types: the type of each metric by its name, where others than the preset's are scored.
+        wanted: `Preset.primary_metric`.
+        types: the type of each metric by its name.
         owner: whose card it is, for the warning.
     """
-    wanted = preset.primary_metric
     plain = {key: key.partition(",")[0] for key in keys}
-    named = {**{rule.name or rule.type: rule.type for rule in preset.metrics}, **(types or {})}
-    names = {name for name, kind in named.items() if kind == wanted}
+    names = {name for name, kind in (types or {}).items() if kind == wanted}
     searches = (
         [key for key in keys if key == wanted],
         [key for key in keys if plain[key] == wanted],
@@ -177,7 +188,8 @@ def find_primary(
 def card_rule(
     answer_type: str,
     keys: Sequence[str],
-    profile: ScoringProfile,
+    preset: Preset | None,
+    version: str | None = None,
     types: Mapping[str, str] | None = None,
     *,
     less_is_better: Collection[str] = (),
@@ -188,15 +200,15 @@ def card_rule(
     Args:
         answer_type: of the task.
         keys: the keys its scores have.
-        profile: its scoring profile; without a preset the first score is the primary one and nothing passes.
+        preset: of the answer type; without one the first score is the primary one and nothing passes.
+        version: of the scoring profile.
         types: the type of each metric by its name.
         less_is_better: the keys of scores of which less is better.
         owner: whose cards they are, for warnings: ``task 'x': ``.
     """
-    preset = profile.get_preset(answer_type)
     if preset is None:
-        return CardRule(answer_type, version=profile.version)
-    primary = find_primary(keys, preset, types, owner=owner)
+        return CardRule(answer_type, version=version)
+    primary = find_primary(keys, preset.primary_metric, types, owner=owner)
     if primary is None and keys:
         _log.warning(
             "%sno score is named by primary_metric '%s' of answer type %s (there are %s), so nothing passes. Name one "
@@ -210,27 +222,6 @@ def card_rule(
         answer_type,
         primary or preset.primary_metric,
         preset.pass_threshold,
-        profile.version,
+        version,
         higher_is_better=primary not in less_is_better,
     )
-
-
-def build_score_card(
-    raw_scores: Mapping[str, float | None],
-    answer_type: str,
-    profile: ScoringProfile | str | None = None,
-    *,
-    error_tags: Iterable[str] = (),
-    explain: str = "",
-) -> ScoreCard:
-    """The card of scores by key, as calculators give them.
-
-    Args:
-        raw_scores: the scores; None for unknown ones.
-        answer_type: whose preset says which is the primary one.
-        profile: a profile, its name or its file; the default one unless given.
-        error_tags: what went wrong.
-        explain: why; a sentence is made unless given.
-    """
-    known = profile if isinstance(profile, ScoringProfile) else load_profile(profile)
-    return card_rule(answer_type, list(raw_scores), known).card(raw_scores, error_tags, explain)

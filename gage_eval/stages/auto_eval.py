@@ -103,7 +103,6 @@ def scores(run: StageRun, spec: ScoreSpec) -> list[Artifact]:
 
 def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> None:
     """Score all parts, in this process or in others, with the same result."""
-    ahead = run.env.ahead.pop(run.task_id, None)
     if not asked:
         return
     metrics = [one.metric for one in asked]
@@ -118,7 +117,7 @@ def _score(run: StageRun, asked: Sequence[_Asked], known: Collection[str]) -> No
         # Costs 20 ms to import.
         from gage_eval.stages.score_parts import scored_in_processes
 
-        tables = scored_in_processes(run, run.env.processes, inputs, metrics, ahead)
+        tables = scored_in_processes(run, run.env.processes, inputs, metrics)
     for part, scored in zip(parts, tables, strict=True):
         for one, table in zip(asked, scored, strict=True):
             one.writer.write(part.index, table)

@@ -36,7 +36,6 @@ from gage_eval.tables import TableSchema
 
 if TYPE_CHECKING:
     from gage_eval.metrics.processes import ScoringProcesses
-    from gage_eval.stages.scores_ahead import ScoresAhead
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
 
@@ -78,7 +77,6 @@ class Env:
         begun: by task id and stage, since when (seconds since the epoch) a stage has been served by a model session.
         media_threads: number of media that are read or stored at once; 0 for the default.
         processes: score; None if this process does.
-        ahead: by task id, what is scored while rows are asked.
         cancelled: any thread may set it to end the run: no stage starts, and running stages end soon.
     """
 
@@ -96,7 +94,6 @@ class Env:
     prefetch_factor: int | None = None
     media_threads: int = 0
     processes: "ScoringProcesses | None" = None
-    ahead: dict[str, "ScoresAhead"] = field(default_factory=dict)
     cancelled: Event = field(default_factory=Event)
     served: dict[str, Served] = field(default_factory=dict)
     begun: dict[tuple[str, str], float] = field(default_factory=dict)

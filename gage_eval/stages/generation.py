@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -91,8 +90,6 @@ def _ask(
 ) -> tuple[Tally, Mapping[str, int]]:
     """Ask the model in this process. Returns what was done, and the responses by status."""
     env, spec = run.env, asks.spec
-    # What the adapter's own class makes of the responses is scored, and it reads them when all are there.
-    ahead = env.ahead.get(run.task_id) if run.stage == "infer" and asks.received == asks.output else None
     backend = env.runtime.backend(spec.backend_type, spec.backend_config, spec.context)
     engine = Generate(
         Job(
@@ -114,7 +111,6 @@ def _ask(
             earlier=earlier(run, asks),
             progress=progress,
             watch=_watch(run, spec),
-            stored=None if ahead is None else partial(ahead.finished, wip.key),
         )
     )
     try:

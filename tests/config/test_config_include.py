@@ -85,7 +85,7 @@ class TestInclude:
             ("${HOME}/x.yaml", "is not a file below the config's folder"),
             ("http://h/x.yaml", "is not a file below the config's folder"),
             ("base.yml", "no config file '"),
-            ("sub", "'sub' is not a file; name a config file."),
+            ("sub", "/sub' is not a file; name a config file."),
             ("run.yaml", "is a RunConfig; only a PipelineConfig is included."),
             ("list.yaml", "is not a mapping; only a PipelineConfig is included."),
             ("[5, {}]", "'include' is a file or a list of files."),

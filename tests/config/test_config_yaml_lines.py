@@ -1,4 +1,4 @@
-"""YAML becomes values with lines; what no config needs is refused in plain words."""
+"""YAML becomes values with lines; what no file needs is refused in plain words."""
 
 import json
 
@@ -93,13 +93,13 @@ def test_duplicate_keys_are_refused_with_both_lines() -> None:
 
 def test_a_second_document_is_refused() -> None:
     assert said("a: 1\n---\nb: 2\n") == (
-        "mine.yaml has 1 problem:\n  line 2  a second document begins here; a config is one document."
+        "mine.yaml has 1 problem:\n  line 2  a second document begins here; a file holds one."
     )
 
 
 def test_tags_construct_nothing() -> None:
     assert said("a: !!python/object/apply:os.system ['true']\n") == (
-        "mine.yaml has 1 problem:\n  line 1  a config cannot use the tag '!!python/object/apply:os.system'; remove it."
+        "mine.yaml has 1 problem:\n  line 1  the tag '!!python/object/apply:os.system' is not allowed; remove it."
     )
     assert "the tag '!include'" in said("a: !include other.yaml\n")
 
@@ -120,7 +120,7 @@ def test_aliases_cannot_nest_deeper_than_the_text_may() -> None:
     rows = ["a0: &a0 " + "[" * 60 + "]" * 60]
     rows += [f"a{n}: &a{n} " + "[" * 60 + f"*a{n - 1}" + "]" * 60 for n in range(1, 25)]
     assert said("\n".join(rows)) == (
-        "mine.yaml has 1 problem:\n  line 2  nested more than 64 levels deep; no config needs that."
+        "mine.yaml has 1 problem:\n  line 2  nested more than 64 levels deep; write fewer."
     )
     once = yaml_lines.parse("a: &a [[x]]\nb: " + "[" * 60 + "*a, *a" + "]" * 60, "mine.yaml")
     assert once is not None, "beside each other they are not deeper"
@@ -140,6 +140,9 @@ def test_nesting_without_end_is_refused() -> None:
         ("a:\n\tb: 1\n", "line 2  not valid YAML: a tab; YAML is indented with spaces"),
         ("a: 'open\nb: 1\n", "not valid YAML: a quoted text that is never closed"),
         ("a: [1, 2\nb: 3\n", "not valid YAML: a list '[…]' that is never closed, or lacks a comma"),
+        ("a: 1\nb: {q: Paris?, a: c}\n", "line 2  not valid YAML: a '?' in a text inside '{…}' or '[…]'; put"),
+        ("a: [b, c?]\n", "line 1  not valid YAML: a '?' in a text"),
+        ("a: {b: ?x}\n", "line 1  not valid YAML: a '?' in a text"),
         ("a: {b: 1\nc: 3\n", "not valid YAML: a mapping '{…}' that is never closed, or lacks a comma"),
         ("a: 1\n  b: 2\n", "not valid YAML: a ': ' inside a value, or a key at the wrong indentation"),
         (

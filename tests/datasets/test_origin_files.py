@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from gage_eval.client import download as downloading
+from gage_eval.config.data_origins import load_origin
 from gage_eval.datasets import fetch
 from gage_eval.datasets.fetch import DataCache
-from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath, load_origin, origin_paths
+from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath, origin_paths
 from gage_eval.errors import InputError, RunCancelled
 from gage_eval.files import locked
 from gage_eval.packaged import configs_dir

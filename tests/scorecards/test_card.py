@@ -2,30 +2,27 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.errors import InputError
-from gage_eval.scorecards import (
-    CanonicalAnswer,
-    CardRule,
-    ScoreCard,
-    ScoringProfile,
-    build_score_card,
-    check_regression,
-)
+from gage_eval.scorecards import CanonicalAnswer, CardRule, Preset, ScoreCard, check_regression
+from gage_eval.scorecards.card import card_rule
 
-PROFILE = ScoringProfile.from_dict(
-    {
-        "scorers": {
-            "choice": {"primary_metric": "exact_match", "metrics": [{"type": "exact_match", "name": "choice_acc"}]},
-            "number": {"primary_metric": "within_tol", "pass_threshold": 0.9, "metrics": [{"type": "number"}]},
-            "list": {"primary_metric": "f1", "metrics": [{"type": "list"}]},
-        }
-    }
-)
+PRESETS = {
+    "choice": Preset(primary_metric="exact_match"),
+    "number": Preset(primary_metric="within_tol", pass_threshold=0.9),
+    "list": Preset(primary_metric="f1"),
+}
+TYPES = {"choice_acc": "exact_match", "number": "number", "list": "list"}
+
+
+def made(scores: dict[str, Any], answer_type: str, error_tags: list[str] | None = None) -> ScoreCard:
+    rule = card_rule(answer_type, list(scores), PRESETS.get(answer_type), "v1", TYPES)
+    return rule.card(scores, error_tags or [])
 
 
 @pytest.mark.parametrize(
@@ -43,22 +40,22 @@ PROFILE = ScoringProfile.from_dict(
 def test_the_primary_score_is_found_by_key_suffix_and_type(
     answer_type: str, scores: dict[str, float], primary: str
 ) -> None:
-    card = build_score_card(scores, answer_type, PROFILE)
+    card = made(scores, answer_type)
     assert (card.primary_metric, card.primary_score, card.passed) == (primary, 1.0, True)
     assert card.sub_scores == scores
 
 
 def test_of_several_that_fit_the_first_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        card = build_score_card({"a_within_tol": 0.0, "b_within_tol": 1.0}, "number", PROFILE)
+        card = made({"a_within_tol": 0.0, "b_within_tol": 1.0}, "number")
     assert card.primary_metric == "a_within_tol"
     assert "a_within_tol, b_within_tol" in caplog.text
 
 
 def test_without_a_preset_the_first_score_is_primary_and_nothing_passes() -> None:
-    card = build_score_card({"a": 1.0, "b": 0.0}, "text", PROFILE)
+    card = made({"a": 1.0, "b": 0.0}, "text")
     assert (card.primary_metric, card.primary_score, card.passed, card.pass_threshold) == ("a", 1.0, False, None)
-    empty = build_score_card({}, "text", PROFILE)
+    empty = made({}, "text")
     assert (empty.primary_metric, empty.primary_score, empty.passed) == ("", None, False)
 
 
@@ -76,7 +73,7 @@ def test_where_lower_is_better_a_score_passes_up_to_the_threshold(score: float |
 
 @pytest.mark.parametrize(("score", "passed"), [(0.9, True), (0.8999, False), (None, False), (0.0, False)])
 def test_a_score_passes_from_the_threshold_on(score: float | None, passed: bool) -> None:
-    card = build_score_card({"within_tol": score}, "number", PROFILE, error_tags=["unparsed", "unparsed"])
+    card = made({"within_tol": score}, "number", ["unparsed", "unparsed"])
     assert (card.primary_score, card.passed) == (score, passed)
     assert card.error_tags == ["unparsed"]
 

@@ -110,3 +110,13 @@ def test_a_killed_process_fails_the_stage_and_others_score_what_comes_next(
     with pytest.raises(RunFailed, match=r"a scoring process was killed.*GAGE_EVAL_AUTOEVAL_WORKERS"):
         in_processes.auto_eval([bind(f"{tmp_path}/plugin.py:deadly")], **inputs)
     assert scored(in_processes, metrics[:1], inputs)
+
+
+def test_no_process_starts_after_the_end_of_the_run(in_processes: Bench, metrics: list[BoundMetric]) -> None:
+    inputs = answered(in_processes)
+    processes = in_processes.env.processes
+    assert processes is not None
+    processes.close()
+    with pytest.raises(RunFailed):
+        in_processes.auto_eval(metrics[:1], **inputs)
+    assert not processes._context.started

@@ -9,7 +9,7 @@ from support.runs import gage
 
 from bench.local_suites import suite_names, template_of
 from gage_eval.config.card import SuiteCard
-from gage_eval.datasets.origins import load_origin
+from gage_eval.config.data_origins import load_origin
 
 SECTIONS = ("Measures", "Data.", "Prompt.", "Metric.", "Pitfalls", "Cost.")
 CODE = ("humaneval", "mbpp")

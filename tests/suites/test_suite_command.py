@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gage_eval.datasets.origins import load_origin
+from gage_eval.config.data_origins import load_origin
 from gage_eval.runs import RunOptions
 from gage_eval.runs.planned import planned
 from tests.cli.conftest import Gage, gage, workspace
