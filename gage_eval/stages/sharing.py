@@ -125,10 +125,10 @@ def serve(
 
 
 async def _serve_all(steps: "Sequence[ServedStep]") -> None:
-    slots = asyncio.Semaphore(_STEPS_AT_ONCE)
+    places = asyncio.Semaphore(_STEPS_AT_ONCE)
 
     async def first(step: ServedStep) -> None:
-        async with slots:
+        async with places:
             await step.answer()
 
     await _together([first(step) for step in steps])
