@@ -15,7 +15,7 @@ from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.store import Artifact, Store
 
 _NOTHING = RowContext()
-# Renderers of so many bindings are kept. Where every sample has a rubric of its own, each is used once.
+# Renderers of so many bindings are kept. Where every sample has its own rubric, each is used once.
 _RENDERERS = 64
 _COLUMNS = [name for name in PreparedRow._fields if name != "messages"]
 
