@@ -1,8 +1,8 @@
 """The path language of configs: ``sample.metadata.answers.0``, ``model_output.answer``.
 
 A path is a root and parts separated by dots; a part is a key of a mapping, or digits that index a list. The
-roots are those of `gage_eval.inputs` (``sample``, ``model_output``, ``judge_output``). A path without a known root
-starts at ``sample``.
+roots are those of `gage_eval.inputs` (``sample``, ``model_output``, ``judge_output``, ``verdicts``). A path without a
+known root starts at ``sample``. A path below ``verdicts`` reads the verdicts of all judges, slots and draws as a list.
 There is nothing else: no slices, no filters, no attribute access, no evaluation.
 
 The Sample contract (tables.SAMPLES) decides what a sample holds. Spellings of older configs and record
@@ -14,11 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gage_eval.errors import InputError
 from gage_eval.inputs import INPUTS, RESPONSES_INPUT, SAMPLES_INPUT, Input, input_at
 from gage_eval.tables import SAMPLES
+
+RowValues: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+"""What stands at a root: the fields of a row, or those of all rows of an answer."""
 
 
 class Missing(Enum):
@@ -99,6 +102,11 @@ class Path:
         return input_at(self.root, self.parts[0] if self.parts else None)
 
     @property
+    def is_listed(self) -> bool:
+        """Whether it reads all rows of an answer, as a list."""
+        return self.root == self.input.listed
+
+    @property
     def reads_label(self) -> bool:
         """Whether it is the sample's label, which stands for its references."""
         return self.alias is not None and self.alias.view is _label and self.parts == self.alias.spelling
@@ -113,13 +121,16 @@ class Path:
         own = frozenset({self.parts[0] if self.parts[0] in _COLUMNS else "extra"})
         return own | self.alias.columns if self.alias else own
 
-    def get(self, sample: Mapping[str, Any] | None = None, **others: Mapping[str, Any] | None) -> Any | Missing:
+    def get(self, sample: Mapping[str, Any] | None = None, **others: RowValues) -> Any | Missing:
         """The value this path names, or `MISSING`. Keys no Sample field has are looked up in ``extra``.
 
         Args:
             sample: its fields.
             others: the values of the other roots, by root.
         """
+        if self.is_listed:
+            values = [walk(row, self.parts) for row in others.get(self.root) or ()]
+            return [None if value is MISSING else value for value in values] or MISSING
         if self.root != SAMPLES_INPUT.root:
             return walk(others.get(self.root), self.parts)
         if sample is None:
@@ -140,7 +151,7 @@ def compile_path(text: str) -> Path:
     Raises:
         InputError: the path is empty, has an empty part, or indexes with brackets.
     """
-    return _compiled(text, frozenset(one.root for one in INPUTS.values()))
+    return _compiled(text, frozenset().union(*(one.roots for one in INPUTS.values())))
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +175,7 @@ def _compiled(text: str, roots: frozenset[str]) -> Path:
     return Path(text, root, parts, alias)
 
 
-def resolve(path: str, *, sample: Mapping[str, Any] | None = None, **others: Mapping[str, Any] | None) -> Any | Missing:
+def resolve(path: str, *, sample: Mapping[str, Any] | None = None, **others: RowValues) -> Any | Missing:
     """The value at ``path``, or `MISSING`; ``others`` are the values of the other roots, by root.
 
     Raises:

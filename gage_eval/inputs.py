@@ -22,6 +22,8 @@ _JOINS: Mapping[Grain, tuple[str, ...]] = {
     "answer": ("row_index", "replicate"),
     "verdict": ("row_index", "replicate"),
 }
+# The columns that tell the rows of one answer apart, and order them.
+_APART: Mapping[Grain, tuple[str, ...]] = {"sample": (), "answer": (), "verdict": ("judge", "slot", "draw")}
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Input:
         table: its schema.
         stage: writes it.
         grain: what one row is about.
+        listed: where paths start that read all rows of an answer, as a list in the order of `apart`; None where an
+            answer has one row.
         join: columns by which a row finds its responses; those of the grain when left out. Rows of another run are
             joined by ``sample_id``.
         json_columns: columns of JSON text, which paths go into.
@@ -46,6 +50,7 @@ class Input:
     table: TableSchema
     stage: Stage
     grain: Grain = "answer"
+    listed: str | None = None
     join: tuple[str, ...] = ()
     json_columns: frozenset[str] = frozenset()
     open_column: str | None = None
@@ -59,6 +64,16 @@ class Input:
     def key(self) -> tuple[str, ...]:
         """The columns by which a row finds its responses."""
         return self.join or _JOINS[self.grain]
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The columns that tell the rows of one answer apart."""
+        return _APART[self.grain]
+
+    @property
+    def roots(self) -> frozenset[str]:
+        """Where its field paths start."""
+        return frozenset({self.root} if self.listed is None else {self.root, self.listed})
 
 
 SAMPLES_INPUT = Input("samples", "sample", SAMPLES, "standardize", "sample")
@@ -78,6 +93,7 @@ INPUTS: dict[str, Input] = {
             JUDGMENTS,
             "judge",
             "verdict",
+            "verdicts",
             json_columns=frozenset({"parsed"}),
             open_column="parsed",
             missing="no_verdict",
@@ -89,15 +105,19 @@ INPUTS: dict[str, Input] = {
 
 def input_at(root: str, column: str | None) -> Input:
     """The input that a path with this root reads; ``column`` is what follows the root."""
-    found = [one for one in INPUTS.values() if one.root == root]
-    return next((one for one in found if column in one.columns), found[0])
+    known = _with_root(root)
+    return next((one for one in known if column in one.columns), known[0])
 
 
 def columns_at(root: str) -> list[str]:
     """The columns that paths with this root may read, in order."""
-    return sorted(frozenset().union(*(one.columns for one in INPUTS.values() if one.root == root)))
+    return sorted(frozenset().union(*(one.columns for one in _with_root(root))))
 
 
 def is_open(root: str) -> bool:
     """Whether paths with this root may name what is not a column."""
-    return any(one.open_column is not None for one in INPUTS.values() if one.root == root)
+    return any(one.open_column is not None for one in _with_root(root))
+
+
+def _with_root(root: str) -> list[Input]:
+    return [one for one in INPUTS.values() if root in one.roots]

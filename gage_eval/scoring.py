@@ -12,7 +12,7 @@ from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.yaml_lines import as_written, parse
 from gage_eval.errors import ConfigError, InputError
-from gage_eval.field_paths import MISSING, Path, reference_texts, walk
+from gage_eval.field_paths import MISSING, Path, RowValues, reference_texts, walk
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.compared import compared_in
@@ -48,7 +48,7 @@ def score(
     judge_output: Mapping[str, Any] | None = None,
     params: Mapping[str, JsonValue] | None = None,
     filters: Sequence[JsonValue] = (),
-    **others: Mapping[str, Any],
+    **others: Mapping[str, Any] | Sequence[Mapping[str, Any]],
 ) -> ScoreResult:
     """Score one row; what its ``eval_config`` sets for the metric counts.
 
@@ -63,7 +63,7 @@ def score(
         judge_output: the judgment's fields.
         params: the metric's parameters, in addition to its defaults.
         filters: the filters of one pipeline, one after the other.
-        others: the fields of other inputs, by the root of their paths (`gage_eval.inputs`).
+        others: the fields of other inputs, by the root of their paths (`gage_eval.inputs`); ``verdicts`` is a list.
 
     Raises:
         InputError: unknown metric or parameter, several pipelines of filters, or a field of another kind.
@@ -129,9 +129,7 @@ def _normalised(sample: Mapping[str, Any]) -> dict[str, Any]:
     return normalise_sample(known, default_id="sample")
 
 
-def _arguments(
-    metric: BoundMetric, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]
-) -> list[Any]:
+def _arguments(metric: BoundMetric, sample: Mapping[str, Any], others: Mapping[str, RowValues]) -> list[Any]:
     """The value of each field, in the form the metric wants, None where there is none."""
     values = (_value(path, sample, others) for path in metric.field_paths)
     fields = metric.definition.fields
@@ -144,8 +142,8 @@ def _arguments(
     return found
 
 
-def _value(path: Path, sample: Mapping[str, Any], others: Mapping[str, Mapping[str, Any] | None]) -> Any:
+def _value(path: Path, sample: Mapping[str, Any], others: Mapping[str, RowValues]) -> Any:
     found = path.get(sample, **others)
     if found is MISSING and (column := path.input.open_column) is not None:
-        found = walk((others.get(path.root) or {}).get(column), path.parts)
+        found = walk(others.get(path.root), (column, *path.parts))
     return None if found is MISSING else found

@@ -176,33 +176,38 @@ RESPONSE_TELEMETRY = TableSchema(
 )
 
 # What a stage asks where samples set it: one row per question, in part order. `replicate` is that of the answer it is
-# about, `draw` counts equal questions, `slot` is a seat or position. `binding` is the digest of model, prompt and
-# parameters; an ask without one is not asked. No key counts `why`.
+# about, `judge` the adapter that is asked, `slot` a seat or position, `draw` counts equal questions. `binding` is the
+# digest of model, prompt and parameters. An ask without a judge and a binding is not asked. No key counts `why`.
 ASKS = TableSchema(
     "asks",
-    1,
+    2,
     pa.schema(
         [
             ("row_index", pa.int64()),
             ("replicate", pa.int32()),
-            ("draw", pa.int32()),
+            ("judge", pa.string()),
             ("slot", pa.int32()),
+            ("draw", pa.int32()),
             ("binding", pa.string()),
             ("why", pa.string()),
         ]
     ),
 )
 
-# status: `statuses.JudgmentStatus`. `reason` says why there is no verdict, `explanation` is the same as a sentence.
-# `binding` says which judge gave the verdict: the digest of its model, prompt and parameters; null: none was asked.
+# One row per verdict. As in `ASKS`, (row_index, replicate, judge, slot, draw) tells verdicts apart. `judge` is null
+# where the task's judge gives each answer one verdict. status: `statuses.JudgmentStatus`. `reason` says why there is
+# no verdict, `explanation` is the same as a sentence. `binding` is null where no judge was asked.
 JUDGMENTS = TableSchema(
     "judgments",
-    2,
+    3,
     pa.schema(
         [
             ("row_index", pa.int64()),
             ("sample_id", pa.string()),
             ("replicate", pa.int32()),
+            ("judge", pa.string()),
+            ("slot", pa.int32()),
+            ("draw", pa.int32()),
             ("status", pa.string()),
             ("answer", pa.string()),
             ("score", pa.float64()),

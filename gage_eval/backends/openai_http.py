@@ -152,9 +152,9 @@ class OpenAIHTTP(BaseBackend[OpenAIHTTPConfig]):
         self._endpoint = self.endpoint_at(base_url, api_key, is_alive, self._rates)
         await self._endpoint.open()
 
-    def share_limits(self, slots: int, part: float) -> None:
-        """Use only some slots and a part of the rates; called on the runtime's loop."""
-        self.limiter.share(slots)
+    def share_limits(self, permits: int, part: float) -> None:
+        """Use only some permits and a part of the rates; called on the runtime's loop."""
+        self.limiter.share(permits)
         if self._rates is not None:
             self._rates.share(part)
 

@@ -39,7 +39,7 @@ class ServedClient(OpenAIHTTP):
     Args:
         config: the backend's; its limits and parameters are the client's.
         context: the backend's.
-        limiter: the backend's, which its calls hold a slot of.
+        limiter: the backend's, which its calls hold a permit of.
         model: the name the server knows the model by.
         extra: fields of every request body.
     """

@@ -63,7 +63,7 @@ class Adaptive:
 
         Args:
             active: calls in flight, including the one that filled the window.
-            wanted: calls in flight, waiting for a slot, or waiting for a retry.
+            wanted: calls in flight, waiting for a permit, or waiting for a retry.
         """
         overload = self._is_overload(self._good + self._bad)
         self._good = self._bad = 0

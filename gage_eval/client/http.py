@@ -49,7 +49,7 @@ class HTTPEndpoint:
         idle_timeout_s: longest time without a byte of the answer; None for no limit.
         env: where proxies (``HTTPS_PROXY``, ``NO_PROXY``, …) and certificates (``SSL_CERT_FILE``) are configured.
         is_alive: whether the server's process runs, where we started it; a dead server is not waited for.
-        limiter: receives the result of each attempt. A call that waits for its retry lends its slot to others.
+        limiter: receives the result of each attempt. A call that waits for its retry lends its permit to others.
         rates: requests and tokens per minute that the endpoint allows.
         give_up_after_s: how long every attempt may fail before the endpoint counts as gone.
     """

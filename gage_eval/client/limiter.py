@@ -12,11 +12,11 @@ from gage_eval.errors import BudgetSpent
 class Limiter:
     """A first-come-first-served limit that may change while calls wait. Use it from one event loop only.
 
-    The holder of a slot keeps it until the answer is in the write-ahead log, so a crash loses at most `limit` answers.
-    While a call waits for its retry it lends its slot to another (`pause`).
+    Its holder keeps a permit until the answer is in the write-ahead log, so a crash loses at most `limit` answers.
+    While a call waits for its retry it lends its permit to another (`pause`).
 
     Args:
-        limit: slots; an adaptive limit never exceeds it.
+        limit: permits; an adaptive limit never exceeds it.
         adaptive: whether `overloaded` changes the limit.
 
     Attributes:
@@ -35,9 +35,9 @@ class Limiter:
         self.adaptive = adaptive
         self.on_change: Callable[[int, int], None] | None = None
         self.active = 0
-        # Slots of calls that wait for a retry.
+        # Permits of calls that wait for a retry.
         self._lent = 0
-        # Slots that other processes leave to this one.
+        # Permits that other processes leave to this one.
         self._share = sys.maxsize
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timers: set[asyncio.Future[None]] = set()
@@ -46,11 +46,11 @@ class Limiter:
 
     @property
     def cap(self) -> int:
-        """The largest number of slots."""
+        """The largest number of permits."""
         return self._cap
 
     def resize(self, limit: int) -> None:
-        """Change the limit and the cap. A higher limit grants slots at once; a lower one takes effect as calls end."""
+        """Change the limit and the cap. A higher limit grants permits at once, a lower one as calls end."""
         if limit < 1:
             raise ValueError(f"a limit of {limit} lets nothing through")
         self._cap = limit
@@ -75,12 +75,12 @@ class Limiter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call holds a slot or waits for one."""
+        """Whether a call holds a permit or waits for one."""
         return self._wanted > 0
 
-    def share(self, slots: int) -> None:
-        """Leave the other slots to other processes, until the next call. The cap stays; no slot at all is possible."""
-        self._share = slots
+    def share(self, permits: int) -> None:
+        """Leave the other permits to other processes, until the next call. The cap stays; 0 is possible."""
+        self._share = permits
         self._update()
 
     def _follow(self) -> None:
@@ -94,7 +94,7 @@ class Limiter:
         self._grant()
 
     async def wait(self, seconds: float) -> None:
-        """Wait and keep the slot.
+        """Wait and keep the permit.
 
         Raises:
             BudgetSpent: nothing more is sent (see `stop`).
@@ -112,7 +112,7 @@ class Limiter:
         self._go_on()
 
     async def pause(self, seconds: float) -> None:
-        """Lend the holder's slot to others for a while, then wait for a slot again.
+        """Lend the holder's permit to others for a while, then wait for a permit again.
 
         Calls take turns: a call that always went first would meet every refusal and use up its attempts.
 
@@ -128,7 +128,7 @@ class Limiter:
                 self._lent -= 1
             await self.__aenter__()
         except BaseException:
-            # The holder releases its slot when it leaves.
+            # The holder releases its permit when it leaves.
             self.active += 1
             raise
         self._go_on()
@@ -140,28 +140,28 @@ class Limiter:
             _fire(timer)
 
     def take(self) -> bool:
-        """Take a slot at once, if one is free and no call waits for one. Returns whether it was taken."""
+        """Take a permit at once, if one is free and no call waits for one. Returns whether it was taken."""
         if self.active < self.limit and not self._waiting:
             self.active += 1
             return True
         return False
 
     async def turn(self) -> None:
-        """Wait for a slot and take it."""
+        """Wait for a permit and take it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                # The slot was granted in the same turn of the loop in which the waiter was cancelled.
+                # The permit was granted in the same turn of the loop in which the waiter was cancelled.
                 self.release()
             else:
                 self._waiting.remove(turn)
             raise
 
     def release(self) -> None:
-        """Give a slot back."""
+        """Give a permit back."""
         self.active -= 1
         if self._waiting:
             self._grant()
@@ -191,7 +191,7 @@ def _fire(timer: asyncio.Future[None]) -> None:
 
 
 class CombinedLimiter:
-    """Holds a slot of two limits: first of the inner limit, then of the endpoint."""
+    """Holds a permit of two limits: first of the inner limit, then of the endpoint."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -200,7 +200,7 @@ class CombinedLimiter:
         self._inner = inner
 
     def take(self) -> bool:
-        """Take a slot of both at once, if both have a free one. Returns whether they were taken."""
+        """Take a permit of both at once, if both have a free one. Returns whether they were taken."""
         if not self._outer.take():
             return False
         if self._inner.take():
@@ -209,7 +209,7 @@ class CombinedLimiter:
         return False
 
     async def turn(self) -> None:
-        """Wait for a slot of each and take them."""
+        """Wait for a permit of each and take them."""
         await self._outer.__aenter__()
         try:
             await self._inner.__aenter__()
@@ -218,6 +218,6 @@ class CombinedLimiter:
             raise
 
     def release(self) -> None:
-        """Give back a slot of each."""
+        """Give back a permit of each."""
         self._inner.release()
         self._outer.release()

@@ -4,10 +4,10 @@
     known      finds the answers in the logs of earlier processes and in other runs
     refusals   decides whether a refused request is an error of its row or of the run
     ready      holds the requests to send
-    asking     sends a request, or shares the answer to an equal one; logs the answer before it frees the slot
+    asking     sends a request, or shares the answer to an equal one; logs the answer before it frees the permit
     assembly   commits answered chunks to the store (the first one wins) and writes complete parts in order
 
-`Generate` connects them. Its workers, as many as the endpoint's slots, take items from the queue and send them.
+`Generate` connects them. Its workers, as many as the endpoint's permits, take items from the queue and send them.
 """
 
 import asyncio

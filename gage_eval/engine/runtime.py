@@ -129,8 +129,8 @@ class Runtime:
         if self._objects is None or share is None or not getattr(config, "shared", False):
             return
 
-        def apply(slots: int, part: float) -> None:
-            self._loop.soon(partial(share, slots, part))
+        def apply(permits: int, part: float) -> None:
+            self._loop.soon(partial(share, permits, part))
 
         values = config.model_dump(mode="json")
         limiter = backend.limiter
@@ -158,7 +158,7 @@ class Runtime:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a request is in flight or waits for a slot."""
+        """Whether a request is in flight or waits for a permit."""
         with self._lock:
             backends = [future.result() for future in self._backends.values() if _succeeded(future)]
         return any(backend.limiter.is_busy for backend in backends)

@@ -82,7 +82,8 @@ class Rows:
         self._tables = tables
         self._samples = samples
         self._orders: dict[str, list[int | None] | None] = {}
-        self._reasons: dict[str, Sequence[Any]] = {}
+        self._groups: dict[str, list[list[int]]] = {}
+        self._reasons: dict[tuple[str, bool], Sequence[Any]] = {}
         self._rows_of: dict[int | None, list[int]] | None = None
         self._sample_of = positions_of(
             samples.column("row_index").to_pylist(), responses.column("row_index").to_pylist()
@@ -123,16 +124,18 @@ class Rows:
         one = path.input
         if "reason" not in one.columns:
             return one.missing
-        if one.name not in self._reasons:
-            self._reasons[one.name] = self._joined(one, ("reason",))[0]
-        return self._reasons[one.name][row] or one.missing
+        key = one.name, path.is_listed
+        if key not in self._reasons:
+            self._reasons[key] = self._joined(one, ("reason",), listed=path.is_listed)[0]
+        reason = self._reasons[key][row]
+        return (next(filter(None, reason), None) if isinstance(reason, list) else reason) or one.missing
 
     def _read(self, path: Path) -> tuple[Sequence[Any], bool]:
         if path.root == SAMPLES_INPUT.root:
             return self._sample_values(path)
         if reads_parsed(path):
             return self._parsed_values(path), False
-        return self._joined(path.input, path.parts)
+        return self._joined(path.input, path.parts, listed=path.is_listed)
 
     def _parsed_values(self, path: Path) -> Sequence[Any]:
         assert self._schema is not None, "check_path refuses such a path without a schema"
@@ -154,8 +157,17 @@ class Rows:
             values = [values[row] for row in self._sample_of if row is not None]
         return values, flat
 
-    def _joined(self, one: Input, parts: tuple[str, ...]) -> tuple[Sequence[Any], bool]:
-        """A column of an input, or a value below it, one per response; and whether it is plain text."""
+    def _joined(self, one: Input, parts: tuple[str, ...], *, listed: bool) -> tuple[Sequence[Any], bool]:
+        """A column of an input, or a value below it, one per response; and whether it is plain text.
+
+        Args:
+            one: the input.
+            parts: of the path.
+            listed: the values of all rows of a response, as a list, instead of that of its only row.
+
+        Raises:
+            InputError: a response has several rows, and not all are read.
+        """
         table = self._tables.get(one.name)
         if table is None:
             return [None] * self.responses.num_rows, False
@@ -164,12 +176,34 @@ class Rows:
         values, flat = _column(table, parts, one.json_columns)
         if table is self.responses:
             return values, flat
+        if listed:
+            rows = [[values[row] for row in group] for group in self._rows_by_response(one, table)]
+            return [None if all(value is None for value in group) else group for group in rows], False
         if one.name not in self._orders:
-            self._orders[one.name] = positions_of(keys(table, one.key), keys(self.responses, one.key))
+            known = keys(table, one.key)
+            if one.listed is not None and len(set(known)) < len(known):
+                raise InputError(
+                    f"some answers have several {one.listed}, and '{one.root}.{parts[0]}' reads the only one. Read "
+                    f"'{one.listed}.{parts[0]}', the list of all."
+                )
+            self._orders[one.name] = positions_of(known, keys(self.responses, one.key))
         order = self._orders[one.name]
         if order is not None:
             values = [None if row is None else values[row] for row in order]
         return values, flat
+
+    def _rows_by_response(self, one: Input, table: pa.Table) -> list[list[int]]:
+        """The rows of each response in an input, ordered by the columns that tell them apart."""
+        if one.name not in self._groups:
+            groups: dict[tuple[Any, ...], list[int]] = {}
+            for row, key in enumerate(keys(table, one.key)):
+                groups.setdefault(key, []).append(row)
+            apart = keys(table, one.apart)
+            for group in groups.values():
+                # Nulls come first.
+                group.sort(key=lambda row: [(value is not None, value) for value in apart[row]])
+            self._groups[one.name] = [groups.get(key, []) for key in keys(self.responses, one.key)]
+        return self._groups[one.name]
 
 
 class ScoreRows:

@@ -3,12 +3,11 @@
 In the implicit form, which every ordinary run has, ask ``i`` of a part is about prepared row ``i // r``, replicate
 ``i % r``, and all asks have one binding. Nothing is stored for this form.
 
-The explicit form is a table (`tables.ASKS`) in part order. Each row of the table holds
-the prepared row, the replicate of the answer that is judged, the draw, the slot, the binding (digest of model, prompt
-and parameters) and the reason of the ask. An ask without
-a binding is not asked. A stage has one job per model. A job answers the asks of all its bindings, and its
-responses have the order of its asks. More questions are more rows of the table: another slot (a seat of a panel, a
-swapped position), another draw (an unparsed verdict asked again), a further round.
+The explicit form is a table (`tables.ASKS`) in part order, which a stage stores as an output. Its rows name the
+prepared row, the replicate of the answer that is judged, the judge, the slot (a seat of a panel, a swapped position),
+the draw (equal questions asked again) and the binding. An ask without a judge is not asked. A stage has one job per
+judge, whatever the number of bindings: those of a part are made when the part is read. The responses of a job have the
+order of its asks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,22 +22,58 @@ from gage_eval.canonical import digest
 from gage_eval.planning.generate_spec import Binding, GenerateSpec
 from gage_eval.planning.outputs import received, telemetry_of
 from gage_eval.store import Artifact, ArtifactWriter
+from gage_eval.store.content import content_hash
 
 # (position of the prepared row, binding, [(replicate, draw), …]) of consecutive asks about one row.
 RowAsks: TypeAlias = tuple[int, Binding, Sequence[tuple[int, int]]]
 
 
 class AskTable(Protocol):
-    """Explicit asks, part by part: stored in an artifact, or computed when read."""
+    """Explicit asks, part by part."""
+
+    @property
+    def parts(self) -> Sequence[int]:
+        """Indexes of the parts, in order."""
 
     def read(self, part: int) -> pa.Table:
         """`tables.ASKS` rows of a part."""
 
+    def bindings(self, part: int) -> Mapping[str, Binding]:
+        """The bindings of a part's asks, by digest."""
 
-def write_asks(table: AskTable, prepared: Artifact, writer: ArtifactWriter) -> None:
-    """Write explicit asks as a table with the parts of the prepared rows."""
-    for part in prepared.parts:
-        writer.write(part.index, table.read(part.index))
+
+@dataclass(frozen=True)
+class StoredAsks:
+    """Explicit asks that are read from the store.
+
+    Attributes:
+        artifact: `tables.ASKS`.
+        computed: makes the bindings.
+    """
+
+    artifact: Artifact
+    computed: AskTable
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return [part.index for part in self.artifact.parts]
+
+    def read(self, part: int) -> pa.Table:
+        return self.artifact.read(part)
+
+    def bindings(self, part: int) -> Mapping[str, Binding]:
+        return self.computed.bindings(part)
+
+
+def write_asks(table: AskTable, writer: ArtifactWriter) -> None:
+    """Write explicit asks as an artifact."""
+    for part in table.parts:
+        writer.write(part, table.read(part))
+
+
+def identity_of(table: AskTable) -> str:
+    """Digest of explicit asks, without their reasons."""
+    return digest([content_hash(table.read(part).drop_columns(["why"])) for part in table.parts])
 
 
 class PartAsks(Protocol):
@@ -57,20 +92,20 @@ class Asks:
 
     Attributes:
         spec: the model.
-        bindings: bindings by digest, all with this model.
         output: name of the output that holds the responses.
+        binding: of every ask, in the implicit form.
         table: the explicit asks of the whole stage; None for the implicit form.
     """
 
     spec: GenerateSpec
-    bindings: Mapping[str, Binding]
     output: str
+    binding: Binding | None = None
     table: AskTable | None = None
 
     @classmethod
     def implicit(cls, binding: Binding) -> "Asks":
         """One ask for each replicate of each prepared row, all with one binding."""
-        return cls(binding.spec, {binding.digest: binding}, binding.spec.output)
+        return cls(binding.spec, binding.spec.output, binding)
 
     @property
     def received(self) -> str:
@@ -92,7 +127,7 @@ class Asks:
         if self.table is None:
             replicates = _replicates(prepared)
             return [(part.index, part.rows * replicates) for part in prepared.parts]
-        return [(part.index, self._mine(part.index).num_rows) for part in prepared.parts]
+        return [(part.index, self._own(self.table, part.index).num_rows) for part in prepared.parts]
 
     def open(self, part: int, prepared: Artifact, only: Sequence[int] | None = None) -> tuple[pa.Table, PartAsks]:
         """The prepared rows of a part that are asked about, and the asks about them.
@@ -104,17 +139,17 @@ class Asks:
         """
         rows = prepared.read(part, rows=only if self.table is None else None)
         if self.table is None:
-            (binding,) = self.bindings.values()
-            return rows, _ImplicitPart(binding, rows["replicates"][0].as_py() if rows.num_rows else 1)
-        table = self._mine(part)
+            assert self.binding is not None
+            return rows, _ImplicitPart(self.binding, rows["replicates"][0].as_py() if rows.num_rows else 1)
+        table = self._own(self.table, part)
         rows = rows.filter(pc.is_in(rows["row_index"], pc.unique(table["row_index"])))
         positions = pc.index_in(table["row_index"], rows["row_index"]).to_pylist()
-        return rows, _ExplicitPart(self.bindings, positions, table)
+        return rows, _ExplicitPart(self.table.bindings(part), positions, table)
 
-    def _mine(self, part: int) -> pa.Table:
-        assert self.table is not None
-        table = self.table.read(part)
-        return table.filter(pc.is_in(table["binding"], pa.array(sorted(self.bindings))))
+    def _own(self, table: AskTable, part: int) -> pa.Table:
+        """The asks of this model in a part."""
+        asks = table.read(part)
+        return asks.filter(pc.equal(asks["judge"], self.spec.adapter_id))
 
 
 def _replicates(prepared: Artifact) -> int:

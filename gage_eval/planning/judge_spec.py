@@ -1,22 +1,21 @@
 """The spec and the asks of a judge stage: which judge is asked about which response, with which prompt."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import JsonValue, decode, digest
+from gage_eval.canonical import JsonValue, decode
 from gage_eval.metrics.overrides import COLUMN, eval_configs
 from gage_eval.metrics.verdicts import VerdictParser, read_parser
-from gage_eval.planning.asks import Asks
+from gage_eval.planning.asks import Asks, AskTable, identity_of
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import JudgeOverride, judge_override
 from gage_eval.planning.outputs import of_other_judge
 from gage_eval.store import Artifact, Store
-from gage_eval.store.content import content_hash
 from gage_eval.tables import ASKS
 
 # Why an ask differs from the task's own judge settings.
@@ -55,7 +54,7 @@ class JudgeSpec:
         """The judges that may be asked, the task's own first; empty without a judge."""
         return () if self.generate is None else (self.generate, *self.others)
 
-    def asks(self, explicit: "JudgeAsks | None") -> list[Asks]:
+    def asks(self, explicit: AskTable | None) -> list[Asks]:
         """The asks of each model, the task's judge first. Models without questions are left out.
 
         Args:
@@ -65,14 +64,8 @@ class JudgeSpec:
             return []
         if explicit is None:
             return [Asks.implicit(self._own)]
-        by_judge: dict[str, dict[str, Binding]] = {judge.adapter_id: {} for judge in self.judges}
-        for digest_, binding in explicit.bindings.items():
-            by_judge[binding.spec.adapter_id][digest_] = binding
-        return [
-            Asks(judge, bindings, self._output(judge), explicit)
-            for judge in self.judges
-            if (bindings := by_judge[judge.adapter_id])
-        ]
+        asked = {judge for part in explicit.parts for judge in pc.unique(explicit.read(part)["judge"]).to_pylist()}
+        return [Asks(judge, self._output(judge), table=explicit) for judge in self.judges if judge.adapter_id in asked]
 
     def material(self) -> JsonValue:
         if self.generate is None:
@@ -82,9 +75,9 @@ class JudgeSpec:
     def input_material(self, store: Store, inputs: Mapping[str, str]) -> dict[str, JsonValue]:
         """The content of explicit asks; nothing for implicit ones."""
         explicit = self.explicit_asks(store, inputs)
-        return {} if explicit is None else {"asks": explicit.identity()}
+        return {} if explicit is None else {"asks": identity_of(explicit)}
 
-    def explicit_asks(self, store: Store, inputs: Mapping[str, str]) -> "JudgeAsks | None":
+    def explicit_asks(self, store: Store, inputs: Mapping[str, str]) -> AskTable | None:
         """The explicit asks; None without a judge, and if no sample sets anything for it.
 
         Args:
@@ -94,17 +87,13 @@ class JudgeSpec:
         if self.generate is None:
             return None
         samples = store.artifact(inputs["samples"])
-        changed = {}
-        for texts in eval_configs(samples):
-            for text in texts:
-                if text is not None and text not in changed and (override := self._override(text)) is not None:
-                    changed[text] = override
-        if not changed:
+        if not any(self._override(text) for texts in eval_configs(samples) for text in texts):
             return None
-        bound = {text: self._bind(override) for text, override in changed.items()}
-        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._own, bound)
+        return JudgeAsks(store.artifact(inputs["prepared"]), samples, self._own, self._bound)
 
-    def _override(self, text: str) -> JudgeOverride | None:
+    def _override(self, text: str | None) -> JudgeOverride | None:
+        if text is None:
+            return None
         known = [judge.adapter_id for judge in self.judges]
         prompts = {prompt_id for named in self.prompts.values() for prompt_id in named}
         return judge_override(decode(text), sorted(prompts), known)
@@ -112,8 +101,11 @@ class JudgeSpec:
     def _output(self, judge: GenerateSpec) -> str:
         return judge.output if judge is self.generate else of_other_judge(judge.adapter_id)
 
-    def _bind(self, override: JudgeOverride) -> Binding | str:
-        """The binding that an ``eval_config`` sets, or the reason why it cannot be used."""
+    def _bound(self, text: str | None) -> Binding | str:
+        """The binding of samples with this ``eval_config``, or the reason why its settings cannot be used."""
+        override = self._override(text)
+        if override is None:
+            return self._own
         if override.refused is not None:
             return override.refused
         named = override.adapter_id
@@ -126,7 +118,7 @@ class JudgeSpec:
         params = {**judge.params, **override.params}
         return Binding(judge, prompt, params, self.parser_of(judge).identity())
 
-    @property
+    @cached_property
     def _own(self) -> Binding:
         """The binding of samples that set nothing."""
         assert self.generate is not None
@@ -134,62 +126,59 @@ class JudgeSpec:
 
 
 class JudgeAsks:
-    """The asks of a judge stage whose samples have settings for the judge (`tables.ASKS`, computed when read)."""
+    """The asks of a judge stage whose samples have settings for the judge: an `AskTable`, computed when read."""
 
     def __init__(
-        self, prepared: Artifact, samples: Artifact, own: Binding, changed: Mapping[str, Binding | str]
+        self, prepared: Artifact, samples: Artifact, own: Binding, bound: Callable[[str | None], Binding | str]
     ) -> None:
         """Args:
         prepared: the rows whose responses are judged.
         samples: the samples with their ``eval_config``.
         own: the binding of rows that set nothing.
-        changed: by text of an ``eval_config``, the binding that it sets, or the reason why it cannot be used.
+        bound: returns the binding of samples with an ``eval_config``, or the reason why it cannot be used.
         """
         self._prepared = prepared
         self._samples = samples
-        self._changed = list(changed)
-        self._bindings: dict[str, Binding] = {own.digest: own}
-        digests: list[str | None] = []
-        reasons: list[str | None] = []
-        for binding in changed.values():
-            if isinstance(binding, Binding):
-                self._bindings.setdefault(binding.digest, binding)
-            digests.append(binding.digest if isinstance(binding, Binding) else None)
-            reasons.append(_SET_BY if isinstance(binding, Binding) else binding)
-        self._digests = pa.array([*digests, own.digest], pa.string())
-        self._reasons = pa.array([*reasons, None], pa.string())
+        self._own = own
+        self._bound = bound
+        self._computed = lru_cache(1)(self._compute)
 
-    @cached_property
-    def bindings(self) -> Mapping[str, Binding]:
-        """The bindings in use by digest, the task's own first."""
-        asked: set[str] = set()
-        for part in self._prepared.parts:
-            asked.update(pc.unique(self.read(part.index)["binding"]).to_pylist())
-        return {digest_: binding for digest_, binding in self._bindings.items() if digest_ in asked}
+    @property
+    def parts(self) -> Sequence[int]:
+        """Indexes of the parts, in order."""
+        return [part.index for part in self._prepared.parts]
 
-    def identity(self) -> str:
-        """Digest of the asks, without their reasons."""
-        content = [self.read(part.index).drop_columns(["why"]) for part in self._prepared.parts]
-        return digest([content_hash(table) for table in content])
+    def bindings(self, part: int) -> Mapping[str, Binding]:
+        """The bindings of a part's asks, by digest."""
+        return self._computed(part)[1]
 
     def read(self, part: int) -> pa.Table:
+        """`tables.ASKS` rows of a part."""
+        return self._computed(part)[0]
+
+    def _compute(self, part: int) -> tuple[pa.Table, Mapping[str, Binding]]:
         rows = self._prepared.read(part, columns=["row_index", "replicates"])
         samples = self._samples.read(part, columns=["row_index", COLUMN])
-        texts = samples[COLUMN].take(pc.index_in(rows["row_index"], samples["row_index"]))
-        # Without an `eval_config`, or with one that changes nothing, the ask has the task's own binding: the last one.
-        found = pc.fill_null(pc.index_in(texts, pa.array(self._changed, pa.string())), len(self._changed))
+        texts = samples[COLUMN].take(pc.index_in(rows["row_index"], samples["row_index"])).combine_chunks()
+        encoded = texts.dictionary_encode("encode")
+        bound = [self._bound(text) for text in encoded.dictionary.to_pylist()]
+        bindings = [one if isinstance(one, Binding) else None for one in bound]
         times = rows["replicates"].to_numpy()
-        which = pa.array(np.repeat(found.to_numpy(), times))
+        which = pa.array(np.repeat(encoded.indices.to_numpy(), times))
         first = np.repeat(np.cumsum(times) - times, times)
         nothing = np.zeros(len(which), np.int32)
-        return pa.table(
+        by_text = {
+            "judge": [one and one.spec.adapter_id for one in bindings],
+            "binding": [one and one.digest for one in bindings],
+            "why": [one if isinstance(one, str) else None if one is self._own else _SET_BY for one in bound],
+        }
+        table = pa.table(
             {
                 "row_index": np.repeat(rows["row_index"].to_numpy(), times),
                 "replicate": (np.arange(len(which)) - first).astype(np.int32),
-                "draw": nothing,
                 "slot": nothing,
-                "binding": self._digests.take(which),
-                "why": self._reasons.take(which),
-            },
-            schema=ASKS.arrow,
+                "draw": nothing,
+                **{name: pa.array(values, pa.string()).take(which) for name, values in by_text.items()},
+            }
         )
+        return table.select(ASKS.arrow.names).cast(ASKS.arrow), {one.digest: one for one in bindings if one is not None}

@@ -20,7 +20,7 @@ VERSIONS: Mapping[Stage, int] = {
     "preprocess": 6,
     "support": 3,
     "infer": 2,
-    "judge": 2,
+    "judge": 3,
     "auto_eval": 6,
     "report": 5,
 }

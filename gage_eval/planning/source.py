@@ -15,6 +15,8 @@ from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.store import Artifact, Store
 
 _NOTHING = RowContext()
+# Renderers of so many bindings are kept. Where every sample has its own rubric, each is used once.
+_RENDERERS = 64
 _COLUMNS = [name for name in PreparedRow._fields if name != "messages"]
 
 
@@ -79,6 +81,8 @@ class RoleSource:
     def _renderer(self, binding: Binding) -> RequestRenderer:
         renderer = self._renderers.get(binding.digest)
         if renderer is None:
+            if len(self._renderers) >= _RENDERERS:
+                del self._renderers[next(iter(self._renderers))]
             renderer = self._renderers[binding.digest] = RequestRenderer(binding)
         return renderer
 

@@ -91,6 +91,7 @@ def variables_of(source: str) -> frozenset[str]:
     return frozenset(find_undeclared_variables(environment().parse(source)))
 
 
+@lru_cache(maxsize=64)
 def generator(source: str) -> Callable[[Mapping[str, Any]], Any]:
     """A compiled template: variables → iterator over pieces of text."""
     template = environment().from_string(source)

@@ -173,24 +173,29 @@ class TaskCalls:
     ) -> Iterator[ModelCall]:
         responses = self.responses(stage, asks, source)
         if isinstance(responses, PendingResponses):
-            answers = _by_replicate(responses.read(part), sample_id)
-            timings = _by_replicate(responses.telemetry(part), sample_id)
+            tables = responses.read(part), responses.telemetry(part)
         else:
-            answers = _by_replicate(responses.read(part, rows=[row_index]), sample_id)
             telemetry = self._store.artifact(self._of(stage)[asks.telemetry])
-            timings = _by_replicate(telemetry.read(part, rows=[row_index]), sample_id)
-        for one in rendered(asks.spec, source.open(part, [row_index]).of_sample(sample_id)):
-            replicate = one.request.replicate
-            response = answers.get(replicate)
+            tables = responses.read(part, rows=[row_index]), telemetry.read(part, rows=[row_index])
+        answers = list(zip(*(_about(sample_id, table) for table in tables), strict=True))
+        requests = rendered(asks.spec, source.open(part, [row_index]).of_sample(sample_id))
+        if len(answers) == len(requests):
+            # Responses have the order of the asks.
+            of_request = dict(enumerate(answers))
+        else:
+            by_key = {answer["response_key"]: (answer, timing) for answer, timing in answers}
+            of_request = {at: by_key[one.key] for at, one in enumerate(requests) if one.key in by_key}
+        for at, one in enumerate(requests):
+            response, timing = of_request.get(at, (None, None))
             yield ModelCall(
                 stage,
                 asks.spec.adapter_id,
-                replicate,
+                one.request.replicate,
                 one.body,
                 # The response key contains the body: equal keys mean equal bodies.
                 None if response is None else response["response_key"] == one.key,
                 response,
-                timings.get(replicate),
+                timing,
             )
 
 
@@ -220,49 +225,45 @@ class PendingResponses:
         return self._table(part, "response_telemetry", RESPONSE_TELEMETRY.arrow)
 
     def _table(self, part: int, name: str, schema: pa.Schema) -> pa.Table:
-        found = []
-        # A running run may commit its answers at any moment, and then remove chunks and logs.
-        for chunk in self._wip.chunks(part):
-            with suppress(FileNotFoundError):
-                found.append(chunk.tables())
-        done = {key for tables in found for key in tables["responses"]["response_key"].to_pylist()}
-        with suppress(FileNotFoundError):
-            found += self._logged(part, done)
-        table = pa.concat_tables([schema.empty_table(), *(tables[name] for tables in found)])
-        return _first_of_each(table.sort_by([("row_index", "ascending"), ("replicate", "ascending")]))
-
-    def _logged(self, part: int, done: set[str]) -> Iterator[dict[str, pa.Table]]:
-        """Logged answers that are in no finished chunk, as tables."""
-        if not len(self._log):
-            return
+        """The rows of the answered asks, in their order."""
+        found, stop = [schema.empty_table()], 0
         count = dict(self._source.parts)[part]
+        # Chunks that were cut for other workers overlap.
+        for chunk in sorted(self._wip.chunks(part), key=lambda chunk: (chunk.start, -chunk.stop)):
+            # A running run may commit its answers at any moment, and then remove chunks and logs.
+            with suppress(FileNotFoundError):
+                table = chunk.tables()[name]
+                found += self._logged(part, stop, chunk.start, name)
+                found.append(table.slice(max(stop - chunk.start, 0)))
+                stop = max(stop, chunk.stop)
+        with suppress(FileNotFoundError):
+            found += self._logged(part, stop, count, name)
+        return pa.concat_tables(found)
+
+    def _logged(self, part: int, start: int, stop: int, name: str) -> Iterator[pa.Table]:
+        """The rows of logged answers to the asks ``start`` to ``stop`` (exclusive)."""
+        if start >= stop or not len(self._log):
+            return
         requests = self._source.open(part)
-        for start in range(0, count, _SLICE):
-            asked = rendered(self._asks.spec, requests.render(start, min(start + _SLICE, count)))
-            new = [one for one in asked if one.key not in done and one.key in self._log]
-            outcomes = [Outcome(Response.from_bytes(self._log[one.key]), source="log") for one in new]
-            yield chunk_tables([one.request for one in new], [one.key for one in new], outcomes)
+        for first in range(start, stop, _SLICE):
+            asked = rendered(self._asks.spec, requests.render(first, min(first + _SLICE, stop)))
+            known = [one for one in asked if one.key in self._log]
+            outcomes = [Outcome(Response.from_bytes(self._log[one.key]), source="log") for one in known]
+            yield chunk_tables([one.request for one in known], [one.key for one in known], outcomes)[name]
 
     @cached_property
     def _log(self) -> LogIndex:
         return index_logs(self._wip.logs)
 
 
-def _first_of_each(table: pa.Table) -> pa.Table:
-    """The first row of each (row_index, replicate) in a sorted table: chunks cut for other workers overlap."""
-    pairs = list(zip(table["row_index"].to_pylist(), table["replicate"].to_pylist(), strict=True))
-    keep = [index == 0 or pair != pairs[index - 1] for index, pair in enumerate(pairs)]
-    return table if all(keep) else table.filter(pa.array(keep))
-
-
-def _by_replicate(table: pa.Table, sample_id: str) -> dict[int, dict[str, Any]]:
-    """A sample's rows by replicate, without nulls."""
+def _about(sample_id: str, table: pa.Table) -> list[dict[str, Any]]:
+    """A sample's rows without nulls, in order."""
     rows = table.filter(pc.equal(table["sample_id"], sample_id)).to_pylist()
-    return {
-        row["replicate"]: {
+    return [
+        {
             name: value
             for name, value in row.items()
             if name not in ("row_index", "sample_id", "replicate") and value is not None
         }
         for row in rows
-    }
+    ]

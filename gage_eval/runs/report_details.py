@@ -19,7 +19,7 @@ from gage_eval.runs.explain import explain
 from gage_eval.runs.outcomes import Measure, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.rows import SampleRow, read_part
+from gage_eval.runs.rows import SampleRow, read_part, verdict_name
 from gage_eval.sample.rules import content_text
 
 CARDS = 10
@@ -263,7 +263,7 @@ def _card(
         failure=one.failure,
         scores=tuple(_scores(row, one.replicate, measures)),
         judgments=tuple(
-            str(words)
+            f"{name}: {words}" if (name := verdict_name(judged)) else str(words)
             for judged in row.judgments
             if judged.get("replicate", 0) == one.replicate
             and (words := judged.get("explanation") or judged.get("text"))

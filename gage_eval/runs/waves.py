@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from gage_eval.engine.shard_groups import ShardGroup
 from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
 from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
-from gage_eval.planning.asks import Asks, write_asks
+from gage_eval.planning.asks import Asks, StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.source import RoleSource
 from gage_eval.runs.launchers import Launcher, Launchers, LocalProcesses
@@ -320,9 +320,8 @@ def _asks_of(stage: Stage, task: TaskPlan, run: StageRun) -> list[Asks]:
     if table is None:
         return task.judge.asks(None)
     writer = run.env.store.writer(ASKS)
-    write_asks(table, run.input("prepared"), writer)
-    stored = writer.commit()
-    return [replace(asks, table=stored) for asks in task.judge.asks(table)]
+    write_asks(table, writer)
+    return task.judge.asks(StoredAsks(writer.commit(), table))
 
 
 def _group_key(stage: Stage, spec: GenerateSpec) -> str:

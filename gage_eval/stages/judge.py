@@ -12,13 +12,16 @@ from gage_eval.errors import InputError
 from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.observability.results import StageResult
-from gage_eval.planning.asks import Asks, AskTable, write_asks
+from gage_eval.planning.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
 from gage_eval.tables import ASKS, JUDGMENTS
+
+# The columns of asks that judgments have too.
+_OF_ASK = ("judge", "slot", "draw", "binding")
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +37,9 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
 
     Args:
         run: reads ``prepared``, ``samples``, ``responses``, and ``support_responses`` if the prompt shows them; writes
-            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. If samples have
-            settings for the judge, it also writes ``asks``. Each other judge that they name has two more outputs,
-            ``judge_ID_responses`` and ``judge_ID_response_telemetry``.
+            ``judgments``, and with a judge ``judge_responses`` and ``judge_response_telemetry``. Where asks are
+            explicit, it also writes ``asks``, and each other judge has two more outputs, ``judge_ID_responses`` and
+            ``judge_ID_response_telemetry``.
         spec: the judge. Without a judge, the judgments are empty.
     """
     writer = run.writer(JUDGMENTS)
@@ -47,19 +50,20 @@ def judge(run: StageRun, spec: JudgeSpec) -> None:
     prepared = run.input("prepared")
     table = spec.explicit_asks(run.env.store, run.inputs)
     if table is not None:
-        write_asks(table, prepared, run.writer(ASKS))
-        run.commit(ASKS)
+        write_asks(table, run.writer(ASKS))
+        table = StoredAsks(run.commit(ASKS), table)
     answered = _ask(run, spec.asks(table))
     statuses = Counter({name: sum(responses.counts[name] for _, responses in answered) for name in RESPONSE_STATUSES})
     failed: str | None = None
     for part in prepared.parts:
         if table is None:
             ((asks, responses),) = answered
-            (binding,), parser = asks.bindings, spec.parser_of(asks.spec)
-            rows = [judgment(row, parser, binding) for row in responses.read(part.index).to_pylist()]
+            assert asks.binding is not None
+            ask, parser = _only_ask(asks.binding.digest), spec.parser_of(asks.spec)
+            rows = [judgment(row, parser, ask) for row in responses.read(part.index).to_pylist()]
         else:
             rows = _of_table(table, answered, spec, prepared, part.index)
-            statuses["skipped"] += sum(row["binding"] is None for row in rows)
+            statuses["skipped"] += sum(row["judge"] is None for row in rows)
         failed = failed or next((row["explanation"] for row in rows if row["reason"] == "parser_failed"), None)
         writer.write(part.index, pa.Table.from_pylist(rows, schema=JUDGMENTS.arrow))
     if failed is not None:
@@ -89,18 +93,23 @@ def _of_table(
 ) -> list[dict[str, Any]]:
     """The judgments of a part in the order of its explicit asks. The responses of a judge have the same order."""
     ids = dict(zip(*prepared.read(part, columns=["row_index", "sample_id"]).to_pydict().values(), strict=True))
-    by_binding = {}
-    for asks, responses in answered:
-        rows = iter(responses.read(part).to_pylist())
-        by_binding.update(dict.fromkeys(asks.bindings, (rows, spec.parser_of(asks.spec))))
+    by_judge = {
+        asks.spec.adapter_id: (iter(responses.read(part).to_pylist()), spec.parser_of(asks.spec))
+        for asks, responses in answered
+    }
     judgments = []
     for ask in table.read(part).to_pylist():
-        if ask["binding"] is None:
+        if ask["judge"] is None:
             judgments.append(_not_asked(ask, ids[ask["row_index"]]))
         else:
-            rows, parser = by_binding[ask["binding"]]
-            judgments.append(judgment(next(rows), parser, ask["binding"]))
+            rows, parser = by_judge[ask["judge"]]
+            judgments.append(judgment(next(rows), parser, ask))
     return judgments
+
+
+def _only_ask(binding: str) -> dict[str, Any]:
+    """What tells the only verdict on an answer from others."""
+    return {"judge": None, "slot": 0, "draw": 0, "binding": binding}
 
 
 def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
@@ -109,15 +118,15 @@ def _not_asked(ask: Mapping[str, Any], sample_id: str) -> dict[str, Any]:
         **dict.fromkeys(JUDGMENTS.arrow.names),
         "row_index": ask["row_index"],
         "sample_id": sample_id,
-        "replicate": ask["replicate"],
+        **{name: ask[name] for name in ("replicate", *_OF_ASK)},
         "status": "skipped",
         "reason": "invalid_override",
         "explanation": ask["why"],
     }
 
 
-def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -> dict[str, Any]:
-    """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser and its binding.
+def judgment(response: Mapping[str, Any], parser: VerdictParser, ask: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `tables.JUDGMENTS` from a judge's response row, its verdict parser, and the ask (`tables.ASKS`).
 
     Status ``unparsed``: the judge answered, but the parser found no verdict or raised an error.
     """
@@ -136,6 +145,7 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
         "row_index": response["row_index"],
         "sample_id": response["sample_id"],
         "replicate": response["replicate"],
+        **{name: ask[name] for name in _OF_ASK},
         "status": status,
         "answer": given.answer,
         "score": given.score,
@@ -143,7 +153,6 @@ def judgment(response: Mapping[str, Any], parser: VerdictParser, binding: str) -
         "parsed": canonical_text(dict(given.fields)) if given.fields else None,
         "reason": reason,
         "explanation": explanation,
-        "binding": binding,
         "response_key": response["response_key"],
     }
 

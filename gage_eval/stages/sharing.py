@@ -4,10 +4,12 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.role_hooks import RoleHooks
@@ -19,7 +21,7 @@ from gage_eval.engine.session import EngineSpec, ModelSession, SessionStep
 from gage_eval.errors import InputError
 from gage_eval.foreign import beside, code_files, seen_from
 from gage_eval.marks import Stage
-from gage_eval.planning.asks import Asks
+from gage_eval.planning.asks import Asks, StoredAsks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
 from gage_eval.planning.source import RoleSource
@@ -58,8 +60,8 @@ def step_of(
     """
     read = dict(inputs)
     if asks.table is not None:
-        assert isinstance(asks.table, Artifact), "other processes read explicit asks from the store"
-        read[_ASKS] = asks.table.id
+        assert isinstance(asks.table, StoredAsks), "other processes read explicit asks from the store"
+        read[_ASKS] = asks.table.artifact.id
     return SessionStep(
         task_id=asks.spec.task_id,
         stage=stage,
@@ -125,10 +127,10 @@ def serve(
 
 
 async def _serve_all(steps: "Sequence[ServedStep]") -> None:
-    slots = asyncio.Semaphore(_STEPS_AT_ONCE)
+    places = asyncio.Semaphore(_STEPS_AT_ONCE)
 
     async def first(step: ServedStep) -> None:
-        async with slots:
+        async with places:
             await step.answer()
 
     await _together([first(step) for step in steps])
@@ -248,9 +250,36 @@ class ServedStep:
         return RoleSource.of(self._asks, self._store, inputs)
 
 
+def _bindings(asks: Asks) -> Mapping[str, Binding]:
+    """The bindings of some asks by digest."""
+    if asks.table is None:
+        assert asks.binding is not None
+        return {asks.binding.digest: asks.binding}
+    made = [asks.table.bindings(part) for part in asks.table.parts]
+    return {name: one for part in made for name, one in part.items() if one.spec.adapter_id == asks.spec.adapter_id}
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Explicit asks with bindings that travelled with the step."""
+
+    artifact: Artifact
+    given: Mapping[str, Binding]
+
+    @property
+    def parts(self) -> Sequence[int]:
+        return [part.index for part in self.artifact.parts]
+
+    def read(self, part: int) -> pa.Table:
+        return self.artifact.read(part)
+
+    def bindings(self, part: int) -> Mapping[str, Binding]:
+        return self.given
+
+
 def _digest(stage: Stage, asks: Asks) -> str:
     """Digest of the bindings with this machine's software, plug-ins and model files."""
-    return digest([stage, VERSIONS[stage], sorted(asks.bindings)])
+    return digest([stage, VERSIONS[stage], sorted(_bindings(asks))])
 
 
 def _requests(asks: Asks) -> dict[str, Any]:
@@ -264,7 +293,7 @@ def _requests(asks: Asks) -> dict[str, Any]:
         "class_path": seen_from(hooks.path, spec.context.base_dir) if hooks else None,
         "bindings": [
             {"prompt": _plain(binding.prompt), "params": dict(binding.params), "parser": binding.parser}
-            for binding in asks.bindings.values()
+            for binding in _bindings(asks).values()
         ],
     }
 
@@ -293,7 +322,8 @@ def _asks(engine: EngineSpec, step: SessionStep, context: BackendContext, store:
         if _ASKS not in step.inputs:
             return Asks.implicit(bindings[0])
         table = store.artifact(step.inputs[_ASKS])
-        return Asks(spec, {binding.digest: binding for binding in bindings}, spec.output, table)
+        given_bindings = {binding.digest: binding for binding in bindings}
+        return Asks(spec, spec.output, table=_Given(table, given_bindings))
     except (KeyError, TypeError, IndexError) as error:
         raise InputError(
             f"step {step.stage} of task '{step.task_id}' cannot be read ({error}); make the session again."

@@ -42,7 +42,7 @@ async def test_a_raised_limit_lets_the_waiting_in_and_a_lowered_one_waits_for_ex
     assert limiter.active == 0
 
 
-async def test_a_cancelled_waiter_takes_no_slot_along() -> None:
+async def test_a_cancelled_waiter_takes_no_permit_along() -> None:
     limiter, release, entered = Limiter(1), asyncio.Event(), list[int]()
     tasks = [asyncio.create_task(hold(limiter, release, entered, n)) for n in range(3)]
     await settle()
@@ -53,7 +53,7 @@ async def test_a_cancelled_waiter_takes_no_slot_along() -> None:
     assert limiter.active == 0
 
 
-async def test_a_waiter_cancelled_in_the_turn_it_was_let_in_gives_the_slot_back() -> None:
+async def test_a_waiter_cancelled_in_the_turn_it_was_let_in_gives_the_permit_back() -> None:
     limiter = Limiter(1)
     await limiter.__aenter__()
     waiter = asyncio.create_task(hold(limiter, asyncio.Event(), [], 0))
@@ -76,7 +76,7 @@ async def fill(limiter: Limiter) -> None:
         await limiter.__aenter__()
 
 
-async def test_a_burst_that_is_refused_leaves_about_as_many_slots_as_the_endpoint_took() -> None:
+async def test_a_burst_that_is_refused_leaves_about_as_many_permits_as_the_endpoint_took() -> None:
     limiter = Limiter(256, adaptive=True)
     await fill(limiter)
     for _ in range(240):
@@ -155,7 +155,7 @@ async def test_each_change_of_an_adaptive_limit_is_told_once() -> None:
     assert told == list(itertools.pairwise(limits))
 
 
-async def test_a_call_that_waits_lends_its_slot_and_comes_back_in_turn() -> None:
+async def test_a_call_that_waits_lends_its_permit_and_comes_back_in_turn() -> None:
     limiter, order = Limiter(1), list[str]()
 
     async def waits() -> None:
@@ -174,7 +174,7 @@ async def test_a_call_that_waits_lends_its_slot_and_comes_back_in_turn() -> None
 
 
 @pytest.mark.parametrize("moment", ["asleep", "in the queue"])
-async def test_a_call_cancelled_while_it_lends_its_slot_leaves_none_behind(moment: str) -> None:
+async def test_a_call_cancelled_while_it_lends_its_permit_leaves_none_behind(moment: str) -> None:
     limiter = Limiter(1)
 
     async def waits() -> None:
@@ -195,7 +195,7 @@ async def test_a_call_cancelled_while_it_lends_its_slot_leaves_none_behind(momen
 
 
 @pytest.mark.parametrize("waits", ["wait", "pause"])
-async def test_a_stop_ends_every_wait_now_and_later_and_leaves_no_slot_behind(waits: str) -> None:
+async def test_a_stop_ends_every_wait_now_and_later_and_leaves_no_permit_behind(waits: str) -> None:
     limiter = Limiter(2)
 
     async def waiting() -> None:
@@ -211,7 +211,7 @@ async def test_a_stop_ends_every_wait_now_and_later_and_leaves_no_slot_behind(wa
     assert limiter.active == 0
 
 
-async def test_a_slot_of_two_limits_counts_in_both_and_holds_neither_while_it_waits() -> None:
+async def test_a_permit_of_two_limits_counts_in_both_and_holds_neither_while_it_waits() -> None:
     pool, endpoint = Limiter(2), Limiter(1)
     both = CombinedLimiter(pool, endpoint)
     assert both.take()

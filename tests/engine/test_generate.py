@@ -90,7 +90,7 @@ def test_a_chunk_is_within_its_part_and_every_worker_has_several(part: int, tota
     assert rows <= MIN_CHUNK_ASKS or (rows - 1) * 4 * workers < max(part, total)
 
 
-def test_an_answer_is_in_the_log_before_its_slot_is_freed(store: Store) -> None:
+def test_an_answer_is_in_the_log_before_its_permit_is_freed(store: Store) -> None:
     on_disk: list[int] = []
 
     async def answer(request: Request) -> Response:

@@ -1,7 +1,11 @@
 """Asks: what a job asks does not depend on how it is cut into chunks, and equal questions are asked once."""
 
 import itertools
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,12 +13,14 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
+from gage_eval.backends.dummy import Dummy
 from gage_eval.client.types import Request
+from gage_eval.engine.job import Job
 from gage_eval.planning.asks import Asks
-from gage_eval.planning.generate_spec import PromptBinding
+from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.source import RolePart, RoleSource
-from gage_eval.stages import StageResult
+from gage_eval.stages import StageResult, generation
 
 ROWS, REPLICATES = 7, 3
 OWN = {"eval_config": {"judge": {"prompt_params": {"scale": 5}}}}
@@ -98,18 +104,75 @@ def test_an_ordinary_judge_stage_has_no_table_of_asks_and_no_key_of_one(bench: B
     assert "asks" not in stages.judge(bench.env, spec, **given_).outputs
 
 
-def test_two_names_of_one_judge_are_one_binding_and_one_job(bench: Bench) -> None:
+def test_two_names_of_one_judge_are_one_binding_and_ask_once(bench: Bench) -> None:
     named = {2: {"eval_config": {"judge": {"adapter_id": "twin"}}}}
     given_ = inputs(bench, named)
     plain = judge(bench)
     assert plain.generate is not None
-    wide = PromptBinding("wide", "x", None, {})
-    twin = bench.model(
-        "judge_model", prompt="{{ sample.id }} {{ prompt_params.scale | default(1) }}", adapter_id="twin"
-    )
-    spec = JudgeSpec("t", plain.generate, (twin,), {name: {"wide": wide} for name in ("a", "twin")})
-    ids = {name: result.outputs[name] for name, result in given_.items()}
-    (asks,) = spec.asks(spec.explicit_asks(bench.store, ids))
-    assert (asks.output, len(asks.bindings)) == ("judge_responses", 1)
-    judgments = bench.rows(stages.judge(bench.env, spec, **given_), "judgments")
+    twin = replace(plain.generate, adapter_id="twin")
+    same = PromptBinding("p", "{{ model_answer[:1] }}", None, {})
+    spec = JudgeSpec("t", replace(plain.generate, prompt=same), (replace(twin, prompt=same),))
+    result = stages.judge(bench.env, spec, **given_)
+    judgments = bench.rows(result, "judgments")
+    assert [row["judge"] for row in judgments[::REPLICATES]] == ["a", "a", "twin", "a", "a", "a", "a"]
     assert len({row["binding"] for row in judgments}) == 1
+    assert result.counts["sent"] == 1, "all samples show the judge the same"
+
+
+def with_rubrics(bench: Bench, rows: int) -> dict[str, StageResult]:
+    """Responses to samples that each have a rubric of their own."""
+    records = [
+        {
+            "id": f"s{row}",
+            "messages": [{"role": "user", "content": "Q"}],
+            "eval_config": {"judge": {"prompt_params": {"rubric": f"rubric {row}"}}},
+        }
+        for row in range(rows)
+    ]
+    samples = bench.samples(records)
+    prepared = bench.preprocess(samples)
+    return {"prepared": prepared, "samples": samples, "responses": bench.infer(prepared, bench.model(mode="echo"))}
+
+
+def by_rubric(bench: Bench) -> JudgeSpec:
+    return JudgeSpec(
+        "t", bench.model("judge_model", prompt="{{ prompt_params.rubric }}\nSCORE: 1", mode="echo", seed=1)
+    )
+
+
+def test_a_thousand_rubrics_are_one_job_one_engine_and_a_thousand_requests(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_ = with_rubrics(bench, 1000)
+    jobs, opened_ = [], []
+    monkeypatch.setattr(generation, "Job", lambda **fields: jobs.append(fields) or Job(**fields))
+
+    async def open_counted(backend: Dummy, log_folder: Path | None) -> None:
+        opened_.append(backend)
+
+    monkeypatch.setattr(Dummy, "open", open_counted)
+    result = stages.judge(bench.env, by_rubric(bench), **given_)
+    assert (len(jobs), len(opened_), result.counts["sent"]) == (1, 1, 1000)
+    judgments = bench.rows(result, "judgments")
+    assert [row["text"] for row in judgments] == [f"rubric {row}\nSCORE: 1" for row in range(1000)]
+    assert len({row["binding"] for row in judgments}) == 1000
+
+
+def test_bindings_are_made_part_by_part(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["gage_eval.stages.load"], "PART_ROWS", 50)
+    given_ = with_rubrics(bench, 1000)
+    alive: WeakSet[Binding] = WeakSet()
+    most, made = 0, 0
+    make = Binding.__init__
+
+    def counted(binding: Binding, *args: Any, **fields: Any) -> None:
+        nonlocal most, made
+        make(binding, *args, **fields)
+        alive.add(binding)
+        most, made = max(most, len(alive)), made + 1
+
+    monkeypatch.setattr(Binding, "__init__", counted)
+    monkeypatch.setattr(Binding, "__hash__", object.__hash__)
+    stages.judge(bench.env, by_rubric(bench), **given_)
+    assert made >= 1000
+    assert most <= 400, "those of the parts that are looked at, and 64 whose renderers are kept"

@@ -17,7 +17,7 @@ from gage_eval.engine.session import ModelSession
 from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
 from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
-from gage_eval.planning.asks import write_asks
+from gage_eval.planning.asks import StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
 from gage_eval.planning.judge_spec import JudgeSpec
@@ -30,12 +30,13 @@ from gage_eval.stages.sharing import engine_of, serve, step_of
 from gage_eval.tables import ASKS
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
+ASK = {"judge": None, "slot": 0, "draw": 0, "binding": "b"}
 REASONS = {"error": "judge_failed", "skipped": "not_asked"}
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"A{row}"} for row in range(4)]
 
 
 def read(text: str | None, status: str = "ok") -> dict[str, Any]:
-    return judgment({**ROW, "status": status, "answer": text, "error_kind": None}, read_parser(), "b")
+    return judgment({**ROW, "status": status, "answer": text, "error_kind": None}, read_parser(), ASK)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_the_last_verdict_line_and_the_last_score_line_count(
     assert (found["answer"], found["score"]) == (answer, score)
     assert found["status"] == ("unparsed" if answer is None and score is None else "ok")
     assert found["text"] == text
-    assert {name: found[name] for name in ROW} == ROW
+    assert {name: found[name] for name in (*ROW, *ASK)} == {**ROW, **ASK}
 
 
 @pytest.mark.parametrize("status", ["truncated", "refused"])
@@ -140,15 +141,15 @@ def test_a_parser_that_raises_costs_its_rows_and_says_why(bench: Bench) -> None:
 
     parser = VerdictParser(Plugin("verdict_parsers", "broken", broken, 1, "", "sha256:0"), {})
     response = {**ROW, "status": "ok", "error_kind": None}
-    assert judgment({**response, "answer": "0.5"}, parser, "b")["score"] == 0.5
-    row = judgment({**response, "answer": "half"}, parser, "b")
+    assert judgment({**response, "answer": "0.5"}, parser, ASK)["score"] == 0.5
+    row = judgment({**response, "answer": "half"}, parser, ASK)
     assert (row["status"], row["reason"], row["text"]) == ("unparsed", "parser_failed", "half")
     assert row["explanation"].startswith(
         "verdict parser broken failed: test_stage_judge.py:test_a_parser_that_raises_costs_its_rows_and_says_why."
         "<locals>.broken() raised ValueError: could not convert string to float: 'half' (test_stage_judge.py, "
         "line "
     )
-    assert judgment({**response, "answer": "nan"}, parser, "b")["reason"] == "parser_failed"
+    assert judgment({**response, "answer": "nan"}, parser, ASK)["reason"] == "parser_failed"
 
 
 OWN_RULES = [
@@ -337,11 +338,10 @@ def test_a_session_answers_the_rows_of_its_judge_alone(bench: Bench) -> None:
     table = judges.spec.explicit_asks(bench.store, inputs)
     assert table is not None
     writer = bench.store.writer(ASKS)
-    write_asks(table, bench.artifact(judges.prepared, "prepared"), writer)
-    stored = writer.commit()
-    _, asks = judges.spec.asks(table)
+    write_asks(table, writer)
+    _, asks = judges.spec.asks(StoredAsks(writer.commit(), table))
     key = digest("the stage's")
-    step = step_of(replace(asks, table=stored), stage="judge", key=key, work_key=asks.work_key(key), inputs=inputs)
+    step = step_of(asks, stage="judge", key=key, work_key=asks.work_key(key), inputs=inputs)
     session = ModelSession(engine_of(judges.expert), 2, "attempt", (step,))
     context = BackendContext(media=bench.store.media.get)
     sent = serve(ModelSession.from_json(session.to_json()), bench.store, bench.env.runtime, context)
