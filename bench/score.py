@@ -12,6 +12,7 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 
+from gage_eval.base.tables import RESPONSES, SAMPLES
 from gage_eval.lean import be_lean
 from gage_eval.metrics import bind
 from gage_eval.observability.observer import Observers
@@ -21,7 +22,6 @@ from gage_eval.sample.table import samples_to_table
 from gage_eval.stages import Env, StageResult, auto_eval
 from gage_eval.stages.load import PART_ROWS
 from gage_eval.store import Store
-from gage_eval.tables import RESPONSES, SAMPLES
 
 _MADE = "made.json"
 

@@ -18,9 +18,9 @@ from prefect.utilities.importtools import import_object
 from prefect.workers.process import ProcessWorker
 
 from gage_eval import __version__
-from gage_eval.canonical import canonical_json
+from gage_eval.base.canonical import canonical_json
+from gage_eval.base.errors import InputError
 from gage_eval.deployments import POOL, Deployed, Deployment, DeployOptions
-from gage_eval.errors import InputError
 from gage_eval.regression.nightly import Schedule
 
 

@@ -9,7 +9,7 @@ from prefect.states import Cancelled, Completed
 from blocks import PrefectBlocks
 from flows.flow_run import log_lines
 from flows.worker import on_worker
-from gage_eval.errors import RunCancelled
+from gage_eval.base.errors import RunCancelled
 from gage_eval.runs.shard import serve_at
 
 

@@ -27,8 +27,8 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 
 from blocks import PrefectBlocks
 from flows.states import end_state
+from gage_eval.base.errors import RunCancelled
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import RunCancelled
 from gage_eval.observability.observer import Observer
 from gage_eval.runs import RunOptions, RunOutcome, RunSession
 from gage_eval.runs.inline import carry_out

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gage_eval.observability.results import StageResult
+from gage_eval.base.stages import StageResult
 from gage_eval.planning.specs import Plan
 from gage_eval.report.console import (
     COLUMNS,

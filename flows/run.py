@@ -17,7 +17,7 @@ from flows.forms import RunForm
 from flows.own import OwnRun
 from flows.pools import pool_launchers
 from flows.states import completed
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.runs import RunFolder, RunOptions, RunSession
 from gage_eval.runs.graph import Node
 from gage_eval.runs.inline import carry_out, stage_call

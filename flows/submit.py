@@ -17,8 +17,8 @@ from prefect.states import Pending
 from prefect.utilities.importtools import import_object
 
 from flows.forms import parameters_of
+from gage_eval.base.errors import InputError
 from gage_eval.entrypoints import entrypoint
-from gage_eval.errors import InputError
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 

@@ -11,7 +11,7 @@ from flows.guard import load_only_what_is_allowed
 from flows.own import OwnRun
 from flows.states import end_state
 from flows.watch import watched
-from gage_eval.errors import GageError, RunCancelled
+from gage_eval.base.errors import GageError, RunCancelled
 
 P = ParamSpec("P")
 

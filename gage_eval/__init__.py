@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gage_eval.api import Run, compare, list_runs, open_run, run, sql
-    from gage_eval.errors import GageError
+    from gage_eval.base.errors import GageError
     from gage_eval.scoring import ScoreResult, score
 
 __version__ = "0.1.0"
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     if name == "GageError":
-        from gage_eval import errors
+        from gage_eval.base import errors
 
         return errors.GageError
     if name in ("ScoreResult", "score"):

@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gage_eval.canonical import sha256_hex
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import InputError
 
 ANY = "*"
 VARIABLE = "GAGE_EVAL_PLUGINS"

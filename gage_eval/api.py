@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
+from gage_eval.base.errors import InputError, closest
 from gage_eval.report.summary import Summary
 from gage_eval.runs.export import EXPORTED, sample_tables
 from gage_eval.runs.options import Locations, RunOptions
@@ -302,7 +302,7 @@ def _source(config: str | Path | Mapping[str, Any]) -> dict[str, str]:
         return {"config": str(config)}
     import yaml
 
-    from gage_eval.canonical import normalise
+    from gage_eval.base.canonical import normalise
 
     try:
         text = yaml.safe_dump(normalise(config), sort_keys=False, allow_unicode=True)

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from gage_eval.errors import GageError
-from gage_eval.processes import alive
+from gage_eval.base.errors import GageError
+from gage_eval.base.processes import alive
 
 STOP_LIMIT_S = 30.0
 _LOG_TAIL = 12

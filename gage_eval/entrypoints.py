@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from gage_eval.packaged import packages_beside
+from gage_eval.base.packaged import packages_beside
 
 # The module of each flow.
 FLOWS: Mapping[str, str] = {

@@ -9,7 +9,7 @@ from importlib import metadata, util
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 DISTRIBUTION = "gage-eval"
 

@@ -19,11 +19,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from gage_eval.allowed_code import allow_only, allowed_entries, are_allowed, check_file, check_module
-from gage_eval.canonical import digest, sha256_hex
-from gage_eval.errors import GageError, InputError, closest, visible
-from gage_eval.files import local_path
-from gage_eval.interrupts import is_real, raise_if_received
-from gage_eval.python_syntax import module_tree
+from gage_eval.base.canonical import digest, sha256_hex
+from gage_eval.base.errors import GageError, InputError, closest, visible
+from gage_eval.base.files import local_path
+from gage_eval.base.interrupts import is_real, raise_if_received
+from gage_eval.base.python_syntax import module_tree
 
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gage_eval import server
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.liveness import LOST_AFTER_S
+from gage_eval.base.packaged import packages_beside
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import GageError, InputError
-from gage_eval.liveness import LOST_AFTER_S
-from gage_eval.packaged import packages_beside
 
 if TYPE_CHECKING:
     from gage_eval.backends.base import Blocks
@@ -262,7 +262,7 @@ def _required_api() -> str:
 
 def _shared_store(store: str | None, *, is_local: bool) -> str:
     """The store that all workers use, absolute."""
-    from gage_eval.files import local_path
+    from gage_eval.base.files import local_path
     from gage_eval.runs.options import BLOCK_PREFIX, Locations
     from gage_eval.settings import load_settings
 

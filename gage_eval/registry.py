@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 
 from gage_eval import protocols
 from gage_eval.allowed_code import check_distribution
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
 from gage_eval.built_in import modules_of
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest
 from gage_eval.extras import missing
 from gage_eval.foreign import (
     about_to_import,

@@ -6,20 +6,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gage_eval.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.field_paths import MISSING, Path, RowValues, reference_texts, walk
+from gage_eval.base.statuses import ScoreStatus
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.yaml_lines import as_written, parse
-from gage_eval.errors import ConfigError, InputError
-from gage_eval.field_paths import MISSING, Path, RowValues, reference_texts, walk
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.compared import compared_in
 from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import alternatives, in_form
 from gage_eval.sample.rules import normalise_sample
-from gage_eval.statuses import ScoreStatus
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ def score(
         judge_output: the judgment's fields.
         params: the metric's parameters, in addition to its defaults.
         filters: the filters of one pipeline, one after the other.
-        others: the fields of other inputs, by the root of their paths (`gage_eval.inputs`); ``verdicts`` is a list.
+        others: the fields of other inputs, by the root of their paths (`gage_eval.base.inputs`); ``verdicts`` is a
+        list.
 
     Raises:
         InputError: unknown metric or parameter, several pipelines of filters, or a field of another kind.

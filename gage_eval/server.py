@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from gage_eval import allowed_code, background, keeper
 from gage_eval.background import Process
+from gage_eval.base.errors import InputError
+from gage_eval.base.ports import free_port, is_free
+from gage_eval.base.processes import born
 from gage_eval.client.health import answers
-from gage_eval.errors import InputError
-from gage_eval.ports import free_port, is_free
-from gage_eval.processes import born
 from gage_eval.viewer import service
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.config.environment import Given, local_model
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
 from gage_eval.datasets.fetch import DEFAULT_CACHE
 from gage_eval.datasets.origins import GITHUB
-from gage_eval.errors import InputError, closest
-from gage_eval.marks import identity, scheduling, semantic
 
 PREFIX = "GAGE_EVAL_"
 

@@ -13,8 +13,8 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas import State
 from prefect.states import Cancelled, Completed, Failed
 
-from gage_eval.errors import RunCancelled
-from gage_eval.marks import Stage
+from gage_eval.base.errors import RunCancelled
+from gage_eval.base.marks import Stage
 from gage_eval.report.console import readable
 from gage_eval.runs.figures import stage_text
 from gage_eval.stages import StageResult

@@ -14,9 +14,9 @@ from gage_eval import registry
 from gage_eval.allowed_code import CodeRefused, allow_only
 from gage_eval.backends.base import BackendContext, BaseBackend
 from gage_eval.backends.build import build_backend
-from gage_eval.canonical import sha256_hex
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import parse_config
-from gage_eval.errors import ConfigError, InputError
 from gage_eval.foreign import forget_failures, look_in
 from gage_eval.stages.load import PART_ROWS
 from tests.support.workspace import write_config, write_rows
@@ -102,7 +102,7 @@ def test_scoring_processes_load_what_is_allowed(tmp_path: Path, monkeypatch: pyt
 
 def test_a_module_needs_its_distribution_and_ours_are_no_way_around() -> None:
     allow_only(["Ruamel_YAML", "orjson"])
-    for name in ("os:system", "subprocess:run", "numpy:array", "gage_eval.files.os:system", "no_such_package:f"):
+    for name in ("os:system", "subprocess:run", "numpy:array", "gage_eval.base.files.os:system", "no_such_package:f"):
         with pytest.raises(CodeRefused, match="is not allowed on this server"):
             registry.preprocessors.get(name)
     assert registry.metrics.get("exact_match").is_builtin

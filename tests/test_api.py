@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 import gage_eval
-from gage_eval.errors import ConfigError, InputError, RunFailed
+from gage_eval.base.errors import ConfigError, InputError, RunFailed
 from gage_eval.metrics.score_rows import FEWEST_ROWS
 from gage_eval.report.console import score_text
 from gage_eval.report.notebook import run_html

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.tables import RESPONSES
 from gage_eval.client.types import Response
 from gage_eval.config.load import parse_config
 from gage_eval.engine.wal import LogWriter
@@ -19,7 +20,6 @@ from gage_eval.runs.options import Locations
 from gage_eval.runs.stored import uses_of
 from gage_eval.store import Chunk, Store, parquet_bytes
 from gage_eval.store.wip import Wip
-from gage_eval.tables import RESPONSES
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 from gage_eval.scoring import metric_spec
 from tests.metrics.score_tables import answers, sample, samples

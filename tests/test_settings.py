@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import LoadedConfig, parse_config
-from gage_eval.errors import ConfigError, InputError
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.preview import preview_requests
 from gage_eval.settings import REPLACED, Settings, load_settings, unknown_variables, variables_of

@@ -21,7 +21,7 @@ import orjson
 import yaml
 
 from gage_eval import registry
-from gage_eval.canonical import canonical_text, decode, digest
+from gage_eval.base.canonical import canonical_text, decode, digest
 from gage_eval.metrics.aggregations.base import Counted, find_aggregation
 from gage_eval.metrics.pipelines import read_pipelines
 from gage_eval.metrics.scale import Scale

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, Request, build_opener
 
 from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
 from tools.chromium import chromium
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model
 
 from gage_eval import registry
 from gage_eval.backends.engines import Engines
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import Stage, scheduling, semantic, semantic_values
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.retry import RetryPolicy
 from gage_eval.client.route import UNIX
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import InputError
-from gage_eval.marks import Stage, scheduling, semantic, semantic_values
 
 _REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
 _SECRET_NAME = re.compile(

@@ -9,8 +9,8 @@ from gage_eval import registry
 from gage_eval.allowed_code import check_engine
 from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.guarded import GuardedBackend
-from gage_eval.canonical import digest
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import InputError
 from gage_eval.foreign import PluginError, plugin_errors, without_folders
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gage_eval.backends.base import BackendContext, ThinkingConfig
-from gage_eval.canonical import JsonValue, decode
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.extras import install_engine
-from gage_eval.files import local_path
-from gage_eval.hashing import file_digest
-from gage_eval.marks import identity, scheduling, semantic
 
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 # Files in a model's folder that are not part of the model.

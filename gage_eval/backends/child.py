@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, ClassVar, TypeVar
 
 from gage_eval.backends import guard
-from gage_eval.errors import EndpointFailed
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.extras import install_engine
 
 T = TypeVar("T")

@@ -13,13 +13,13 @@ from gage_eval.backends.child import log_file
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.worker import on_script
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import EndpointFailed, InputError
-from gage_eval.files import local_path
 from gage_eval.foreign import PluginError, load_object, version_of
-from gage_eval.hashing import file_digest
-from gage_eval.marks import identity, scheduling, semantic
 
 # The longest time that the class's `close` may take.
 _CLOSE_S = 10.0

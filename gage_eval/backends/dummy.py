@@ -8,8 +8,8 @@ from pydantic import model_validator
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BaseBackend, is_empty, last_text, skipped
+from gage_eval.base.marks import scheduling, semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.marks import scheduling, semantic
 
 
 class DummyConfig(BackendConfig):

@@ -7,10 +7,10 @@ ends the run: the same request would be answered the same way again.
 from typing import Any
 
 from gage_eval.backends.worker.likelihood import by_context, entry, split
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.client.types import Request, Response, token_count
-from gage_eval.errors import EndpointFailed
 
 
 class _NoEcho(Exception):

@@ -12,9 +12,9 @@ from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.engines import Engine
 from gage_eval.backends.media import holds_parts, with_media
 from gage_eval.backends.thinking import take_thinking
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import EndpointFailed, InputError
 
 ConfigT = TypeVar("ConfigT", bound=ThinkingConfig)
 _RESERVED = ("messages", "prompt", "n", "stream", "model")

@@ -13,10 +13,10 @@ from typing import Any
 from gage_eval.backends import worker
 from gage_eval.backends.child import Child
 from gage_eval.backends.worker.serve import LINE_BYTES
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.client.http import Malformed, parse_json
 from gage_eval.client.types import Response
-from gage_eval.errors import EndpointFailed
 
 _log = logging.getLogger(__name__)
 _SCRIPT = Path(worker.__file__).with_name("__main__.py")

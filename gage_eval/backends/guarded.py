@@ -4,11 +4,11 @@ import reprlib
 from pathlib import Path
 from typing import Any
 
-from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.base.canonical import JsonValue, canonical_json
+from gage_eval.base.statuses import RESPONSE_STATUSES
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.types import Request, Response, token_count
 from gage_eval.foreign import PluginError, plugin_errors
-from gage_eval.statuses import RESPONSE_STATUSES
 
 _TEXTS = ("answer", "reasoning", "tool_calls", "finish_reason", "logprobs", "error_kind", "model_fingerprint")
 _COUNTS = ("prompt_tokens", "completion_tokens")

@@ -22,8 +22,8 @@ from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.gpus import devices
 from gage_eval.backends.worker import on_transformers
-from gage_eval.canonical import JsonValue, digest
-from gage_eval.marks import identity, scheduling, semantic
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.marks import identity, scheduling, semantic
 
 
 class TransformersConfig(CheckpointConfig):

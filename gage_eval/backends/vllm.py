@@ -27,15 +27,15 @@ from gage_eval.backends.vllm_engine import (
     started_with,
 )
 from gage_eval.backends.vllm_likelihood import Likelihoods
-from gage_eval.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.canonical import JsonValue, canonical_text, digest
+from gage_eval.base.errors import EndpointFailed
+from gage_eval.base.marks import semantic
+from gage_eval.base.ports import HeldPort, hold_port
 from gage_eval.client.http import HTTPEndpoint
 from gage_eval.client.http1 import FAILURES, HTTPClient
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.route import route_to
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import EndpointFailed
-from gage_eval.marks import semantic
-from gage_eval.ports import HeldPort, hold_port
 
 _LOOK_EVERY_S = 0.25
 # How long one look may take.

@@ -22,9 +22,9 @@ from gage_eval.backends.checkpoint import (
 from gage_eval.backends.child import Child, log_file, watched
 from gage_eval.backends.engines import EnginePart
 from gage_eval.backends.gpus import devices
-from gage_eval.canonical import JsonValue, decode
-from gage_eval.errors import EndpointFailed, InputError
-from gage_eval.marks import scheduling, semantic
+from gage_eval.base.canonical import JsonValue, decode
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.marks import scheduling, semantic
 
 PartT = TypeVar("PartT", bound=EnginePart)
 

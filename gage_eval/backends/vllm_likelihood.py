@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.backends.worker.chat import template_variables
 from gage_eval.backends.worker.likelihood import Scored, by_context, entry, locate, split
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
 from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.client.types import Response, token_count
 

@@ -13,7 +13,7 @@ from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm_engine import Replica, VLLMEngineConfig, gpus_of, start_replicas, started_with
 from gage_eval.backends.worker import on_vllm
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
 
 
 class VLLMNativeConfig(VLLMEngineConfig):

@@ -37,8 +37,8 @@ def compare(
     json: AsJson = False,
 ) -> None:
     """Compare runs sample by sample: what changed, and is it chance?"""
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.regression.compare import compare as compared
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
@@ -91,7 +91,7 @@ def diff(
 
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
-    from gage_eval.files import write_text
+    from gage_eval.base.files import write_text
     from gage_eval.regression.shown import comparison
     from gage_eval.report.html import report_html
     from gage_eval.runs.report_details import run_details

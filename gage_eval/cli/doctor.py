@@ -51,8 +51,8 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
 
     Exits with 1 if something needed is broken.
     """
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.errors import InputError
     from gage_eval.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
@@ -116,9 +116,9 @@ def _version(name: str) -> str | None:
 def _prefect() -> Check:
     from http import HTTPStatus
 
+    from gage_eval.base.errors import InputError
     from gage_eval.client.health import status_of
     from gage_eval.config.secrets import scrub
-    from gage_eval.errors import InputError
     from gage_eval.launch import choose_api, login_at
 
     try:
@@ -145,7 +145,7 @@ def _prefect() -> Check:
 
 def _storage(url: str) -> list[Check]:
     """Whether the store can be reached and written, and the free space."""
-    from gage_eval.errors import GageError
+    from gage_eval.base.errors import GageError
     from gage_eval.store import local_folder, open_objects
 
     try:

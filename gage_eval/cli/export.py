@@ -29,8 +29,8 @@ def export_(
     output_dir: OutputDir = None,
 ) -> None:
     """Write a run's samples, responses and scores to a file."""
+    from gage_eval.base.errors import InputError, closest
     from gage_eval.cli.output import shown_location
-    from gage_eval.errors import InputError, closest
     from gage_eval.runs.export import KINDS, LocalTarget, Target, export
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader

@@ -72,8 +72,8 @@ def gate(
     """Say whether a run is worse than a baseline; if so, exit with 3."""
     from pydantic import ValidationError
 
+    from gage_eval.base.errors import GATE_FAILED, InputError
     from gage_eval.cli.output import print_json, shown_location
-    from gage_eval.errors import GATE_FAILED, InputError
     from gage_eval.regression.gate import GateRule
     from gage_eval.regression.gate_report import write_report
     from gage_eval.regression.gating import gate_with_anchor

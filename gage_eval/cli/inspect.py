@@ -28,8 +28,8 @@ def validate(
     json: AsJson = False,
 ) -> None:
     """Check a config and show all its mistakes."""
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.launch import known_blocks
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
@@ -59,8 +59,8 @@ def validate(
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
+    from gage_eval.base.errors import ConfigError
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.errors import ConfigError
     from gage_eval.report.console import clean
     from gage_eval.runs.validation import examined
 
@@ -97,7 +97,7 @@ def _in_words(origins: "Mapping[str, Origin]") -> dict[str, str]:
 
 
 def _as_records(error: Exception) -> list[dict[str, Any]]:
-    from gage_eval.errors import ConfigError
+    from gage_eval.base.errors import ConfigError
 
     if not isinstance(error, ConfigError):
         return [{"path": "", "line": None, "message": str(error)}]
@@ -156,9 +156,9 @@ def list_(
 ) -> None:
     """List what a config can name, and the runs."""
     from gage_eval import __version__
+    from gage_eval.base.errors import InputError, closest
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.config.catalog import kinds as config_kinds
-    from gage_eval.errors import InputError, closest
 
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
@@ -237,8 +237,8 @@ def schema(
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this file.")] = None,
 ) -> None:
     """Print a JSON Schema for editors and programs."""
-    from gage_eval.errors import InputError, closest
-    from gage_eval.files import write_text
+    from gage_eval.base.errors import InputError, closest
+    from gage_eval.base.files import write_text
 
     names = ("config", "run_config", "template", "summary", "sample")
     if name not in names:

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from gage_eval import interrupts
-from gage_eval.errors import GageError, InputError, is_unicode, visible
+from gage_eval.base import interrupts
+from gage_eval.base.errors import GageError, InputError, is_unicode, visible
 from gage_eval.lean import collect_rarely, let_idle_threads_sleep
 
 INTERRUPTED = 130

@@ -56,8 +56,8 @@ def new(
     """Write a config for your own data. Asks for what the options leave out; without a terminal it asks nothing."""
     import sys
 
-    from gage_eval.errors import InputError
-    from gage_eval.files import write_new
+    from gage_eval.base.errors import InputError
+    from gage_eval.base.files import write_new
     from gage_eval.runs.new_config import look, new_config, write_schema
 
     asks = sys.stdin.isatty() and sys.stdout.isatty()

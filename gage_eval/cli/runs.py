@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gage_eval.base.errors import GageError
 from gage_eval.cli.main import app
 from gage_eval.cli.options import (
     OF_MODELS,
@@ -19,7 +20,6 @@ from gage_eval.cli.options import (
     Verify,
     takes,
 )
-from gage_eval.errors import GageError
 
 if TYPE_CHECKING:
     from gage_eval.runs import RunOptions
@@ -126,8 +126,8 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
 
 
 def _submit(options: "RunOptions", *, inline: bool, json: bool) -> None:
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.launch import submit_run
     from gage_eval.report.console import clean
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.output import indented, print_json
-from gage_eval.errors import InputError
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ def score(
     json: SummaryAsJson = False,
 ) -> None:
     """Score a stored run with other metrics."""
+    from gage_eval.base.errors import InputError, RunFailed
     from gage_eval.cli.output import shown_location
-    from gage_eval.errors import InputError, RunFailed
     from gage_eval.lean import be_lean
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations

@@ -47,8 +47,8 @@ def show(
     json: AsJson = False,
 ) -> None:
     """Look at runs, at wrong answers, and at single samples."""
+    from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.errors import InputError
     from gage_eval.launch import settle, settle_newest
     from gage_eval.report.console import clean
     from gage_eval.runs.listing import run_record, run_rows

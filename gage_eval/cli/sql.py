@@ -56,7 +56,7 @@ def sql(
 
 
 def _cell(value: Any) -> str:
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
 
     if value is None:
         return "–"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gage_eval.base.errors import BudgetSpent
 from gage_eval.client.types import Response
-from gage_eval.errors import BudgetSpent
 
 # How often a request that waits for the other processes of the run looks again.
 _LOOK_EVERY_S = 0.05

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from gage_eval.base.errors import InputError
 from gage_eval.client.connection import Broken, Connection, Unusable
 from gage_eval.client.route import Proxy, Route
-from gage_eval.errors import InputError
 
 # RFC 8305: how long one address may take before the next one is tried in parallel.
 _NEXT_ADDRESS_S = 0.25

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.client.connect import Unreachable
 from gage_eval.client.connection import Answer, Broken, Sink, Unusable
 from gage_eval.client.http1 import HTTPClient, NoAnswer
@@ -21,7 +22,6 @@ from gage_eval.client.route import route_to
 from gage_eval.client.streams import Stream, StreamError
 from gage_eval.client.types import RequestRefused, Response, without_surrogates
 from gage_eval.client.watch import tell_retry
-from gage_eval.errors import EndpointFailed, InputError
 from gage_eval.store.media_types import media_type
 
 _log = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ import sys
 from collections import deque
 from collections.abc import Callable
 
+from gage_eval.base.errors import BudgetSpent
 from gage_eval.client.adaptive import Adaptive
-from gage_eval.errors import BudgetSpent
 
 
 class Limiter:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 # A URL with this scheme names a socket file in place of a host: http+unix://%2Frun%2Fvllm.sock/v1.
 UNIX = "http+unix"

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from gage_eval.errors import EndpointFailed
+from gage_eval.base.errors import EndpointFailed
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config import yaml_lines
 from gage_eval.config.include import with_includes
 from gage_eval.config.nodes import child, node_of, scalars, text_of, with_items
 from gage_eval.config.yaml_lines import Mapping, Node
-from gage_eval.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from gage_eval.config.template_file import Template

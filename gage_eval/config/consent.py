@@ -11,6 +11,8 @@ from typing import Any, Literal, TypeAlias, Unpack, get_args
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.backends.build import config_model
+from gage_eval.base.errors import InputError, Problem
+from gage_eval.base.files import folder_of, is_folder, local_path
 from gage_eval.config import secrets, yaml_lines
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.document import Document, Origin
@@ -20,8 +22,6 @@ from gage_eval.config.located import NamedCode, code_of
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.errors import InputError, Problem
-from gage_eval.files import folder_of, is_folder, local_path
 from gage_eval.foreign import is_path, nothing_imported
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]

@@ -3,12 +3,12 @@
 from functools import cache
 from pathlib import Path
 
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.files import read_beside
 from gage_eval.config.model_of import model_of
 from gage_eval.config.yaml_lines import parse
 from gage_eval.datasets.origins import DataOrigin
-from gage_eval.errors import InputError, closest
-from gage_eval.packaged import configs_dir
 
 _FOLDER = "origins"
 

@@ -9,7 +9,7 @@ the definition alone determines a run.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gage_eval.canonical import digest, normalise
+from gage_eval.base.canonical import digest, normalise
 from gage_eval.config.problems import Loc, path_text
 
 _ABSENT = object()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import mark_of
 from gage_eval.config.compose import compose
 from gage_eval.config.digest import definition_digest
 from gage_eval.config.document import Document
@@ -22,8 +24,6 @@ from gage_eval.config.rebase import rebased
 from gage_eval.config.template_places import is_version_name, version_name, versions_in
 from gage_eval.config.yaml_lines import Mapping, Node, Scalar, as_written
 from gage_eval.config.yaml_text import yaml_text
-from gage_eval.errors import InputError
-from gage_eval.marks import mark_of
 
 _NOT_LOGIC = ("api_version", "kind", "metadata", "models", "parameters")
 

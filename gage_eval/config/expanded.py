@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.digest import changed_paths, definition_digest
 from gage_eval.config.document import Document, copied
 from gage_eval.config.interpolate import Filled
@@ -22,8 +24,6 @@ from gage_eval.config.models import PipelineConfig
 from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import apply_rules_without_model
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, as_written
-from gage_eval.errors import InputError
-from gage_eval.packaged import configs_dir
 
 SUFFIX = ".released.json"
 # What a suite is about. The rest is the run's own: limits, exports, where events go.

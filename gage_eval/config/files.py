@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import closest_file
 from gage_eval.config import yaml_lines
-from gage_eval.errors import InputError
-from gage_eval.files import closest_file
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _OF_DATA = (".jsonl", ".csv", ".tsv", ".parquet")

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
-from gage_eval.canonical import canonical_text
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import is_folder
 from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
-from gage_eval.errors import InputError, closest
-from gage_eval.files import is_folder
 from gage_eval.foreign import without_folders
 from gage_eval.metrics import BoundMetric
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config import yaml_lines
 from gage_eval.config.files import read_beside
 from gage_eval.config.nodes import child, merged_configs, size_of, text_of, without
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar
-from gage_eval.errors import ConfigError, InputError, Problem
 
 _MOST_FILES = 64
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.compose import compose
 from gage_eval.config.files import read_config
 from gage_eval.config.nodes import child, node_of, text_of, with_items
@@ -16,8 +18,6 @@ from gage_eval.config.template_places import BUILTIN_PREFIX, find_template, suit
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written, parse
 from gage_eval.config.yaml_text import yaml_text
-from gage_eval.errors import InputError
-from gage_eval.packaged import configs_dir
 
 Mode: TypeAlias = Literal["run-config", "pipeline-config"]
 

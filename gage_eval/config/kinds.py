@@ -5,9 +5,9 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.marks import scheduling
 from gage_eval.config.models import PARAMETER, ConfigModel, Metadata, PipelineConfig
-from gage_eval.marks import scheduling
 
 ParameterType: TypeAlias = Literal["obj", "list", "str", "int", "float", "bool", "any"]
 

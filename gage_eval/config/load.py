@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
 from gage_eval.config.blocks import use_blocks
 from gage_eval.config.card import SuiteIdentity
 from gage_eval.config.compose import compose

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.config.models import (
     BackendEntry,
     DatasetConfig,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gage_eval.canonical import encode, normalise
+from gage_eval.base.canonical import encode, normalise
 from gage_eval.config.problems import Loc
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar, as_written
 

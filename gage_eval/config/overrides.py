@@ -12,6 +12,7 @@ from typing import Any
 
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
+from gage_eval.base.errors import ConfigError, InputError, Problem, closest
 from gage_eval.config import yaml_lines
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import holds_mapping, local_model
@@ -22,7 +23,6 @@ from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.config.secrets import literals
-from gage_eval.errors import ConfigError, InputError, Problem, closest
 from gage_eval.foreign import beside
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")

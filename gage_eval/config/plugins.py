@@ -10,7 +10,8 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend, config_model
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest, nearest
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.models import (
     BackendEntry,
@@ -22,7 +23,6 @@ from gage_eval.config.models import (
 from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.datasets.origins import origin_paths
-from gage_eval.errors import InputError, closest, nearest
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.verdicts import read_parser
 

@@ -8,8 +8,8 @@ from gage_eval.backends.build import config_model, parse_config
 from gage_eval.backends.engine_backend import EngineBackend
 from gage_eval.backends.placement import Placement
 from gage_eval.backends.vllm_engine import VLLMEngineConfig
+from gage_eval.base.errors import InputError
 from gage_eval.config.models import BackendEntry, RoleAdapterConfig
-from gage_eval.errors import InputError
 
 
 def with_gpus(backend: BackendEntry, adapters: Collection[RoleAdapterConfig]) -> BackendEntry:

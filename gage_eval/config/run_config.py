@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config.digest import changed_paths, definition_digest
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
@@ -18,7 +19,6 @@ from gage_eval.config.template_file import Template, read_template
 from gage_eval.config.template_places import find_template, is_file
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written
-from gage_eval.errors import ConfigError, InputError
 
 _OF_TEMPLATE = ("name", "description", "version")
 _MOST_PATHS = 12

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gage_eval.errors import InputError
-from gage_eval.python_syntax import expression_tree
+from gage_eval.base.errors import InputError
+from gage_eval.base.python_syntax import expression_tree
 
 _MAX_SUGAR = 4096
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gage_eval.base.marks import mark_of
 from gage_eval.config.card import SuiteIdentity
 from gage_eval.config.document import Document, value_at
 from gage_eval.config.models import PipelineConfig
@@ -10,7 +11,6 @@ from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.template_file import Template
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import as_written
-from gage_eval.marks import mark_of
 
 _LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builtin", "custom"})
 # How many rows are asked shows as n; which adapter does a step is about the model.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config import yaml_lines
 from gage_eval.config.digest import definition_digest
 from gage_eval.config.expanded import with_expanded
@@ -13,7 +14,6 @@ from gage_eval.config.nodes import child, text_of
 from gage_eval.config.problems import ConfigProblem
 from gage_eval.config.template_values import Filler
 from gage_eval.config.yaml_lines import Mapping, Node, as_written
-from gage_eval.errors import ConfigError, InputError, Problem
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import os
 import re
 from pathlib import Path
 
-from gage_eval.errors import InputError, closest
-from gage_eval.files import is_folder, local_path
-from gage_eval.packaged import configs_dir
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import is_folder, local_path
+from gage_eval.base.packaged import configs_dir
 
 SUITES_VARIABLE = "GAGE_EVAL_SUITES"
 BUILTIN_PREFIX = "builtin/"

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from pydantic import ValidationError
 
 from gage_eval.backends.base import BackendContext
+from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config import yaml_lines
 from gage_eval.config.card import SuiteCard
 from gage_eval.config.files import read_config
@@ -16,7 +17,6 @@ from gage_eval.config.pins import has_commit
 from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import path_text
 from gage_eval.config.template_places import suite_file, suite_folders, versions_in
-from gage_eval.errors import ConfigError, Problem
 
 
 @dataclass(frozen=True)

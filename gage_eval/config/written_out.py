@@ -4,11 +4,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.nodes import node_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.yaml_text import yaml_text
-from gage_eval.packaged import configs_dir
 
 _DEFAULT = "default"
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from gage_eval.errors import ConfigError, Problem, is_unicode
+from gage_eval.base.errors import ConfigError, Problem, is_unicode
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 64

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest
-from gage_eval.files import local_path
-from gage_eval.hashing import file_digest
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.files import local_path
+from gage_eval.base.hashing import file_digest
 from gage_eval.sample.record import unreadable
 
 Record: TypeAlias = tuple[int, str]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue, canonical_json
+from gage_eval.base.canonical import JsonValue, canonical_json
 from gage_eval.datasets.base import Record
 from gage_eval.foreign import PluginError, plugin_errors
 

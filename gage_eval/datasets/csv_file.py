@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import BoundedLines, FileLoader, Record, Source, open_bytes, record_text, why
-from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")

@@ -10,11 +10,11 @@ from errno import EDQUOT, ENOSPC
 from functools import partial
 from pathlib import Path
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path, locked
+from gage_eval.base.hashing import file_digest
 from gage_eval.client.download import DownloadFailed, download
 from gage_eval.datasets.origins import GITHUB, DataOrigin, OriginPath
-from gage_eval.errors import InputError
-from gage_eval.files import local_path, locked
-from gage_eval.hashing import file_digest
 
 DEFAULT_CACHE = "~/.cache/gage-eval/datasets"
 

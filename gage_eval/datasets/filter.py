@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.datasets.base import Record
-from gage_eval.errors import InputError, closest
-from gage_eval.field_paths import MISSING, walk
 from gage_eval.sample.record import RecordRejected, kind_of, parse_record
 
 _Test: TypeAlias = Callable[[Any], bool]

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import Record, check_params, record_text
-from gage_eval.errors import InputError
 
 
 @registry.loaders.register("inline", version=1, params=("records",))

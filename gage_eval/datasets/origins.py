@@ -12,7 +12,7 @@ from glob import has_magic
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from gage_eval.errors import InputError, closest
+from gage_eval.base.errors import InputError, closest
 
 GITHUB = "https://raw.githubusercontent.com"
 """Where the files of GitHub repositories are fetched from, unless a mirror is set."""

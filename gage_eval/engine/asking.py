@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable
 from functools import partial
 
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.statuses import UNANSWERED
 from gage_eval.client.limiter import CombinedLimiter
 from gage_eval.client.types import Request, RequestRefused, Response
 from gage_eval.client.watch import watch_retries
@@ -13,7 +14,6 @@ from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
-from gage_eval.statuses import UNANSWERED
 
 
 class Asker:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.statuses import NOT_OK, SCORE_STATUSES
 from gage_eval.metrics.aggregations.base import (
     Aggregate,
     Aggregation,
@@ -26,7 +27,6 @@ from gage_eval.metrics.aggregations.base import (
 )
 from gage_eval.metrics.grouping import CLUSTER, STATUS, WEIGHT, Grouping, slice_column
 from gage_eval.metrics.scale import DEFAULT, Scale
-from gage_eval.statuses import NOT_OK, SCORE_STATUSES
 
 MOST_SLICES = 1000
 _UNPARSED, _UNSCORED = SCORE_STATUSES.index("unparsed"), SCORE_STATUSES.index("unscored")

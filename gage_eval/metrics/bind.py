@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
-from gage_eval.field_paths import Path, compile_path
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import Path, compile_path
+from gage_eval.base.statuses import UNANSWERED, Reason
 from gage_eval.foreign import said_by
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
 from gage_eval.metrics.base import Definition, Score, define
@@ -26,7 +27,6 @@ from gage_eval.metrics.plugin_calls import plain
 from gage_eval.metrics.references import References, check_references, over_references
 from gage_eval.metrics.rows import Rows, ScoreRows, Tables, check_path, reads_parsed
 from gage_eval.metrics.scale import Scale
-from gage_eval.statuses import UNANSWERED, Reason
 
 OnMissing: TypeAlias = Literal["ignore", "warn", "error"]
 FilterResults: TypeAlias = dict[str | None, dict[int, FilterResult]]
@@ -70,7 +70,7 @@ class BoundMetric:
 
     @cached_property
     def inputs(self) -> frozenset[str]:
-        """Names of the inputs that its scores depend on (`gage_eval.inputs`); always includes the responses."""
+        """Names of the inputs that its scores depend on (`gage_eval.base.inputs`); always includes the responses."""
         return frozenset({"responses", *(path.input.name for path in self.field_paths)})
 
     @cached_property

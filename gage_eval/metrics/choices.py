@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from string import ascii_uppercase
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.choice_statements import FIRST_MENTION, reader_for
 from gage_eval.metrics.choice_words import BOX
 from gage_eval.metrics.text_utils import as_text

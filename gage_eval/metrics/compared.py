@@ -6,7 +6,7 @@ Score rows do not hold these texts, because the samples and the responses do. Re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.rows import Rows, Tables, keys
 

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.builtin.perplexity import nats_and_tokens
 from gage_eval.metrics.builtin.ranking import read_candidates

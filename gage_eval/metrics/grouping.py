@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue, canonical_text
-from gage_eval.errors import InputError
-from gage_eval.field_paths import Path, compile_path
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import Path, compile_path
 from gage_eval.metrics.rows import Rows, Tables, check_path, keys, positions_of
 from gage_eval.metrics.text_utils import as_text
 
@@ -46,7 +46,7 @@ class Grouping:
 
     @cached_property
     def inputs(self) -> frozenset[str]:
-        """Names of the inputs that it reads (`gage_eval.inputs`)."""
+        """Names of the inputs that it reads (`gage_eval.base.inputs`)."""
         return frozenset(path.input.name for path in self.field_paths)
 
     def identity(self) -> JsonValue:

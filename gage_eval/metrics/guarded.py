@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gage_eval.errors import visible
+from gage_eval.base.errors import visible
+from gage_eval.base.interrupts import raise_if_received
 from gage_eval.foreign import failure, is_ours
-from gage_eval.interrupts import raise_if_received
 
 
 class RowFailed(Exception):

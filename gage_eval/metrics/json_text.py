@@ -2,7 +2,7 @@
 
 import re
 
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue, decode
 
 _FENCE = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)```", re.DOTALL)
 _LONGEST = 1_000_000

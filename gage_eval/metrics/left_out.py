@@ -6,8 +6,8 @@ called with an empty text for these answers, so that they have components (`gage
 
 from collections.abc import Iterable, Sequence
 
-from gage_eval.errors import InputError
-from gage_eval.field_paths import Path
+from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import Path
 from gage_eval.metrics.aggregate import Aggregations
 from gage_eval.metrics.aggregations.base import find_aggregation
 from gage_eval.metrics.base import Definition

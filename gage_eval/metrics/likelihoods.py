@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.choices import option_texts
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from gage_eval.canonical import sha256_hex
+from gage_eval.base.canonical import sha256_hex
 
 Part: TypeAlias = str | float
 """One normalised reading of an open answer."""

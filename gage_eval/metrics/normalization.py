@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 
 _SPACE = re.compile(r"\s+")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.extract.thinking import strip_thinking
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.lists import list_items

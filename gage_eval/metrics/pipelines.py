@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.foreign import without_folders
 from gage_eval.metrics.guarded import no_text, no_texts
 from gage_eval.metrics.plugin_calls import PluginCall, read_call

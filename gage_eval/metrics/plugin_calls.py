@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.base import signature_of
 from gage_eval.metrics.guarded import guarded
 from gage_eval.registry import Plugin, Registry

@@ -6,21 +6,21 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest
-from gage_eval.field_paths import MISSING, Path, reference_texts, walk
-from gage_eval.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, Path, reference_texts, walk
+from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
+from gage_eval.base.statuses import Reason, ScoreStatus
+from gage_eval.base.tables import SCORES
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.metrics.text_utils import as_text
 from gage_eval.sample.table import rows_of
-from gage_eval.statuses import Reason, ScoreStatus
-from gage_eval.tables import SCORES
 
 Tables: TypeAlias = Mapping[str, pa.Table]
-"""The rows of a part that metrics read: tables by the names of `gage_eval.inputs`."""
+"""The rows of a part that metrics read: tables by the names of `gage_eval.base.inputs`."""
 
 _ScoreRow: TypeAlias = tuple[
     int, str | None, ScoreStatus, int, str | None, Reason | None, str | None, str | None, str | None
@@ -73,7 +73,7 @@ class Rows:
 
     def __init__(self, tables: Tables, schema: ParseSchema | None = None) -> None:
         """Args:
-        tables: by the names of `gage_eval.inputs`; ``samples`` and ``responses`` must be there.
+        tables: by the names of `gage_eval.base.inputs`; ``samples`` and ``responses`` must be there.
         schema: parses answers for ``model_output.parsed``.
         """
         samples, responses = tables["samples"], tables["responses"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 
 Bounds: TypeAlias = tuple[float | None, float | None]
 

@@ -81,7 +81,7 @@ class RowReader:
 
 
 def score_rows(metrics: Sequence[BoundMetric], tables: Tables, inputs: Inputs) -> list[pa.Table]:
-    """The score rows of each metric (`gage_eval.tables.SCORES`)."""
+    """The score rows of each metric (`gage_eval.base.tables.SCORES`)."""
     return [score_samples(metric, tables, known=inputs.known) for metric in metrics]
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text
 
 _SPACE = re.compile(r"\s+")
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
 
 
 class Call(NamedTuple):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gage_eval import registry
-from gage_eval.canonical import JsonValue, canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.guarded import no_unicode
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 

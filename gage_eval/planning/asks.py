@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
 from gage_eval.planning.generate_spec import Binding, GenerateSpec
 from gage_eval.planning.outputs import received, telemetry_of
 from gage_eval.store import Artifact, ArtifactWriter

@@ -2,7 +2,7 @@
 
 from typing import Protocol, TypeVar
 
-from gage_eval.marks import Stage
+from gage_eval.base.marks import Stage
 from gage_eval.planning.specs import TaskPlan
 
 T = TypeVar("T")

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gage_eval.base.files import folder_of, local_path
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.models import DatasetConfig, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import OriginPath, origin_paths
-from gage_eval.files import folder_of, local_path
 from gage_eval.planning.specs import PreprocessSpec, StandardizeSpec
 from gage_eval.prepare.few_shot import FewShotRules
 from gage_eval.prepare.images import ImageRules

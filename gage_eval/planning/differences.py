@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from gage_eval.canonical import JsonValue
-from gage_eval.marks import Stage
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.marks import Stage
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.specs import TaskPlan
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import closest
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import closest
 
 _PLACE = "eval_config.judge"
 # Settings that refer to a section of the config, and what they name.

@@ -7,8 +7,8 @@ Versions are here and not in the stages, because a plan must know every key with
 from collections.abc import Collection, Mapping
 from typing import Protocol, runtime_checkable
 
-from gage_eval.canonical import JsonValue
-from gage_eval.marks import Stage
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.marks import Stage
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.outputs import OUTPUTS, table_of
 from gage_eval.store import Action, Store

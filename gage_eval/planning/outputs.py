@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from gage_eval.marks import Stage
+from gage_eval.base.marks import Stage
 
 # The outputs that every stage writes. Further judges and adapters that parse answers add more.
 OUTPUTS: Mapping[Stage, tuple[str, ...]] = {

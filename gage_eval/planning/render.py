@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.field_paths import resolve
 from gage_eval.client.types import Request, Unasked
 from gage_eval.engine.episodes import EPISODES
-from gage_eval.errors import GageError, InputError
-from gage_eval.field_paths import resolve
 from gage_eval.foreign import without_folders
 from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.tool_outputs import tool_outputs

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gage_eval.canonical import canonical_text
+from gage_eval.base.canonical import canonical_text
 
 
 def tool_outputs(sample: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.prepare.few_shot import Example, FewShotQuery, FewShotRules, Pool, answer_of, fingerprint
 from gage_eval.prepare.media import MediaReader
 from gage_eval.prepare.options import with_options

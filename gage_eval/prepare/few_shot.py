@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue, canonical_json, canonical_text
-from gage_eval.errors import InputError, closest
-from gage_eval.field_paths import MISSING, compile_path
+from gage_eval.base.canonical import JsonValue, canonical_json, canonical_text
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, compile_path
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import reference_text
 from gage_eval.sample.table import messages_from_array, rows_of

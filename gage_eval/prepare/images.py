@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
 from gage_eval.extras import missing
 from gage_eval.sample.record import RecordRejected
 

@@ -18,8 +18,8 @@ from urllib.parse import unquote, unquote_to_bytes
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import JsonValue, digest
-from gage_eval.hashing import file_digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.hashing import file_digest
 from gage_eval.prepare.images import ImageRules, pillow_version, prepared
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import MEDIA_TYPES
@@ -326,7 +326,7 @@ def files_identity(media: Iterable[tuple[str, str]], rules: MediaRules) -> JsonV
     """The content of the files behind some media, and Pillow's version where images are read; None for neither.
 
     A file counts by its content, not by its place. An unusable file counts as missing, because its row is rejected.
-    The digests of large files are cached (`gage_eval.hashing.file_digest`).
+    The digests of large files are cached (`gage_eval.base.hashing.file_digest`).
 
     Raises:
         InputError: there are images, and Pillow is not installed.

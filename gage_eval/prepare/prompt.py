@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gage_eval.canonical import JsonValue, decode
+from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.sample.record import RecordRejected
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.tables import PREPARED
 from gage_eval.prepare.prompt import Prompt
 from gage_eval.sample.table import messages_to_array
-from gage_eval.tables import PREPARED
 
 # The columns of samples that prepared rows are made of.
 SAMPLE_COLUMNS = (

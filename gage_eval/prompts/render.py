@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gage_eval.errors import InputError, nearest
+from gage_eval.base.errors import InputError, nearest
 from gage_eval.sample.rules import ROLES, content_text
 
 MAX_OUTPUT = 4 * 1024 * 1024

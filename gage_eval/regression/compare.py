@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gage_eval.errors import InputError, closest
+from gage_eval.base.errors import InputError, closest
 from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.regression.definitions import (
     KINDS,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.observability.events import GateDecided
 from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines

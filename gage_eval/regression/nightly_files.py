@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gage_eval.backends.base import Blocks
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug

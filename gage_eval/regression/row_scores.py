@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS
 from gage_eval.metrics.grouping import CLUSTER, Grouping, slice_column
 from gage_eval.regression.evidence import Floats, PairedRows
 from gage_eval.runs.outcomes import Measure

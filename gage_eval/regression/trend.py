@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.report.trend_chart import MOST_POINTS, TrendPoint

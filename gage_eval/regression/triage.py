@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference

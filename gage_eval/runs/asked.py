@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.planning.source import prepared_rows
 from gage_eval.runs.calls import ModelCall
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow, only_rows, read_part
-from gage_eval.statuses import NO_RECORD, REPLAYED
 
 _REPLAYED = "No request was sent: the answer was recorded elsewhere. This is the prompt as prepared."
 _CHANGED = "The request was sent in another form: a plug-in, a setting or a file has changed since."

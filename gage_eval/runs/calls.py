@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
+from gage_eval.base.marks import STAGES, Stage
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.client.types import Response
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
-from gage_eval.marks import STAGES, Stage
 from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import TaskPlan
 from gage_eval.store import Artifact, Store
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 _SLICE = 1024
 

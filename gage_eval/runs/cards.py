@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.field_paths import MISSING, resolve
+from gage_eval.base.field_paths import MISSING, resolve
 from gage_eval.scorecards.answer import AnswerMeta, CanonicalAnswer
 from gage_eval.scorecards.card import CardRule, ScoreCard, score_key
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from gage_eval.field_paths import MISSING, resolve
+from gage_eval.base.field_paths import MISSING, resolve
 from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Mapping
 
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import FetchProgress, StageProgress
-from gage_eval.observability.results import StageResult
 from gage_eval.report.console import counted, size_text
 
 # Seconds between two lines of progress of one stage. A stage that takes less has none.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
-from gage_eval.marks import Stage
+from gage_eval.base.marks import Stage
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.stages import Call, StageResult, TaskPlan, run_dag

@@ -6,8 +6,8 @@ from contextvars import copy_context
 from functools import partial
 
 from gage_eval import stages
+from gage_eval.base.marks import Stage
 from gage_eval.engine.host import EngineHost
-from gage_eval.marks import Stage
 from gage_eval.observability.observer import Observer
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
 from gage_eval.runs.graph import Executor, Threads, run_graph

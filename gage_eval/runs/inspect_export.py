@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import __version__
-from gage_eval.canonical import canonical_text, decode
+from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.runs.asked import Asked, everything_asked

@@ -14,9 +14,9 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from gage_eval.canonical import canonical_json, decode
-from gage_eval.errors import InputError
-from gage_eval.processes import user_name
+from gage_eval.base.canonical import canonical_json, decode
+from gage_eval.base.errors import InputError
+from gage_eval.base.processes import user_name
 from gage_eval.store import Store
 from gage_eval.store.objects import is_digest
 

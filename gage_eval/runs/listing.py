@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.errors import InputError
-from gage_eval.marks import STAGES
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import STAGES
 from gage_eval.report.console import headline
 from gage_eval.report.summary import TaskMetric
 from gage_eval.runs.figures import duration, of_task

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.cards import Cards

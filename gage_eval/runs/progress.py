@@ -26,7 +26,7 @@ from gage_eval.runs.figures import ProgressLines, fetched_line, of_task, progres
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from gage_eval.observability.results import StageResult
+    from gage_eval.base.stages import StageResult
 
 
 # The place of the fetch among the stages.

@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from gage_eval.canonical import decode
-from gage_eval.errors import visible
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import visible
 from gage_eval.observability.events import MetricReported, RunWarning
 from gage_eval.report.groups import group_summaries
 from gage_eval.report.html import report_html

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import decode
-from gage_eval.errors import InputError, closest
-from gage_eval.inputs import INPUTS
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.inputs import INPUTS
 from gage_eval.metrics.compared import Compared
 from gage_eval.metrics.overrides import compared_by_samples
 from gage_eval.planning.specs import Plan, ScoreSpec, TaskPlan

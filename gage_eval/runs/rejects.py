@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import file_name_of
-from gage_eval.errors import InputError
 
 if TYPE_CHECKING:
     from gage_eval.runs.reading import TaskReader

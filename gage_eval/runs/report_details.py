@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.scale import Scale
 from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gage_eval import __version__, stages
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError, RunFailed, closest
+from gage_eval.base.marks import Stage
+from gage_eval.base.processes import refuse_in_new_process
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
-from gage_eval.errors import InputError, RunFailed, closest
-from gage_eval.marks import Stage
 from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
-from gage_eval.processes import refuse_in_new_process
 from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary

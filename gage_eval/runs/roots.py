@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from gage_eval.canonical import canonical_json, decode, digest
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.canonical import canonical_json, decode, digest
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.runs.deployed import DeploymentRecord, FindDeleted, recorded_deployments
 from gage_eval.runs.folder import is_there
 from gage_eval.runs.options import Locations, bundle_of, own_root

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import decode
+from gage_eval.base.canonical import decode
 from gage_eval.runs.calls import PendingResponses
 from gage_eval.store import Artifact
 

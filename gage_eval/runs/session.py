@@ -14,18 +14,18 @@ from types import TracebackType
 
 from gage_eval import __version__
 from gage_eval.backends.base import Blocks
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.processes import born, refuse_in_new_process
 from gage_eval.client.budget import Budget
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shard_groups import ShardGroups
-from gage_eval.errors import GageError, InputError
 from gage_eval.foreign import failure
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
-from gage_eval.processes import born, refuse_in_new_process
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent

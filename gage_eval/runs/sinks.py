@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import local_path
 from gage_eval.config.observability import ObservabilityConfig, SinkConfig
 from gage_eval.config.secrets import is_reference
-from gage_eval.errors import InputError
-from gage_eval.files import local_path
 from gage_eval.observability.events import Event
 from gage_eval.observability.http_recorder import HTTPRecorder, HTTPRecorderConfig
 from gage_eval.observability.otel import OpenTelemetryConfig, OpenTelemetrySink

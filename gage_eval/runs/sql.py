@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError, nearest
-from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.stored import stored_runs
-from gage_eval.store import Artifact, Store
-from gage_eval.store.manifest import folder, part_name
-from gage_eval.tables import (
+from gage_eval.base.errors import InputError, nearest
+from gage_eval.base.tables import (
     JUDGMENTS,
     METRICS,
     PREPARED,
@@ -28,6 +23,11 @@ from gage_eval.tables import (
     SCORES,
     TableSchema,
 )
+from gage_eval.runs.options import Locations
+from gage_eval.runs.reading import RunReader
+from gage_eval.runs.stored import stored_runs
+from gage_eval.store import Artifact, Store
+from gage_eval.store.manifest import folder, part_name
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_json, canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import canonical_json, canonical_text
+from gage_eval.base.errors import InputError
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 # A spreadsheet would take a text that begins so for a formula.

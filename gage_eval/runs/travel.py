@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import Blocks
-from gage_eval.canonical import sha256_hex
+from gage_eval.base.canonical import sha256_hex
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.files import local_path
+from gage_eval.base.marks import mark_of
+from gage_eval.base.packaged import configs_dir
 from gage_eval.config.consent import Examined, NamedFile
 from gage_eval.config.files import read_config
 from gage_eval.config.secrets import has_token
 from gage_eval.datasets.base import matching_files
-from gage_eval.errors import ConfigError, InputError
-from gage_eval.files import local_path
 from gage_eval.foreign import code_files
-from gage_eval.marks import mark_of
-from gage_eval.packaged import configs_dir
 from gage_eval.report.console import size_text
 from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, RunOptions
 from gage_eval.runs.validation import examined

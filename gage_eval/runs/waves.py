@@ -21,12 +21,13 @@ from typing import TypeAlias
 from gage_eval import stages
 from gage_eval.backends.build import parse_config
 from gage_eval.backends.placement import Placement
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
+from gage_eval.base.marks import Stage
+from gage_eval.base.tables import ASKS
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
 from gage_eval.engine.shard_groups import ShardGroup
-from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
-from gage_eval.marks import Stage
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
 from gage_eval.planning.asks import Asks, StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec
@@ -38,7 +39,6 @@ from gage_eval.stages import StageResult, TaskPlan, run_dag
 from gage_eval.stages.base import Served, StageRun, missing_run
 from gage_eval.stages.generation import earlier
 from gage_eval.stages.sharing import engine_of, files_of, step_of
-from gage_eval.tables import ASKS
 
 # (task id, stage)
 StageId: TypeAlias = tuple[str, Stage]

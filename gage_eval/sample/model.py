@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from gage_eval.canonical import canonical_text
+from gage_eval.base.canonical import canonical_text
 from gage_eval.sample.rules import (
     DROPPED_FIELDS,
     FEW_SHOT_FORBIDDEN,

@@ -4,8 +4,8 @@ import hashlib
 import json
 from typing import Any
 
-from gage_eval import canonical
-from gage_eval.errors import InputError
+from gage_eval.base import canonical
+from gage_eval.base.errors import InputError
 
 _UNREADABLE = "#!unreadable: "
 _KINDS: dict[type, str] = {

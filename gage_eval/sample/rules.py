@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from gage_eval import canonical
+from gage_eval.base import canonical
 from gage_eval.sample.record import RecordRejected, kind_of
 
 SCHEMA_VERSION = "v1"

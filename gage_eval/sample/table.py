@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval import canonical
+from gage_eval.base import canonical
+from gage_eval.base.tables import FEW_SHOT, MESSAGE, OPTION, REFERENCE, SAMPLES, SEGMENT
 from gage_eval.sample.rules import MEDIA_TYPES
-from gage_eval.tables import FEW_SHOT, MESSAGE, OPTION, REFERENCE, SAMPLES, SEGMENT
 
 _STRING = pa.string()
 _MEDIA = frozenset(MEDIA_TYPES)

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 
 _log = logging.getLogger(__name__)
 

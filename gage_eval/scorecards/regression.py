@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.scorecards.card import ScoreCard
 
 

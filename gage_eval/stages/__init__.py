@@ -1,6 +1,6 @@
 """The seven stages."""
 
-from gage_eval.observability.results import StageResult
+from gage_eval.base.stages import StageResult
 from gage_eval.planning.dag import Call, prepare, run_dag
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.stages.auto_eval import auto_eval

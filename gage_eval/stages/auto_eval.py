@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.tables import METRICS, SCORES
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.score_rows import FEWEST_ROWS, Inputs, RowReader, Rows, score_rows
 from gage_eval.planning.specs import ScoreSpec
@@ -18,7 +19,6 @@ from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.unscored import check_scored
 from gage_eval.stages.watching import tell_scores
 from gage_eval.store import Action, Artifact, ArtifactWriter
-from gage_eval.tables import METRICS, SCORES
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def auto_eval(run: StageRun, spec: ScoreSpec) -> None:
     """Score every response with every metric and aggregate.
 
     Args:
-        run: has the inputs of the spec (`gage_eval.inputs`). Writes ``metrics``, whose rows name the
+        run: has the inputs of the spec (`gage_eval.base.inputs`). Writes ``metrics``, whose rows name the
             scores artifacts.
         spec: the metrics.
 

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Timer
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
-from gage_eval.canonical import JsonValue, digest
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
+from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import TableSchema
 from gage_eval.engine.job import WorkGone
-from gage_eval.errors import BudgetSpent, EndpointFailed, RunCancelled
-from gage_eval.marks import Stage
 from gage_eval.observability.events import (
     PartWritten,
     RunWarning,
@@ -28,11 +30,9 @@ from gage_eval.observability.events import (
     StageStarted,
 )
 from gage_eval.observability.observer import Observer
-from gage_eval.observability.results import StageResult
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.planning.keys import StageSpec, action_document, has_outputs_of, input_id
 from gage_eval.store import Action, Artifact, ArtifactWriter, PartInfo, Store
-from gage_eval.tables import TableSchema
 
 if TYPE_CHECKING:
     from gage_eval.metrics.processes import ScoringProcesses

@@ -7,25 +7,25 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gage_eval.backends.build import parse_config
+from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
+from gage_eval.base.stages import StageResult
+from gage_eval.base.statuses import ANSWERED, RESPONSE_STATUSES
+from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
 from gage_eval.client.budget import Price
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally, WorkGone
 from gage_eval.engine.rows import index_answers
-from gage_eval.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.foreign import PluginError, without_folders
 from gage_eval.observability.events import RunWarning
-from gage_eval.observability.results import StageResult
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.outputs import with_telemetry
 from gage_eval.planning.source import RoleSource
 from gage_eval.stages.base import Env, Served, StageRun
 from gage_eval.stages.watching import SampleWatch
-from gage_eval.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.store import Artifact, Wip
-from gage_eval.tables import RESPONSE_TELEMETRY, RESPONSES
 
 # How many kinds of error a message names.
 _CAUSES_SHOWN = 3

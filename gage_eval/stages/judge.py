@@ -7,18 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.canonical import canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import StageResult
+from gage_eval.base.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
+from gage_eval.base.tables import ASKS, JUDGMENTS
 from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, VerdictParser
-from gage_eval.observability.results import StageResult
 from gage_eval.planning.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
-from gage_eval.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.store import Artifact
-from gage_eval.tables import ASKS, JUDGMENTS
 
 # The columns of asks that judgments have too.
 _OF_ASK = ("judge", "slot", "draw", "binding")

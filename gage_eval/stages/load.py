@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gage_eval import registry
+from gage_eval.base.tables import RAW
 from gage_eval.datasets import Filter, reservoir, select
 from gage_eval.planning.specs import LoadSpec
 from gage_eval.stages.base import StageRun, stage
-from gage_eval.tables import RAW
 
 PART_ROWS = 4096
 PART_BYTES = 64 * 1024 * 1024

@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import JsonValue, canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import InputError
+from gage_eval.base.tables import PREPARED, REJECTS
 from gage_eval.planning.specs import PreprocessSpec
 from gage_eval.prepare.examples import Conversation, Examples, OwnExamples, PoolExamples
 from gage_eval.prepare.few_shot import Example, as_chat, as_text
@@ -20,7 +21,6 @@ from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.watching import tell_rejects
-from gage_eval.tables import PREPARED, REJECTS
 
 
 @stage(

@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import REJECTS
 from gage_eval.observability.events import RunWarning
-from gage_eval.observability.results import StageResult
 from gage_eval.stages.base import Env
 from gage_eval.store import Artifact
-from gage_eval.tables import REJECTS
 
 _SHOWN = 3
 

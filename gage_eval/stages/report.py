@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.canonical import canonical_text
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.tables import REPORT
 from gage_eval.planning.specs import ReportSpec
 from gage_eval.report.summary import task_summary
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import first_rejects
-from gage_eval.tables import REPORT
 
 
 @stage("report")

@@ -9,7 +9,7 @@ from itertools import islice
 
 import pyarrow as pa
 
-from gage_eval.errors import RunFailed
+from gage_eval.base.errors import RunFailed
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.processes import ScoringProcesses, recipe_of
 from gage_eval.metrics.score_rows import FEWEST_ROWS, Inputs, Rows, joins_replicates

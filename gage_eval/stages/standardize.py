@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from gage_eval import registry
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.base.tables import REJECTS, SAMPLES
 from gage_eval.planning.specs import StandardizeSpec
 from gage_eval.prepare.media import media_of, without_data, without_data_urls
 from gage_eval.prepare.options import lacks_options
@@ -22,7 +23,6 @@ from gage_eval.standardize.callables import AdapterFailed, attach
 from gage_eval.standardize.compose import build
 from gage_eval.standardize.inputs import with_inputs
 from gage_eval.store.media import Media, MediaKeeper, urls_in
-from gage_eval.tables import REJECTS, SAMPLES
 
 
 @stage(

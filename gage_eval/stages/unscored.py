@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.errors import RunFailed
-from gage_eval.observability.results import StageResult
+from gage_eval.base.errors import RunFailed
+from gage_eval.base.stages import StageResult
+from gage_eval.base.statuses import EXCUSED, REASONS
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages.base import Env
-from gage_eval.statuses import EXCUSED, REASONS
 from gage_eval.store import Artifact, Store
 
 

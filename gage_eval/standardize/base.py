@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from gage_eval import canonical
-from gage_eval.errors import InputError, closest
-from gage_eval.extract import patterns
-from gage_eval.field_paths import MISSING, walk
+from gage_eval.base import canonical, patterns
+from gage_eval.base.errors import InputError, closest
+from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import TEXTUAL, option_letter
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest
 from gage_eval.foreign import PluginError, load_object, plugin_errors, without_folders
 from gage_eval.prepare.images import as_png
 from gage_eval.prepare.media import media_in_messages

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.standardize.base import FieldMap
 from gage_eval.standardize.compose import check_roles
 from gage_eval.standardize.template import QuestionTemplate

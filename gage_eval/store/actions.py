@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import gage_eval
-from gage_eval.canonical import JsonValue, canonical_json, decode
-from gage_eval.errors import ArtifactDamaged, StoreError
+from gage_eval.base.canonical import JsonValue, canonical_json, decode
+from gage_eval.base.errors import ArtifactDamaged, StoreError
 from gage_eval.store.artifacts import Artifact, find_whole
 from gage_eval.store.manifest import REMEDY, manifest_path
 from gage_eval.store.objects import Objects, is_digest, safe_name

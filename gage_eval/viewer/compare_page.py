@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference

@@ -11,7 +11,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.evidence import Evidence
 from gage_eval.runs.explain import expected_of, question_of
 from gage_eval.runs.reading import RunReader, TaskReader

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from gage_eval.canonical import JsonValue, digest
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.compare import ScoredTask
 from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.options import Locations

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.reading import RunReader

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.report.html import overview_shares
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import MetricSummary

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from gage_eval.errors import GageError, InputError
+from gage_eval.base.errors import GageError, InputError
 from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.summary import MetricSummary, format_value

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gage_eval.canonical import decode
-from gage_eval.field_paths import reference_texts
+from gage_eval.base.canonical import decode
+from gage_eval.base.field_paths import reference_texts
 from gage_eval.report.summary import format_value
 from gage_eval.runs.asked import shown_calls
 from gage_eval.runs.calls import ModelCall

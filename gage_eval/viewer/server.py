@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations

@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from gage_eval import background
 from gage_eval.background import Process
+from gage_eval.base.errors import InputError
+from gage_eval.base.ports import free_port, is_free
+from gage_eval.base.processes import born
 from gage_eval.client.health import answers
-from gage_eval.errors import InputError
-from gage_eval.ports import free_port, is_free
-from gage_eval.processes import born
 from gage_eval.viewer.server import HOST, PORT
 
 if TYPE_CHECKING:
@@ -113,6 +113,6 @@ def _kept_token(home: Path) -> str:
 
 
 def _absolute(root: str) -> str:
-    from gage_eval.files import local_path
+    from gage_eval.base.files import local_path
 
     return root if "://" in root else str(local_path(root, Path()).absolute())

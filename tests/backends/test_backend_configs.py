@@ -6,7 +6,7 @@ import pytest
 from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import parse_config
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from tests.support.marked_fields import walk_fields
 
 

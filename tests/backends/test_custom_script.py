@@ -9,9 +9,9 @@ from support.calls import ask, chat
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
+from gage_eval.base.errors import InputError
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import InputError
 
 SCRIPT = """
 class Model:

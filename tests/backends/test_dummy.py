@@ -6,8 +6,8 @@ import pytest
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
+from gage_eval.base.errors import InputError
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import InputError
 
 
 def ask(config: dict[str, Any], text: str = "What?", **more: Any) -> Response:

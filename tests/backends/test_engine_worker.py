@@ -14,8 +14,8 @@ from support.engines import ends, engine_of
 
 from gage_eval.backends.child import Child
 from gage_eval.backends.engine_worker import Worker
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gage_eval.backends.engines import Engines
-from gage_eval.errors import EndpointFailed
+from gage_eval.base.errors import EndpointFailed
 
 
 @dataclass

@@ -12,10 +12,10 @@ from support.engines import ends, engine_of, is_alive
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.backends.llama_cpp import LlamaCpp, packaged_model
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.client.types import Request
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed, InputError
 
 CONTEXT = BackendContext(Path())
 CONFIG = {"model": "smollm2-135m", "n_ctx": 512}

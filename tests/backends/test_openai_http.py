@@ -13,11 +13,11 @@ from gage_eval.backends import echo_likelihood
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.backends.openai_http import read_chat, read_completion
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.client.http import Malformed, data_url, parse_json
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed, InputError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 CONTEXT = BackendContext(Path(), env={})

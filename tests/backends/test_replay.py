@@ -12,8 +12,8 @@ import pytest
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.backends.replay import Replay
+from gage_eval.base.errors import InputError
 from gage_eval.client.types import Request, Response
-from gage_eval.errors import InputError
 
 RECORDS = [{"id": "a", "answer": "1", "more": {"b.c": "x"}}, {"id": "b", "answer": "2", "more": {"b.c": "y"}}]
 

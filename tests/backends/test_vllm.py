@@ -14,11 +14,11 @@ from support.engines import FAKE_VLLM, children, ends, engine_of, is_alive, star
 from gage_eval.backends.base import Backend, BackendContext
 from gage_eval.backends.build import build_backend, parse_config
 from gage_eval.backends.vllm import VLLM
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed, InputError
+from gage_eval.base.ports import free_port
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed, InputError
-from gage_eval.ports import free_port
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from gage_eval.statuses import REASONS
+from gage_eval.base.statuses import REASONS
 from gage_eval.store import Store
 from gage_eval.store.artifacts import ArtifactWriter
 from tests.cli.conftest import Gage

@@ -13,13 +13,13 @@ import trustme
 from support.calls import ask, chat, connect
 from support.endpoint import mock_endpoint
 
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
+from gage_eval.base.errors import EndpointFailed, InputError
 from gage_eval.client.http import HTTPEndpoint, Malformed
 from gage_eval.client.retry import RetryPolicy
 from gage_eval.client.types import Response
 from gage_eval.client.watch import Retry, watch_retries
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import EndpointFailed, InputError
 
 
 def test_every_row_is_answered_right_through_refusals_errors_resets_hangs_and_garbage() -> None:

@@ -12,10 +12,10 @@ import trustme
 from support.http_server import OK, Exchange, Script, client_of, on_both_loops, served
 from support.waiting import Stopwatch
 
+from gage_eval.base.errors import InputError
 from gage_eval.client import connect
 from gage_eval.client.connect import Connector, Unreachable
 from gage_eval.client.route import route_to
-from gage_eval.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import LoadedConfig, load_config, parse_config, yaml_lines
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.overrides import apply_overrides
-from gage_eval.errors import ConfigError, InputError
 
 Load = Callable[..., LoadedConfig]
 Small = Callable[..., str]

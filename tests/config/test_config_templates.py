@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import list_suites, load_suite
 from gage_eval.config.model_choice import NO_SANDBOX, ModelChoice
 from gage_eval.config.nodes import node_of
 from gage_eval.config.template_places import find_template, suite_file, versions_in
 from gage_eval.config.yaml_lines import as_written, parse
 from gage_eval.config.yaml_text import yaml_text
-from gage_eval.errors import ConfigError, InputError
 
 TEMPLATE = """\
 kind: BuiltinTemplate

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import yaml_lines
 from gage_eval.config.interpolate import fill
-from gage_eval.errors import ConfigError
 
 
 def values(text: str) -> object:

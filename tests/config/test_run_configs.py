@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.base.errors import ConfigError, InputError
+from gage_eval.base.files import write_new
 from gage_eval.config import list_suites, load_config
 from gage_eval.config.digest import definition_digest
 from gage_eval.config.distill import distilled
 from gage_eval.config.init import Mode, initialised
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.templates import SuiteInfo
-from gage_eval.errors import ConfigError, InputError
-from gage_eval.files import write_new
 from gage_eval.planning import forecast
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations

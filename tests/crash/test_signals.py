@@ -14,7 +14,7 @@ from gage_eval.stages.load import PART_ROWS
 
 SHORT_GRACE = """
 import sys
-from gage_eval import interrupts
+from gage_eval.base import interrupts
 interrupts.GRACE_S = 0.5
 from gage_eval.cli import main
 main()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gage_eval.base.errors import InputError
 from gage_eval.datasets import Filter, Record, reservoir
-from gage_eval.errors import InputError
 from gage_eval.sample.record import unreadable
 
 RECORD = {"n": 3, "text": "b", "cell": "3", "tags": ["x", "y"], "deep": {"a": [{"b": True}]}, "none": None, "f": 2.5}

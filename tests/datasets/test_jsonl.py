@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gage_eval.base.errors import InputError
 from gage_eval.datasets.json_file import JsonLoader
 from gage_eval.datasets.jsonl import JsonlLoader
-from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected, parse_record
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import InputError, RunCancelled
+from gage_eval.base.files import locked
+from gage_eval.base.packaged import configs_dir
 from gage_eval.client import download as downloading
 from gage_eval.config.data_origins import load_origin
 from gage_eval.datasets import fetch
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.origins import DataOrigin, OriginFile, OriginPath, origin_paths
-from gage_eval.errors import InputError, RunCancelled
-from gage_eval.files import locked
-from gage_eval.packaged import configs_dir
 from tests.support.data_server import DataServer, serving
 from tests.support.waiting import PATIENCE_S
 

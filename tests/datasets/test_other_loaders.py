@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from gage_eval import registry
+from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import matching_files, stem
-from gage_eval.errors import InputError
 from gage_eval.sample.record import RecordRejected, parse_record
 
 

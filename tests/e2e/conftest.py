@@ -9,7 +9,7 @@ from support.prefect import Prefect
 from support.runs import gage
 
 from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
 
 
 @pytest.fixture(scope="session")

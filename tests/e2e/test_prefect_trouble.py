@@ -17,7 +17,7 @@ from support.runs import gage, summary, write_config
 from support.waiting import PATIENCE_S, Stopwatch
 
 from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
 
 pytestmark = pytest.mark.server
 

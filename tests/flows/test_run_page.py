@@ -4,9 +4,9 @@ import pytest
 
 from flows.page import score_line, stage_line
 from flows.states import end_state
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import StageProgress
-from gage_eval.observability.results import StageResult
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.runs.figures import progress_line
 from tests.report.run_summaries import metric_row, summary

@@ -10,9 +10,9 @@ from changes import CONFIG, MODELS, OPTIONS, SETTINGS
 from five_rows import Change, Laboratory, computed, computed_metrics, stages_of
 from pydantic import BaseModel
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError
-from gage_eval.marks import STAGES, mark_of
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError
+from gage_eval.base.marks import STAGES, mark_of
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import ModelOptions, load

@@ -14,11 +14,12 @@ from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.registered import keep
 
-from gage_eval import foreign, hashing, registry
+from gage_eval import foreign, registry
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import build_backend
-from gage_eval.canonical import digest
-from gage_eval.marks import mark_of
+from gage_eval.base import hashing
+from gage_eval.base.canonical import digest
+from gage_eval.base.marks import mark_of
 from gage_eval.protocols import METRIC
 from gage_eval.registry import Registry
 from gage_eval.runs import RunOptions, RunOutcome, run_inline

@@ -13,7 +13,7 @@ from score_tables import responses, sample, samples
 from support.registered import keep
 
 from gage_eval import registry
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import BoundMetric, Score, bind, metric
 from gage_eval.metrics.aggregate import MOST_SLICES
 from gage_eval.metrics.aggregations.base import find_aggregation
@@ -345,7 +345,7 @@ def test_grouping_is_no_part_of_the_scores_identity() -> None:
 
 
 def test_rows_fit_the_metrics_table() -> None:
-    from gage_eval.tables import METRICS
+    from gage_eval.base.tables import METRICS
 
     rows = aggregated(bind("exact_match", slices=["metadata.kind"]), ["1"], [{"metadata": {"kind": 1}}])
     table = pa.Table.from_pylist([{**row, "scores": "a"} for row in rows], schema=METRICS.arrow)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 
 CODE = """
 from dataclasses import dataclass

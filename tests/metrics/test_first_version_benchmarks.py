@@ -9,7 +9,7 @@ from score_tables import judgments, responses, sample, samples
 from vector_differences import GAGE_INITIAL_BENCHMARKS, UNSCORED_BENCHMARK_REASONS
 from vectors import references, vector_rows
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 
 METRICS = frozenset({"mmmu_accuracy", "docvqa_anls", "judge_threshold", "likelihood", "ranking"})

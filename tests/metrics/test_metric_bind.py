@@ -11,12 +11,12 @@ from score_tables import OPTIONS, answers, judgments, responses, sample, samples
 from support.registered import keep
 
 from gage_eval import registry
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
+from gage_eval.base.tables import METRICS, SAMPLES, SCORES
 from gage_eval.metrics import Score, bind, metric, text_filter
 from gage_eval.metrics.base import define
 from gage_eval.metrics.parse_schema import ParseField, ParseSchema
 from gage_eval.registry import Plugin
-from gage_eval.tables import METRICS, SAMPLES, SCORES
 
 
 def test_every_response_has_one_row_in_the_scores_schema() -> None:
@@ -455,7 +455,7 @@ def test_aggregation_is_no_part_of_the_scores_identity() -> None:
 
 
 def test_identities_are_canonical_json() -> None:
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
 
     needed = {"regex_match": {"pattern": "a"}, "pattern": {"pattern": "a"}, "field_completeness": {"fields": ["a"]}}
     for name in registry.metrics.names():

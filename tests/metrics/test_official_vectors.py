@@ -9,7 +9,7 @@ import pytest
 from score_tables import answers, sample, samples, telemetry
 from vector_differences import GAGE_INITIAL, INSPECT, UNSCORED_REASONS
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 
 METRICS = frozenset(

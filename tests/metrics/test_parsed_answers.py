@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.canonical import canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 from gage_eval.metrics.normalization import NormalizationConfig
 from gage_eval.metrics.parse_schema import FieldType, ParseField, ParseSchema

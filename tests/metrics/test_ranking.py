@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import references, score_one
 
-from gage_eval.canonical import canonical_text
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import canonical_text
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 
 TARGETS = {"references": references("c", "d")}

@@ -9,7 +9,7 @@ from vectors import references
 
 import gage_eval
 from gage_eval import registry
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import Score, bind
 from gage_eval.metrics.base import define
 from gage_eval.metrics.references import position

@@ -9,7 +9,7 @@ import pytest
 from score_tables import answers, responses, sample, samples
 from support.registered import keep
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.base import metric
 from gage_eval.metrics.scale import Scale, read_scales

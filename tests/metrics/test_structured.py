@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import answers, sample, samples, score
 
-from gage_eval import canonical
-from gage_eval.errors import InputError
+from gage_eval.base import canonical
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind
 from gage_eval.metrics.json_text import find_json
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import answers, responses, sample, samples, score
 
-from gage_eval.errors import InputError
-from gage_eval.extract import patterns
+from gage_eval.base import patterns
+from gage_eval.base.errors import InputError
 from gage_eval.metrics import bind, metric
 from gage_eval.metrics.base import define
 from gage_eval.metrics.math_rules import hendrycks_equal, prm800k_equal

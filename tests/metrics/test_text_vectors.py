@@ -9,7 +9,7 @@ from score_tables import answers, sample, samples
 from vector_differences import MATH
 from vectors import vector_rows
 
-from gage_eval.extract.boxed import boxed_content, last_boxed
+from gage_eval.base.boxed import boxed_content, last_boxed
 from gage_eval.metrics import bind
 from gage_eval.metrics.math_rules import hendrycks_equal, prm800k_equal
 from gage_eval.metrics.words import squad_normalised

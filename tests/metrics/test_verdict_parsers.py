@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.canonical import digest
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.guarded import RowFailed
 from gage_eval.metrics.verdicts import Verdict, read_parser
 

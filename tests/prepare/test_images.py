@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.pictures import image, size_of
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.prepare.images import MAX_PIXELS, MAX_RATIO, MIN_PIXELS, ImageRules, prepared
 from gage_eval.sample.record import RecordRejected
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.pictures import image, size_of, write_image
 
-from gage_eval.errors import StoreError
+from gage_eval.base.errors import StoreError
 from gage_eval.prepare.images import ImageRules
 from gage_eval.prepare.media import MediaReader, MediaRules, data_of, files_identity, local_file, without_data_urls
 from gage_eval.sample.record import RecordRejected

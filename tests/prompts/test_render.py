@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.prompts import MAX_OUTPUT, PromptError, PromptRenderer
 from gage_eval.prompts.render import VARIABLES
 from gage_eval.prompts.sandbox import variables_of

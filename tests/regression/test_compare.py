@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared, compare
 from gage_eval.regression.differing import run_differences
 from gage_eval.runs import RunOptions, run_inline

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.errors import GageError, RunCancelled
-from gage_eval.marks import Stage
+from gage_eval.base.errors import GageError, RunCancelled
+from gage_eval.base.marks import Stage
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
 from gage_eval.runs.graph import Node, Threads, graph, run_graph
 from gage_eval.stages import StageResult

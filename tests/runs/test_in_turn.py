@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
 from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.in_turn import engine_keys, run_in_turn
 from gage_eval.runs.inline import carry_out

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.folder import RunFolder, list_runs
 from gage_eval.runs.listing import run_rows
 from gage_eval.runs.options import Locations, RunOptions

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import ConfigError, EndpointFailed
 from gage_eval.config import metrics
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import ConfigError, EndpointFailed
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.planned import planned
 from tests.support.workspace import write_config, write_rows

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import gage_eval
-from gage_eval.errors import BudgetSpent, InputError, RunFailed
+from gage_eval.base.errors import BudgetSpent, InputError, RunFailed
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.calls import PendingResponses
 from gage_eval.runs.explain import explained, tally

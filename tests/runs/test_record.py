@@ -11,9 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.errors import InputError, StoreError
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import Event, StageFailed, StageFinished, StageProgress, StageStarted
-from gage_eval.observability.results import StageResult
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations

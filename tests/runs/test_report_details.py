@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
 from gage_eval.report.details import Kind, SampleCard, TaskDetails
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs import publish as publishing

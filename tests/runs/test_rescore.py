@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from gage_eval.base.errors import InputError
 from gage_eval.cli.main import main
-from gage_eval.errors import InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.runs.folder import list_runs
 from gage_eval.runs.options import Locations

@@ -9,7 +9,7 @@ from support.endpoint import mock_endpoint
 from support.runs import write_config
 
 import gage_eval
-from gage_eval.errors import InputError, RunFailed
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gage_eval
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.runs.options import Locations
 from gage_eval.runs.sql import VIEWS, Database, columns
 from gage_eval.runs.tabular import csv_header, csv_lines, records, write_table

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.maintenance import collect_garbage
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gage_eval import canonical, tables
+from gage_eval.base import canonical, tables
 from gage_eval.sample.model import Sample, json_schema
 from gage_eval.sample.record import RecordRejected, content_id, parse_record
 from gage_eval.sample.rules import normalise_sample, option_letter

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.scorecards import CanonicalAnswer, CardRule, Preset, ScoreCard, check_regression
 from gage_eval.scorecards.card import card_rule
 

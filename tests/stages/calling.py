@@ -7,7 +7,7 @@ from typing import Any
 
 from gage_eval import stages
 from gage_eval.backends.base import BackendContext
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.engine.runtime import Runtime
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.verdicts import read_parser

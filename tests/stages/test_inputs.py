@@ -1,4 +1,4 @@
-"""A new kind of input is one entry in `gage_eval.inputs`: no stage, key or signature knows its name."""
+"""A new kind of input is one entry in `gage_eval.base.inputs`: no stage, key or signature knows its name."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,14 +7,15 @@ import pyarrow as pa
 import pytest
 from stages.calling import Bench
 
-from gage_eval import stages, tables
-from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS, Input
+from gage_eval import stages
+from gage_eval.base import tables
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS, Input
+from gage_eval.base.tables import TableSchema
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.stages import StageResult
-from gage_eval.tables import TableSchema
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": "Q1"} for row in range(4)]
 RESULTS = TableSchema(

@@ -11,7 +11,7 @@ import yaml
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.pictures import write_image
 
-from gage_eval.errors import ConfigError, InputError
+from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 

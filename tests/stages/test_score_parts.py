@@ -9,7 +9,7 @@ import pytest
 from stages.calling import Bench
 
 from gage_eval import stages
-from gage_eval.errors import InputError, RunFailed
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.score_rows import FEWEST_ROWS
 from gage_eval.planning.specs import ScoreSpec

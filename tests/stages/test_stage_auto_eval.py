@@ -11,7 +11,7 @@ import pytest
 from stages.calling import Bench
 
 from gage_eval import stages
-from gage_eval.errors import InputError, RunFailed
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.runs.scoring import scoring_processes

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 from stages.calling import Bench
 
+from gage_eval.base.errors import RunCancelled, RunFailed
+from gage_eval.base.stages import StageResult
+from gage_eval.base.tables import REPORT
 from gage_eval.engine.job import WorkGone
-from gage_eval.errors import RunCancelled, RunFailed
 from gage_eval.observability import events
-from gage_eval.observability.results import StageResult
 from gage_eval.planning import keys
 from gage_eval.stages.base import Env, StageInfo, StageRun, run_stage
-from gage_eval.tables import REPORT
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from stages.calling import Bench
 from support.pictures import write_image
 
 from gage_eval import stages
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.planning.specs import LoadSpec, PreprocessSpec, StandardizeSpec
 from gage_eval.prepare.few_shot import FewShotRules, shuffled
 from gage_eval.prepare.media import MediaRules

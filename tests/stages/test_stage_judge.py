@@ -12,9 +12,10 @@ from stages.calling import Bench
 
 from gage_eval import stages
 from gage_eval.backends.base import BackendContext
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
+from gage_eval.base.errors import RunFailed
+from gage_eval.base.tables import ASKS
 from gage_eval.engine.session import ModelSession
-from gage_eval.errors import RunFailed
 from gage_eval.metrics import bind
 from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
 from gage_eval.planning.asks import StoredAsks, write_asks
@@ -27,7 +28,6 @@ from gage_eval.registry import Plugin
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import engine_of, serve, step_of
-from gage_eval.tables import ASKS
 
 ROW = {"row_index": 3, "sample_id": "s", "replicate": 1, "response_key": "k"}
 ASK = {"judge": None, "slot": 0, "draw": 0, "binding": "b"}

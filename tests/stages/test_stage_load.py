@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stages.calling import Bench
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.stages.load import PART_BYTES, PART_ROWS, parts
 
 RECORDS = ['{"b": 1, "a":  1.0, "a": 2}', '{"n": 123456789012345678901234567890}', '{"t": "\\ud83d\\ude00 é"}']

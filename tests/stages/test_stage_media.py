@@ -13,8 +13,8 @@ from stages.calling import Bench
 from support.pictures import image, size_of, write_image
 
 from gage_eval import stages
-from gage_eval.canonical import decode
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.planning.specs import LoadSpec, StandardizeSpec
 from gage_eval.prepare.images import ImageRules
 from gage_eval.prepare.media import MediaRules

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from stages.calling import Bench
 
-from gage_eval.canonical import decode
-from gage_eval.errors import InputError
+from gage_eval.base.canonical import decode
+from gage_eval.base.errors import InputError
 from gage_eval.sample.table import messages_from_array
 from gage_eval.stages import StageResult
 from gage_eval.stages.load import PART_ROWS

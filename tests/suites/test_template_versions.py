@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from gage_eval.base.errors import ConfigError
 from gage_eval.config import expanded
 from gage_eval.config.expanded import SECTIONS, code_versions, completed, defaults, record_of, released_file
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.models import PipelineConfig
 from gage_eval.config.templates import load_suite
-from gage_eval.errors import ConfigError
 from gage_eval.planning.plan import make_plan
 from tools import suites
 

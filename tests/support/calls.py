@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval.backends.base import Backend, BackendContext
-from gage_eval.canonical import encode
+from gage_eval.base.canonical import encode
 from gage_eval.client.types import Request, Response
 from gage_eval.engine.runtime import Runtime
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
-from gage_eval.errors import GageError
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.reading import RunReader

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from gage_eval.backends.base import BackendConfig, BaseBackend
+from gage_eval.base.marks import semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.marks import semantic
 from gage_eval.registry import backends
 
 

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from viewer_client import HOSTILE, ROWS, answers, ids, page, run, samples, viewer, write_questions
 
 import gage_eval
-from gage_eval.errors import InputError, RunFailed
+from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs.asked import everything_asked
 from gage_eval.runs.explain import tally
 from gage_eval.runs.options import Locations

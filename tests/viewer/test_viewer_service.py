@@ -9,8 +9,8 @@ import pytest
 
 import gage_eval
 from gage_eval import server
-from gage_eval.errors import GageError, InputError
-from gage_eval.ports import free_port
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.ports import free_port
 from gage_eval.runs.options import Locations
 from gage_eval.viewer import service
 from tests.cli.conftest import Gage, gage, workspace  # noqa: F401 - fixtures

@@ -15,8 +15,8 @@ from support.engines import children, engine_of
 
 from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm import VLLM
+from gage_eval.base.errors import EndpointFailed
 from gage_eval.client.types import Request
-from gage_eval.errors import EndpointFailed
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 

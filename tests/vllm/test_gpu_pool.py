@@ -13,7 +13,7 @@ from support.prefect import ROOT, Prefect
 from support.runs import gage, stage_outputs, write_sums
 
 from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
 from gage_eval.store import Store
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

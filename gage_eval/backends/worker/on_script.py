@@ -110,10 +110,10 @@ def _response(found: Any) -> Answered:
     Raises:
         ValueError: it is not an answer.
     """
-    from gage_eval.canonical import canonical_text
+    from gage_eval.base.canonical import canonical_text
+    from gage_eval.base.errors import closest
+    from gage_eval.base.statuses import FINISH_STATUSES, RESPONSE_STATUSES, UNANSWERED
     from gage_eval.client.types import token_count, without_surrogates
-    from gage_eval.errors import closest
-    from gage_eval.statuses import FINISH_STATUSES, RESPONSE_STATUSES, UNANSWERED
 
     if isinstance(found, str):
         return {"status": "ok", "answer": found, "attempts": 1}

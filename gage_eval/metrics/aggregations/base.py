@@ -19,8 +19,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gage_eval.canonical import JsonValue
-from gage_eval.errors import InputError, closest, visible
+from gage_eval.base.canonical import JsonValue
+from gage_eval.base.errors import InputError, closest, visible
 from gage_eval.foreign import PluginError, plugin_errors
 from gage_eval.metrics.scale import DEFAULT, SHARE, UNKNOWN, Scale
 from gage_eval.registry import Plugin, aggregations

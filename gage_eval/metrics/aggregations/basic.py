@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.aggregations.base import Aggregate, Counted, aggregation, mean_of, weighted_mean_of
 from gage_eval.stats import mean_stderr, quantile, quantile_interval
 

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from gage_eval.field_paths import MISSING, walk
+from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.lists import list_items

@@ -1,6 +1,6 @@
 """Metrics on multiple choice."""
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.extract.thinking import strip_thinking
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.choices import LETTERS, choose, option_texts

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.ifeval import follow
 

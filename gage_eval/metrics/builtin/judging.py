@@ -2,7 +2,7 @@
 
 import math
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.filters.extract import rating
 

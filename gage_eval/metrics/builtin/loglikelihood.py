@@ -6,7 +6,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.likelihoods import Question, read_question
 

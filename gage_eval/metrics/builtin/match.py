@@ -5,8 +5,8 @@ import string
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
-from gage_eval.extract import patterns
-from gage_eval.extract.patterns import PatternText
+from gage_eval.base import patterns
+from gage_eval.base.patterns import PatternText
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.written_numbers import written_number
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.choices import LETTERS, option_texts
 from gage_eval.metrics.mmmu_rules import draw_option, open_is_right, read_choice, read_open, read_pro_choice

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.likelihoods import read_likelihoods
 from gage_eval.metrics.text_utils import lowered

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gage_eval import canonical
-from gage_eval.canonical import JsonValue
+from gage_eval.base import canonical
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import FIRST_VERSION, Score, metric
 from gage_eval.metrics.text_utils import as_text, lowered
 

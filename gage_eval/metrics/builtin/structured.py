@@ -5,9 +5,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from gage_eval.canonical import JsonValue, canonical_text, decode
-from gage_eval.errors import InputError
-from gage_eval.extract import patterns
+from gage_eval.base import patterns
+from gage_eval.base.canonical import JsonValue, canonical_text, decode
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.json_text import find_json, read_json
 

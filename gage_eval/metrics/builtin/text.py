@@ -4,8 +4,8 @@ import string
 from collections.abc import Sequence
 from typing import Literal
 
-from gage_eval.extract import patterns
-from gage_eval.extract.patterns import PatternText
+from gage_eval.base import patterns
+from gage_eval.base.patterns import PatternText
 from gage_eval.metrics.base import metric
 from gage_eval.metrics.text_utils import normalise_text
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Literal, TypeAlias
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.trajectories import Call, is_subsequence, read_steps, shared
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 from gage_eval.metrics.base import Score, metric
 from gage_eval.metrics.builtin.loglikelihood import softmax
 from gage_eval.metrics.likelihoods import read_question

@@ -4,8 +4,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from gage_eval.extract import patterns, thinking
-from gage_eval.extract.patterns import PatternText
+from gage_eval.base import patterns
+from gage_eval.base.patterns import PatternText
+from gage_eval.extract import thinking
 from gage_eval.metrics import choices, numbers
 from gage_eval.metrics.base import text_filter
 

@@ -3,9 +3,9 @@
 import re
 from typing import Literal
 
-from gage_eval.extract.boxed import boxed_answer
+from gage_eval.base.boxed import boxed_answer
+from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.extract.brackets import double_bracketed, single_bracketed
-from gage_eval.field_paths import MISSING, walk
 from gage_eval.metrics.base import text_filter
 from gage_eval.metrics.json_text import find_json
 from gage_eval.metrics.text_utils import as_text

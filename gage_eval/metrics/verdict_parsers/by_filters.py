@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainValidator
 
-from gage_eval.errors import InputError
+from gage_eval.base.errors import InputError
 from gage_eval.metrics.numbers import first_number
 from gage_eval.metrics.pipelines import FilterPipeline, read_steps
 from gage_eval.metrics.verdicts import Verdict, verdict_parser

@@ -1,9 +1,9 @@
 """The path language of configs: ``sample.metadata.answers.0``, ``model_output.answer``.
 
 A path is a root and parts separated by dots; a part is a key of a mapping, or digits that index a list. The
-roots are those of `gage_eval.inputs` (``sample``, ``model_output``, ``judge_output``, ``verdicts``). A path without a
-known root starts at ``sample``. A path below ``verdicts`` reads the verdicts of all judges, slots and draws as a list.
-There is nothing else: no slices, no filters, no attribute access, no evaluation.
+roots are those of `gage_eval.base.inputs` (``sample``, ``model_output``, ``judge_output``, ``verdicts``). A path
+without a known root starts at ``sample``. A path below ``verdicts`` reads the verdicts of all judges, slots and draws
+as a list. There is nothing else: no slices, no filters, no attribute access, no evaluation.
 
 The Sample contract (tables.SAMPLES) decides what a sample holds. Spellings of older configs and record
 formats are answered by `ALIASES`, the one table for them; what the sample itself holds always comes first.
@@ -16,9 +16,9 @@ from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
-from gage_eval.errors import InputError
-from gage_eval.inputs import INPUTS, RESPONSES_INPUT, SAMPLES_INPUT, Input, input_at
-from gage_eval.tables import SAMPLES
+from gage_eval.base.errors import InputError
+from gage_eval.base.inputs import INPUTS, RESPONSES_INPUT, SAMPLES_INPUT, Input, input_at
+from gage_eval.base.tables import SAMPLES
 
 RowValues: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """What stands at a root: the fields of a row, or those of all rows of an answer."""

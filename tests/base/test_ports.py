@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gage_eval.ports import LOOPBACK, hold_port
+from gage_eval.base.ports import LOOPBACK, hold_port
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a server listen on a port that is held")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.errors import InputError
-from gage_eval.files import is_folder, local_path
+from gage_eval.base.errors import InputError
+from gage_eval.base.files import is_folder, local_path
 
 
 @pytest.mark.parametrize("path", ["a" * 256, "ü" * 128 + "/b", "b/" + "a" * 5000, "a\0b"])

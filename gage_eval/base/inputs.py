@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from gage_eval.marks import Stage
-from gage_eval.statuses import Reason
-from gage_eval.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SAMPLES, TableSchema
+from gage_eval.base.marks import Stage
+from gage_eval.base.statuses import Reason
+from gage_eval.base.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES, SAMPLES, TableSchema
 
 Grain: TypeAlias = Literal["sample", "answer", "verdict"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval import hashing
-from gage_eval.hashing import file_digest
+from gage_eval.base import hashing
+from gage_eval.base.hashing import file_digest
 
 
 def test_a_small_file_is_read_each_time_and_nothing_is_remembered(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.canonical import TooDeep, canonical_json, canonical_text, decode, digest
+from gage_eval.base.canonical import TooDeep, canonical_json, canonical_text, decode, digest
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text("aé€😀"),

@@ -2,7 +2,7 @@
 
 import threading
 
-from gage_eval.periodic import Periodic
+from gage_eval.base.periodic import Periodic
 
 
 def test_the_work_is_called_again_and_again_until_it_is_stopped() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import RLock
 from types import ModuleType
 
-from gage_eval.errors import GageError
+from gage_eval.base.errors import GageError
 
 SIBLINGS = ("flows", "tasks", "blocks")
 
-_FOLDER = Path(__file__).resolve().parents[1]
+_FOLDER = Path(__file__).resolve().parents[2]
 _lock = RLock()
 _kept: dict[str, ModuleType] = {}
 
@@ -23,7 +23,7 @@ def configs_dir() -> Path:
     # An installed package has other packages next to it, and one of them may be called `configs`.
     if checkout.is_dir() and (_FOLDER / "pyproject.toml").is_file():
         return checkout
-    return Path(__file__).resolve().parent / "_configs"
+    return Path(__file__).resolve().parents[1] / "_configs"
 
 
 @contextmanager

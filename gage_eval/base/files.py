@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 
-from gage_eval.errors import InputError, closest, visible
+from gage_eval.base.errors import InputError, closest, visible
 
 # How often a wait for a lock that may be given up looks at it.
 _LOOK_AT_LOCK_S = 0.1

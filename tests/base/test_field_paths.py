@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval.errors import InputError
-from gage_eval.field_paths import ALIASES, MISSING, compile_path, resolve, walk
-from gage_eval.tables import SAMPLES
+from gage_eval.base.errors import InputError
+from gage_eval.base.field_paths import ALIASES, MISSING, compile_path, resolve, walk
+from gage_eval.base.tables import SAMPLES
 
 MULTIPLE_CHOICE: dict[str, Any] = {
     "id": "mc_0001",

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from gage_eval.canonical import JsonValue
+from gage_eval.base.canonical import JsonValue
 
 Stage: TypeAlias = Literal["load", "standardize", "preprocess", "support", "infer", "judge", "auto_eval", "report"]
 STAGES: tuple[Stage, ...] = (

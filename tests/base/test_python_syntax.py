@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval import python_syntax
+from gage_eval.base import python_syntax
 
 
 class Cycle:
