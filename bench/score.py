@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from gage_eval.base.tables import RESPONSES, SAMPLES
-from gage_eval.lean import be_lean
+from gage_eval.extend.lean import be_lean
 from gage_eval.metrics import bind
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ScoreSpec

@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gage_eval import allowed_code, background, keeper
+from gage_eval import background, keeper
 from gage_eval.background import Process
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
 from gage_eval.base.processes import born
 from gage_eval.client.health import answers
+from gage_eval.extend import allowed_code
 from gage_eval.viewer import service
 
 if TYPE_CHECKING:

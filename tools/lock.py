@@ -20,8 +20,8 @@ import numpy as np
 import orjson
 import yaml
 
-from gage_eval import registry
 from gage_eval.base.canonical import canonical_text, decode, digest
+from gage_eval.extend import registry
 from gage_eval.metrics.aggregations.base import Counted, find_aggregation
 from gage_eval.metrics.pipelines import read_pipelines
 from gage_eval.metrics.scale import Scale

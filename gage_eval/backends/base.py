@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, field_validator, model_validator
 
-from gage_eval import registry
 from gage_eval.backends.engines import Engines
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
@@ -19,6 +18,7 @@ from gage_eval.client.limiter import Limiter
 from gage_eval.client.retry import RetryPolicy
 from gage_eval.client.route import UNIX
 from gage_eval.client.types import Request, Response
+from gage_eval.extend import registry
 
 _REFERENCE = re.compile(r"(env|block):[A-Za-z0-9_.\-/]+")
 _SECRET_NAME = re.compile(

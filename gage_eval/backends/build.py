@@ -5,13 +5,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gage_eval import registry
-from gage_eval.allowed_code import check_engine
 from gage_eval.backends.base import Backend, BackendConfig, BackendContext
 from gage_eval.backends.guarded import GuardedBackend
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import InputError
-from gage_eval.foreign import PluginError, plugin_errors, without_folders
+from gage_eval.extend import registry
+from gage_eval.extend.allowed_code import check_engine
+from gage_eval.extend.loading import PluginError, plugin_errors, without_folders
 
 
 def parse_config(type_: str, config: Mapping[str, Any]) -> BackendConfig:

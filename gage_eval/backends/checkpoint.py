@@ -14,7 +14,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.files import local_path
 from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, scheduling, semantic
-from gage_eval.extras import install_engine
+from gage_eval.extend.extras import install_engine
 
 _HUB = re.compile(r"[\w.-]+/[\w.-]+")
 # Files in a model's folder that are not part of the model.

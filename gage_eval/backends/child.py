@@ -18,7 +18,7 @@ from typing import IO, ClassVar, TypeVar
 
 from gage_eval.backends import guard
 from gage_eval.base.errors import EndpointFailed
-from gage_eval.extras import install_engine
+from gage_eval.extend.extras import install_engine
 
 T = TypeVar("T")
 

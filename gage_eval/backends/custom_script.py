@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend, is_empty, skipped
 from gage_eval.backends.child import log_file
 from gage_eval.backends.engine_worker import Worker
@@ -19,7 +18,8 @@ from gage_eval.base.files import local_path
 from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.foreign import PluginError, load_object, version_of
+from gage_eval.extend import registry
+from gage_eval.extend.loading import PluginError, load_object, version_of
 
 # The longest time that the class's `close` may take.
 _CLOSE_S = 10.0

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BaseBackend, is_empty, last_text, skipped
 from gage_eval.base.marks import scheduling, semantic
 from gage_eval.client.types import Request, Response
+from gage_eval.extend import registry
 
 
 class DummyConfig(BackendConfig):

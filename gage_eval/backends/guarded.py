@@ -8,7 +8,7 @@ from gage_eval.base.canonical import JsonValue, canonical_json
 from gage_eval.base.statuses import RESPONSE_STATUSES
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.types import Request, Response, token_count
-from gage_eval.foreign import PluginError, plugin_errors
+from gage_eval.extend.loading import PluginError, plugin_errors
 
 _TEXTS = ("answer", "reasoning", "tool_calls", "finish_reason", "logprobs", "error_kind", "model_fingerprint")
 _COUNTS = ("prompt_tokens", "completion_tokens")

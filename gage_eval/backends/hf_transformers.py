@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
 from gage_eval.backends.checkpoint import (
     CheckpointConfig,
@@ -24,6 +23,7 @@ from gage_eval.backends.gpus import devices
 from gage_eval.backends.worker import on_transformers
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.marks import identity, scheduling, semantic
+from gage_eval.extend import registry
 
 
 class TransformersConfig(CheckpointConfig):

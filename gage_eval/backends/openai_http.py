@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends import echo_likelihood
 from gage_eval.backends.base import (
     BackendContext,
@@ -29,6 +28,7 @@ from gage_eval.client.http import HTTPEndpoint, Malformed, parse_json
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.pace import Rates
 from gage_eval.client.types import Request, Response, token_count
+from gage_eval.extend import registry
 
 OPENAI = "https://api.openai.com/v1"
 # Extra fields of a streamed request. They are not part of the body, because streaming does not change the question.

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, BaseBackend
 from gage_eval.backends.recorded import RecordedTexts, RepeatedKey
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
@@ -20,6 +19,7 @@ from gage_eval.base.marks import identity, semantic
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.client.types import Request, Response, without_surrogates
 from gage_eval.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
+from gage_eval.extend import registry
 
 _ABSENT = object()
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".parquet": "parquet", ".csv": "csv"}

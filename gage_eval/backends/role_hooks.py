@@ -25,8 +25,8 @@ from gage_eval.base.errors import GageError, visible
 from gage_eval.base.statuses import ANSWERED
 from gage_eval.base.tables import RESPONSES
 from gage_eval.client.types import Request, Response
-from gage_eval.foreign import PluginError, load_object, plugin_errors, version_of, without_folders
-from gage_eval.protocols import refuses
+from gage_eval.extend.loading import PluginError, load_object, plugin_errors, version_of, without_folders
+from gage_eval.extend.protocols import refuses
 
 # The hooks and what they take.
 _ARGUMENTS: Mapping[str, tuple[str, ...]] = {"prepare": ("request", "context"), "parse": ("response",)}

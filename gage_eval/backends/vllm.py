@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendContext, BaseBackend, KeyedConfig, is_empty, likelihood_body, skipped
 from gage_eval.backends.checkpoint import check_engine, find_checkpoint, model_identity, prefix_token
 from gage_eval.backends.child import Child
@@ -36,6 +35,7 @@ from gage_eval.client.http1 import FAILURES, HTTPClient
 from gage_eval.client.limiter import Limiter
 from gage_eval.client.route import route_to
 from gage_eval.client.types import Request, Response
+from gage_eval.extend import registry
 
 _LOOK_EVERY_S = 0.25
 # How long one look may take.

@@ -6,7 +6,6 @@ from typing import Any
 
 from pydantic import model_validator
 
-from gage_eval import registry
 from gage_eval.backends.checkpoint import check_engine, model_identity
 from gage_eval.backends.child import Child
 from gage_eval.backends.engine_backend import EngineBackend
@@ -14,6 +13,7 @@ from gage_eval.backends.engine_worker import Worker
 from gage_eval.backends.vllm_engine import Replica, VLLMEngineConfig, gpus_of, start_replicas, started_with
 from gage_eval.backends.worker import on_vllm
 from gage_eval.base.canonical import JsonValue, digest
+from gage_eval.extend import registry
 
 
 class VLLMNativeConfig(VLLMEngineConfig):

@@ -84,7 +84,7 @@ def _installed() -> list[Check]:
     import sys
 
     from gage_eval import __version__
-    from gage_eval.extras import install, install_extra
+    from gage_eval.extend.extras import install, install_extra
 
     checks = [
         Check("gage-eval", "ok", __version__),

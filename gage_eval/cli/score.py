@@ -31,7 +31,7 @@ def score(
     """Score a stored run with other metrics."""
     from gage_eval.base.errors import InputError, RunFailed
     from gage_eval.cli.output import shown_location
-    from gage_eval.lean import be_lean
+    from gage_eval.extend.lean import be_lean
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore

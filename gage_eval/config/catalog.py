@@ -10,14 +10,14 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from gage_eval import registry
 from gage_eval.base.packaged import configs_dir
 from gage_eval.config import yaml_lines
 from gage_eval.config.files import read_config
 from gage_eval.config.models import ROLE_SPELLINGS, RoleType
 from gage_eval.config.rules import ROLE_OF_STEP
 from gage_eval.config.templates import SuiteInfo, list_suites
-from gage_eval.registry import Plugin
+from gage_eval.extend import registry
+from gage_eval.extend.registry import Plugin
 
 _LONGEST_LINE = 80
 # The list of a config, the key that names its entries, and what is shown of them.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, get_args
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.backends.build import config_model
 from gage_eval.base.errors import InputError, Problem
@@ -22,7 +21,8 @@ from gage_eval.config.located import NamedCode, code_of
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
 from gage_eval.config.plain_words import as_written
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.foreign import is_path, nothing_imported
+from gage_eval.extend import registry
+from gage_eval.extend.loading import is_path, nothing_imported
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
 FileKind: TypeAlias = Literal["config", "code", "data", "model", "program"]

@@ -10,7 +10,7 @@ from gage_eval.config.card import SuiteCard, SuiteIdentity
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.loc_tree import LocTree
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
-from gage_eval.foreign import NotImported
+from gage_eval.extend.loading import NotImported
 
 Kind: TypeAlias = Literal["file", "template", "command line", "environment", "rule", "pin", "block"]
 

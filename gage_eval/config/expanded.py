@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.packaged import configs_dir
@@ -24,6 +23,7 @@ from gage_eval.config.models import PipelineConfig
 from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import apply_rules_without_model
 from gage_eval.config.yaml_lines import Listing, Mapping, Node, as_written
+from gage_eval.extend import registry
 
 SUFFIX = ".released.json"
 # What a suite is about. The rest is the run's own: limits, exports, where events go.

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.base.canonical import canonical_text
@@ -11,7 +10,8 @@ from gage_eval.base.files import is_folder
 from gage_eval.config.models import BackendEntry, PipelineConfig, RoleAdapterConfig
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
-from gage_eval.foreign import without_folders
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
 from gage_eval.metrics import BoundMetric
 
 # Value of role_adapters[].capabilities → capability of a backend.

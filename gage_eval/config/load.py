@@ -35,7 +35,7 @@ from gage_eval.config.rules import apply_rules, name_parts
 from gage_eval.config.spellings import read_spellings
 from gage_eval.config.validate import validate
 from gage_eval.config.yaml_text import yaml_text
-from gage_eval.foreign import forget_failures
+from gage_eval.extend.loading import forget_failures
 from gage_eval.metrics import BoundMetric
 
 

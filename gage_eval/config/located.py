@@ -16,7 +16,7 @@ from gage_eval.config.models import (
     TaskConfig,
 )
 from gage_eval.config.problems import Loc
-from gage_eval.foreign import beside, is_path, look_in
+from gage_eval.extend.loading import beside, is_path, look_in
 
 
 @dataclass(frozen=True)

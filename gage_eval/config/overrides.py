@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig
 from gage_eval.base.errors import ConfigError, InputError, Problem, closest
 from gage_eval.config import yaml_lines
@@ -23,7 +22,8 @@ from gage_eval.config.plain_words import model_at, spellings_of
 from gage_eval.config.problems import Loc, path_text
 from gage_eval.config.rules import name_implied_tasks, write_out_metric
 from gage_eval.config.secrets import literals
-from gage_eval.foreign import beside
+from gage_eval.extend import registry
+from gage_eval.extend.loading import beside
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
 _NUMBER = re.compile(r"\d{1,6}")

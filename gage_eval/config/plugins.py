@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.build import build_backend, config_model
 from gage_eval.base.canonical import JsonValue
@@ -23,7 +22,8 @@ from gage_eval.config.models import (
 from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
 from gage_eval.datasets.origins import origin_paths
-from gage_eval.foreign import without_folders
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
 from gage_eval.metrics.verdicts import read_parser
 
 

@@ -1,10 +1,10 @@
 """The metrics of a task: its own, the config's, and those of its answer type's preset."""
 
-from gage_eval import registry
 from gage_eval.base.errors import closest
 from gage_eval.config.models import MetricConfig, PipelineConfig, TaskConfig
 from gage_eval.config.problems import Loc
 from gage_eval.config.scoring_profiles import ScoringProfile
+from gage_eval.extend import registry
 
 Warned = list[tuple[Loc, str]]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue, canonical_json
 from gage_eval.datasets.base import Record
-from gage_eval.foreign import PluginError, plugin_errors
+from gage_eval.extend import registry
+from gage_eval.extend.loading import PluginError, plugin_errors
 
 _END = object()
 

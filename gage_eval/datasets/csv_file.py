@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import BoundedLines, FileLoader, Record, Source, open_bytes, record_text, why
+from gage_eval.extend import registry
 from gage_eval.sample.record import unreadable
 
 _PARAMS = ("columns", "delimiter", "encoding", "source_field")

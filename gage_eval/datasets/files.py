@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base import canonical, patterns
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
 from gage_eval.datasets.base import MAX_BYTES, Record, Source, open_bytes, record_text, stem, text_param, why
+from gage_eval.extend import registry
 from gage_eval.sample.record import unreadable
 
 _PARAMS = ("parser", "image", "image_field", "text_field", "source_field", "record_pattern")

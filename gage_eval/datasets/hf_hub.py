@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.files import is_folder, local_path
@@ -16,7 +15,8 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.datasets.base import Record, check_params, foreign_errors, record_text, text_param, why
 from gage_eval.datasets.cells import plain
 from gage_eval.datasets.hub_files import HubFiles, missing_files
-from gage_eval.extras import missing
+from gage_eval.extend import registry
+from gage_eval.extend.extras import missing
 from gage_eval.sample.record import unreadable
 from gage_eval.store.media import Keep
 

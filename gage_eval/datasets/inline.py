@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import Record, check_params, record_text
+from gage_eval.extend import registry
 
 
 @registry.loaders.register("inline", version=1, params=("records",))

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.field_paths import MISSING, walk
 from gage_eval.datasets.base import FileLoader, Record, Source, document_of, open_bytes, record_text, text_param, why
+from gage_eval.extend import registry
 
 _PARAMS = ("records_path", "source_field")
 _KEYS_SHOWN = 20

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base import canonical
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
@@ -22,6 +21,7 @@ from gage_eval.datasets.base import (
     text_param,
     why,
 )
+from gage_eval.extend import registry
 
 _PARAMS = ("labels_path", "labels_field", "labels_key", "source_field")
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")

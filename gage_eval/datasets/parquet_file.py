@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import FileLoader, Record, Source, open_stored, record_text, why
 from gage_eval.datasets.cells import plain
+from gage_eval.extend import registry
 from gage_eval.sample.record import unreadable
 from gage_eval.store.media import Keep
 

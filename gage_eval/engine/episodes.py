@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from gage_eval.base.canonical import JsonValue, decode, digest
 from gage_eval.base.statuses import UNANSWERED
 from gage_eval.client.types import Request, Response, Unasked
-from gage_eval.foreign import PluginError
+from gage_eval.extend.loading import PluginError
 
 N = TypeVar("N", int, float)
 

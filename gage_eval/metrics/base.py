@@ -26,10 +26,10 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.statuses import REASONS, SCORE_STATUSES, USUAL_REASON, Reason, ScoreStatus
-from gage_eval.foreign import plugin_errors
+from gage_eval.extend.loading import plugin_errors
+from gage_eval.extend.registry import Plugin, filters, metrics
 from gage_eval.metrics.guarded import guarded, no_unicode
 from gage_eval.metrics.scale import DEFAULT, Bounds, Scale, read_scales
-from gage_eval.registry import Plugin, filters, metrics
 
 FieldKind: TypeAlias = Literal["text", "texts", "value", "reference", "list_reference"]
 F = TypeVar("F", bound=Callable[..., Any])

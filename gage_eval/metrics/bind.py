@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.field_paths import Path, compile_path
 from gage_eval.base.statuses import UNANSWERED, Reason
-from gage_eval.foreign import said_by
+from gage_eval.extend import registry
+from gage_eval.extend.loading import said_by
 from gage_eval.metrics.aggregate import Aggregations, aggregate, read_aggregations
 from gage_eval.metrics.base import Definition, Score, define
 from gage_eval.metrics.grouping import Grouping, grouping

@@ -5,7 +5,7 @@ from typing import Any
 
 from gage_eval.base.errors import visible
 from gage_eval.base.interrupts import raise_if_received
-from gage_eval.foreign import failure, is_ours
+from gage_eval.extend.loading import failure, is_ours
 
 
 class RowFailed(Exception):

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue, canonical_text, decode
 from gage_eval.base.errors import InputError, closest
+from gage_eval.extend import registry
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric, bind
 from gage_eval.metrics.compared import Compared, compared

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.foreign import without_folders
+from gage_eval.extend import registry
+from gage_eval.extend.loading import without_folders
 from gage_eval.metrics.guarded import no_text, no_texts
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
+from gage_eval.extend.registry import Plugin, Registry
 from gage_eval.metrics.base import signature_of
 from gage_eval.metrics.guarded import guarded
-from gage_eval.registry import Plugin, Registry
 
 
 @runtime_checkable

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from gage_eval.foreign import follow_rules, loading_rules
-from gage_eval.lean import be_lean
+from gage_eval.extend.lean import be_lean
+from gage_eval.extend.loading import follow_rules, loading_rules
 from gage_eval.metrics.bind import BoundMetric, bind
 from gage_eval.metrics.score_rows import Inputs, RowReader, Rows, score_rows
 from gage_eval.store import Store

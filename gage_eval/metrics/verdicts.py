@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.metrics.guarded import no_unicode
 from gage_eval.metrics.plugin_calls import PluginCall, read_call
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gage_eval import __version__
-from gage_eval.extras import missing
+from gage_eval.extend.extras import missing
 from gage_eval.observability.events import (
     Event,
     MetricReported,

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendContext
 from gage_eval.backends.placement import Placement
 from gage_eval.backends.role_hooks import RoleHooks
@@ -16,6 +15,7 @@ from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, is_placed_by_options
 from gage_eval.datasets.fetch import DataCache
+from gage_eval.extend import registry
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding

@@ -13,7 +13,7 @@ from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.field_paths import resolve
 from gage_eval.client.types import Request, Unasked
 from gage_eval.engine.episodes import EPISODES
-from gage_eval.foreign import without_folders
+from gage_eval.extend.loading import without_folders
 from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.tool_outputs import tool_outputs
 from gage_eval.prompts import PromptError, PromptRenderer

@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
@@ -20,6 +19,7 @@ from gage_eval.base.marks import Stage
 from gage_eval.datasets.base import file_name_of
 from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import OriginPath
+from gage_eval.extend import registry
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.planning.generate_spec import GenerateSpec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
-from gage_eval.extras import missing
+from gage_eval.extend.extras import missing
 from gage_eval.sample.record import RecordRejected
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError, Problem, closest
 from gage_eval.base.field_paths import MISSING, reference_texts
 from gage_eval.base.field_paths import Path as FieldPath
+from gage_eval.extend import registry
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import LoadSpec, TaskPlan
 from gage_eval.sample.record import RecordRejected

@@ -8,7 +8,6 @@ from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import closest_file, local_path
 from gage_eval.config import parse_config
@@ -18,6 +17,7 @@ from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
 from gage_eval.config.yaml_text import yaml_text
+from gage_eval.extend import registry
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.validation import validated

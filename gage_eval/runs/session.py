@@ -20,7 +20,7 @@ from gage_eval.client.budget import Budget
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shard_groups import ShardGroups
-from gage_eval.foreign import failure
+from gage_eval.extend.loading import failure
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers

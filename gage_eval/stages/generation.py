@@ -17,7 +17,7 @@ from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally, WorkGone
 from gage_eval.engine.rows import index_answers
-from gage_eval.foreign import PluginError, without_folders
+from gage_eval.extend.loading import PluginError, without_folders
 from gage_eval.observability.events import RunWarning
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec

@@ -20,7 +20,7 @@ from gage_eval.engine.generate import Generate, first_failure
 from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, ModelSession, SessionStep
-from gage_eval.foreign import beside, code_files, seen_from
+from gage_eval.extend.loading import beside, code_files, seen_from
 from gage_eval.planning.asks import Asks, StoredAsks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import REJECTS, SAMPLES
+from gage_eval.extend import registry
 from gage_eval.planning.specs import StandardizeSpec
 from gage_eval.prepare.media import media_of, without_data, without_data_urls
 from gage_eval.prepare.options import lacks_options

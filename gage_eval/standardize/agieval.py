@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import option_letter
 from gage_eval.standardize.base import Choice, build_messages, carry_over, object_of, read, set_options, text_of

@@ -9,7 +9,7 @@ from typing import Any
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.foreign import PluginError, load_object, plugin_errors, without_folders
+from gage_eval.extend.loading import PluginError, load_object, plugin_errors, without_folders
 from gage_eval.prepare.images import as_png
 from gage_eval.prepare.media import media_in_messages
 from gage_eval.sample.record import RecordRejected, kind_of

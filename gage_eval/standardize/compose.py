@@ -6,8 +6,8 @@ from typing import Any
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.interrupts import raise_if_received
-from gage_eval.foreign import PluginError, is_ours, plugin_errors, said_by
-from gage_eval.registry import Plugin
+from gage_eval.extend.loading import PluginError, is_ours, plugin_errors, said_by
+from gage_eval.extend.registry import Plugin
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.sample.rules import ROLES
 from gage_eval.standardize.base import Preprocessor

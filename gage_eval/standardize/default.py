@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected, kind_of
 from gage_eval.standardize.base import (
     AnswerRule,

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from gage_eval import registry
 from gage_eval.base import canonical
 from gage_eval.base.python_syntax import expression_tree
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     Choice,

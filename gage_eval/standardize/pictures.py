@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.standardize.base import (
     addresses,
     build_messages,

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gage_eval import registry
 from gage_eval.base import canonical
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import build_messages, carry_over, is_null, lacking, object_of, read, text_of
 from gage_eval.standardize.compose import has_role, instructed, without_roles

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gage_eval import registry
 from gage_eval.base.boxed import boxed_answer
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.standardize.base import (
     AnswerRule,

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from gage_eval import registry
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import parse_config
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from tests.support.marked_fields import walk_fields
 
 
@@ -24,7 +24,7 @@ def test_listing_backends_loads_no_client_and_no_engine(repo_root: Path) -> None
     import sys
 
     code = (
-        "import sys; from gage_eval import registry; registry.backends.names(); "
+        "import sys; from gage_eval.extend import registry; registry.backends.names(); "
         "import gage_eval.client.http, gage_eval.engine.wal, gage_eval.engine.runtime; "
         "print([m for m in ('aiohttp', 'uvloop', 'xllamacpp', 'prefect', 'pandas', 's3fs') if m in sys.modules])"
     )

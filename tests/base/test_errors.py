@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gage_eval import registry
 from gage_eval.base.errors import closest, nearest
 from gage_eval.config.models import DatasetParams, TaskConfig
+from gage_eval.extend import registry
 
 _WORDS = st.text(string.ascii_lowercase, min_size=5, max_size=12)
 _KNOWN = sorted({

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval.foreign import load_object, look_in
+from gage_eval.extend.loading import load_object, look_in
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gage_eval import registry
 from gage_eval.base.tables import RESPONSES
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.templates import load_suite
+from gage_eval.extend import registry
 from gage_eval.metrics import bind
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import samples_to_table

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gage_eval import registry, stages
+from gage_eval import stages
 from gage_eval.config.load import load_config
+from gage_eval.extend import registry
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.plan import make_plan
 from gage_eval.sample.table import rows_of

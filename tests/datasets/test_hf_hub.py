@@ -16,7 +16,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.datasets.fetch import DataCache
 from gage_eval.datasets.hf_hub import HubLoader
 from gage_eval.datasets.hub_files import _bar
-from gage_eval.extras import install_extra
+from gage_eval.extend.extras import install_extra
 from gage_eval.observability.events import Event, FetchProgress, FetchStarted
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.fetching import fetch_line

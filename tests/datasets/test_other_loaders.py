@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError
 from gage_eval.datasets.base import matching_files, stem
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected, parse_record
 
 
@@ -227,7 +227,7 @@ def test_whatever_a_file_system_raises_is_said_in_one_sentence(
 
 def test_loaders_and_preprocessors_import_nothing_heavy() -> None:
     code = (
-        "import sys; from gage_eval import registry; list(registry.loaders); list(registry.preprocessors);"
+        "import sys; from gage_eval.extend import registry; list(registry.loaders); list(registry.preprocessors);"
         "print([name for name in ('datasets', 'fsspec', 'pandas', 'PIL', 'huggingface_hub') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

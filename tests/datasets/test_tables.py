@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gage_eval import registry
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected, parse_record
 
 

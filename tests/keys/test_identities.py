@@ -14,14 +14,14 @@ from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.registered import keep
 
-from gage_eval import foreign, registry
 from gage_eval.backends.base import BackendConfig, BackendContext
 from gage_eval.backends.build import build_backend
 from gage_eval.base import hashing
 from gage_eval.base.canonical import digest
 from gage_eval.base.marks import mark_of
-from gage_eval.protocols import METRIC
-from gage_eval.registry import Registry
+from gage_eval.extend import loading, registry
+from gage_eval.extend.protocols import METRIC
+from gage_eval.extend.registry import Registry
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 
@@ -293,12 +293,12 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:
             patch.syspath_prepend(site)
-            foreign._distributions.cache_clear()
+            loading._distributions.cache_clear()
             fresh: Registry[Any] = Registry("metrics", METRIC)
             assert "five" in fresh.names()
             identities.append(fresh.get("five").identity())
             del sys.modules["five_plugs"]
-    foreign._distributions.cache_clear()
+    loading._distributions.cache_clear()
     assert identities == [{"name": "five", "version": 1, "origin": f"five-plugs=={v}"} for v in ("1.0", "1.1")]
 
 

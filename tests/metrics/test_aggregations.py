@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from score_tables import responses, sample, samples
 from support.registered import keep
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.metrics import BoundMetric, Score, bind, metric
 from gage_eval.metrics.aggregate import MOST_SLICES
 from gage_eval.metrics.aggregations.base import find_aggregation
@@ -360,6 +360,6 @@ def test_a_built_in_name_is_found_without_a_look_at_what_else_is_installed(monke
         raise AssertionError("the installed packages were searched")
 
     monkeypatch.delattr(registry.aggregations, "_entry_points")
-    monkeypatch.setattr("gage_eval.registry.metadata.entry_points", refuse)
+    monkeypatch.setattr("gage_eval.extend.registry.metadata.entry_points", refuse)
     for name in ("mean", "ratio", "weighted_mean"):
         assert find_aggregation(name).name == name

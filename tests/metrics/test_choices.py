@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from score_tables import OPTIONS, answers, sample, samples
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from gage_eval.metrics import bind
 from gage_eval.metrics.choices import LETTERS, choose, option_texts
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import gage_eval
-from gage_eval import registry
+from gage_eval.extend import registry
 from gage_eval.metrics.base import define
 
 OPTIONS = {"A": "Paris", "B": "Rome"}

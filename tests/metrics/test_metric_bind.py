@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from score_tables import OPTIONS, answers, judgments, responses, sample, samples, score, telemetry
 from support.registered import keep
 
-from gage_eval import registry
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import METRICS, SAMPLES, SCORES
+from gage_eval.extend import registry
+from gage_eval.extend.registry import Plugin
 from gage_eval.metrics import Score, bind, metric, text_filter
 from gage_eval.metrics.base import define
 from gage_eval.metrics.parse_schema import ParseField, ParseSchema
-from gage_eval.registry import Plugin
 
 
 def test_every_response_has_one_row_in_the_scores_schema() -> None:

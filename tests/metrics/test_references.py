@@ -8,8 +8,8 @@ from score_tables import answers, responses, sample, samples
 from vectors import references
 
 import gage_eval
-from gage_eval import registry
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.metrics import Score, bind
 from gage_eval.metrics.base import define
 from gage_eval.metrics.references import position

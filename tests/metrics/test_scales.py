@@ -10,10 +10,10 @@ from score_tables import answers, responses, sample, samples
 from support.registered import keep
 
 from gage_eval.base.errors import InputError
+from gage_eval.extend.registry import metrics
 from gage_eval.metrics import BoundMetric, bind
 from gage_eval.metrics.base import metric
 from gage_eval.metrics.scale import Scale, read_scales
-from gage_eval.registry import metrics
 
 
 def scored(bound: BoundMetric, texts: Sequence[str], label: str = "the cat") -> pa.Table:

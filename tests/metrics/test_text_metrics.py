@@ -11,11 +11,11 @@ from score_tables import answers, responses, sample, samples, score
 
 from gage_eval.base import patterns
 from gage_eval.base.errors import InputError
+from gage_eval.extend.registry import Plugin, metrics
 from gage_eval.metrics import bind, metric
 from gage_eval.metrics.base import define
 from gage_eval.metrics.math_rules import hendrycks_equal, prm800k_equal
 from gage_eval.metrics.math_values import equal_values
-from gage_eval.registry import Plugin, metrics
 
 TEXT_METRICS = (
     "bleu", "chrf", "choice_set", "contains", "exact_match", "gsm8k", "json_valid", "list", "match",

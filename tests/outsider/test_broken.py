@@ -9,7 +9,7 @@ import pytest
 from outsider.pages import write_files
 from support.command import Command
 
-from gage_eval.foreign import PluginError
+from gage_eval.extend.loading import PluginError
 
 
 @dataclass(frozen=True)

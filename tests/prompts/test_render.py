@@ -203,7 +203,7 @@ def test_messages_of_a_prompt_need_role_and_content() -> None:
 
 def test_jinja_is_loaded_with_the_first_template_only() -> None:
     code = (
-        "import sys, gage_eval.prompts, gage_eval.registry as registry\n"
+        "import sys, gage_eval.prompts, gage_eval.extend.registry as registry\n"
         "list(registry.preprocessors)\nprint('jinja2' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,8 +10,8 @@ import sample_strategies as strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gage_eval import registry
 from gage_eval.base.canonical import canonical_text
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected, content_id, parse_record
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.sample.table import rows_of, samples_to_table

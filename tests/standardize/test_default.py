@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gage_eval import registry
 from gage_eval.base import patterns
 from gage_eval.base.errors import InputError
+from gage_eval.extend import registry
 from gage_eval.sample.record import RecordRejected
 from gage_eval.sample.rules import normalise_sample
 from gage_eval.standardize.compose import build

@@ -6,7 +6,7 @@ from pathlib import Path
 from gage_eval.backends.base import BackendConfig, BaseBackend
 from gage_eval.base.marks import semantic
 from gage_eval.client.types import Request, Response
-from gage_eval.registry import backends
+from gage_eval.extend.registry import backends
 
 
 class OracleConfig(BackendConfig):

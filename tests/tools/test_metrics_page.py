@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from tools import metrics_page
 from tools.metric_sources import SOURCES
 

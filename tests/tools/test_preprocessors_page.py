@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gage_eval import registry
+from gage_eval.extend import registry
 from gage_eval.standardize.options import options_of
 from tools import preprocessors_page
 

@@ -33,7 +33,7 @@ async def load(options: Mapping[str, Any]) -> "ScriptEngine":
     # The class may use all of this package, not the stand-in that a worker of another interpreter makes do with.
     del sys.modules["gage_eval"]
     importlib.import_module("gage_eval")
-    registry = importlib.import_module("gage_eval.registry")
+    registry = importlib.import_module("gage_eval.extend.registry")
     try:
         kind, _ = registry.load_object(options["class"])
         return ScriptEngine(kind(**options["arguments"]))

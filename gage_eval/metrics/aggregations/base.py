@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest, visible
-from gage_eval.foreign import PluginError, plugin_errors
+from gage_eval.extend.loading import PluginError, plugin_errors
+from gage_eval.extend.registry import Plugin, aggregations
 from gage_eval.metrics.scale import DEFAULT, SHARE, UNKNOWN, Scale
-from gage_eval.registry import Plugin, aggregations
 from gage_eval.stats import (
     bootstrap_sums,
     clustered_stderr,

@@ -12,13 +12,13 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
-from gage_eval import protocols
-from gage_eval.allowed_code import check_distribution
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest
-from gage_eval.built_in import modules_of
-from gage_eval.extras import missing
-from gage_eval.foreign import (
+from gage_eval.extend import protocols
+from gage_eval.extend.allowed_code import check_distribution
+from gage_eval.extend.built_in import modules_of
+from gage_eval.extend.extras import missing
+from gage_eval.extend.loading import (
     about_to_import,
     check_allowed,
     is_in_file,
@@ -31,7 +31,7 @@ from gage_eval.foreign import (
     version_of,
     without_folders,
 )
-from gage_eval.protocols import PluginProtocol
+from gage_eval.extend.protocols import PluginProtocol
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from gage_eval import registry
-from gage_eval.built_in import NAMES, PACKAGES
+from gage_eval.extend import registry
+from gage_eval.extend.built_in import NAMES, PACKAGES
 
 
 @pytest.mark.parametrize("kind", PACKAGES)
@@ -45,7 +45,7 @@ def _printed(code: str) -> str:
 def test_asking_for_one_plugin_imports_no_other(kind: str, asked: str, imported: str) -> None:
     modules = [f"{PACKAGES[kind]}.{module}" for module in NAMES[kind]]
     found = _printed(
-        f"import sys; from gage_eval import registry; registry.{kind}.{asked};"
+        f"import sys; from gage_eval.extend import registry; registry.{kind}.{asked};"
         f"print(*[name for name in {modules} if name in sys.modules])"
     )
     assert found == (f"gage_eval.{imported}" if imported else "")

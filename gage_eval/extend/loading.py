@@ -18,12 +18,12 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, TypeVar
 
-from gage_eval.allowed_code import allow_only, allowed_entries, are_allowed, check_file, check_module
 from gage_eval.base.canonical import digest, sha256_hex
 from gage_eval.base.errors import GageError, InputError, closest, visible
 from gage_eval.base.files import local_path
 from gage_eval.base.interrupts import is_real, raise_if_received
 from gage_eval.base.python_syntax import module_tree
+from gage_eval.extend.allowed_code import allow_only, allowed_entries, are_allowed, check_file, check_module
 
 # Each is called once, before code of others is imported for the first time.
 before_foreign_code: list[Callable[[], None]] = []
@@ -469,7 +469,7 @@ def _raised_at(error: BaseException) -> str:
     """Where in a user's code it happened, as `` (rows.py, line 12)``; empty when that is not known."""
     if isinstance(error, SyntaxError):
         return ""  # it says so itself
-    ours = str(Path(__file__).parent)
+    ours = str(Path(__file__).parents[1])
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     named = [frame for frame in frames if Path(frame.filename).is_file()]
     users = [frame for frame in named if not frame.filename.startswith((sys.prefix, sys.base_prefix))] or named

@@ -68,7 +68,7 @@ def _keep_pandas_out() -> None:
         return
     import pyarrow as pa
 
-    from gage_eval import foreign
+    from gage_eval.extend import loading
 
     def look_again() -> None:
         pa.table({"": [0]}).to_pandas()
@@ -79,7 +79,7 @@ def _keep_pandas_out() -> None:
         pa.array([0])
     finally:
         sys.meta_path.remove(finder)
-    foreign.before_foreign_code.append(look_again)
+    loading.before_foreign_code.append(look_again)
 
 
 class _NoPandas:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gage_eval import extras
 from gage_eval.backends.child import Child
+from gage_eval.extend import extras
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class _Installed:

@@ -13,8 +13,8 @@ from gage_eval.cli.main import COMMANDS
 _LEAN = """
 import sys
 import pyarrow as pa
-from gage_eval import foreign
-from gage_eval.lean import be_lean
+from gage_eval.extend import loading
+from gage_eval.extend.lean import be_lean
 be_lean()
 assert pa.array([{"a": ["x"]}]).to_pylist() == [{"a": ["x"]}]
 assert "pandas" not in sys.modules

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gage_eval.foreign import PluginError, plugin_errors
+from gage_eval.extend.loading import PluginError, plugin_errors
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def _with_extra(extra: str) -> str:
         distribution = metadata.distribution(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         # Run from its folder without an installation.
-        return _checkout(Path(__file__).resolve().parents[1], extra)
+        return _checkout(Path(__file__).resolve().parents[2], extra)
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     url = origin.get("url", "")
     if not url:
