@@ -16,7 +16,7 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.load import load_config
 from gage_eval.config.models import DatasetParams, implied_loader, origin_patterns
-from gage_eval.config.template_places import suite_file, suite_folders
+from gage_eval.config.suites.template_places import suite_file, suite_folders
 from gage_eval.datasets.build import build_loader
 from gage_eval.datasets.origins import DataOrigin, origin_paths
 from gage_eval.observability.observer import Observers

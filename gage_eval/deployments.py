@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from gage_eval.base.liveness import LOST_AFTER_S
-from gage_eval.config.templates import SuiteInfo, list_suites
+from gage_eval.config.suites.templates import SuiteInfo, list_suites
 from gage_eval.entrypoints import entrypoint
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.names import slug

@@ -263,8 +263,8 @@ def _required_api() -> str:
 def _shared_store(store: str | None, *, is_local: bool) -> str:
     """The store that all workers use, absolute."""
     from gage_eval.base.files import local_path
+    from gage_eval.config.settings import load_settings
     from gage_eval.runs.options import BLOCK_PREFIX, Locations
-    from gage_eval.settings import load_settings
 
     if store is not None and store.startswith(BLOCK_PREFIX):
         return store

@@ -12,8 +12,8 @@ from gage_eval.base.field_paths import MISSING, Path, RowValues, reference_texts
 from gage_eval.base.statuses import ScoreStatus
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
-from gage_eval.config.plain_words import plain_words
-from gage_eval.config.yaml_lines import as_written, parse
+from gage_eval.config.validation_messages import plain_words
+from gage_eval.config.yaml.lines import as_written, parse
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.compared import compared_in

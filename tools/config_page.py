@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gage_eval.base.marks import mark_of
-from gage_eval.config import kinds, models
+from gage_eval.config import models
 from gage_eval.config.defaults import SECTIONS
 from gage_eval.config.rules import FILLING, NAMING
+from gage_eval.config.suites import kinds
 from gage_eval.config.task_types import TASK_TYPES
 from gage_eval.extend import registry
 from tools.markdown import builtin, cell, plain, type_name

@@ -11,7 +11,7 @@ from gage_eval.cli.options import AsJson, Store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gage_eval.settings import Settings
+    from gage_eval.config.settings import Settings
 
 CheckState: TypeAlias = Literal["ok", "absent", "broken"]
 
@@ -53,7 +53,7 @@ def doctor(store: Store = None, json: AsJson = False) -> None:
     """
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.settings import load_settings, unknown_variables
+    from gage_eval.config.settings import load_settings, unknown_variables
 
     settings: Settings | None = None
     try:

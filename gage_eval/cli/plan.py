@@ -31,6 +31,7 @@ def plan(
 ) -> None:
     """Show what is cached, and what a run would fetch and send."""
     from gage_eval.cli.output import print_json
+    from gage_eval.config.settings import load_settings
     from gage_eval.launch import known_blocks
     from gage_eval.planning import forecast
     from gage_eval.report.console import clean
@@ -39,7 +40,6 @@ def plan(
     from gage_eval.runs.planned import planned
     from gage_eval.runs.progress import ConsoleObserver
     from gage_eval.runs.stored import uses_of
-    from gage_eval.settings import load_settings
 
     options = RunOptions.of(given)
     if expanded:
@@ -74,7 +74,7 @@ def plan(
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
     from gage_eval.backends.base import BackendContext
     from gage_eval.cli.output import print_json
-    from gage_eval.config.written_out import written_out, written_out_text
+    from gage_eval.config.effective import written_out, written_out_text
     from gage_eval.launch import known_blocks
     from gage_eval.report.console import readable
     from gage_eval.runs.options import load

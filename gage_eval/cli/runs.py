@@ -97,11 +97,11 @@ def resume(
 def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, quiet: bool, json: bool) -> None:
     from gage_eval.cli.changes import changes_of
     from gage_eval.cli.output import shown_location
+    from gage_eval.config.settings import load_settings
     from gage_eval.extend.lean import be_lean
     from gage_eval.launch import launch_run
     from gage_eval.report.console import clean, print_scores
     from gage_eval.runs.scoring import hint
-    from gage_eval.settings import load_settings
 
     if submit:
         _submit(options, inline=inline, json=json)

@@ -49,12 +49,12 @@ def show(
     """Look at runs, at wrong answers, and at single samples."""
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
+    from gage_eval.config.settings import unknown_variables
     from gage_eval.launch import settle, settle_newest
     from gage_eval.report.console import clean
     from gage_eval.runs.listing import run_record, run_rows
     from gage_eval.runs.options import Locations
     from gage_eval.runs.reading import RunReader
-    from gage_eval.settings import unknown_variables
 
     flags = {
         "wrong": wrong,

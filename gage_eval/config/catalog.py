@@ -11,11 +11,11 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from gage_eval.base.packaged import configs_dir
-from gage_eval.config import yaml_lines
 from gage_eval.config.files import read_config
 from gage_eval.config.models import ROLE_SPELLINGS, RoleType
 from gage_eval.config.rules import ROLE_OF_STEP
-from gage_eval.config.templates import SuiteInfo, list_suites
+from gage_eval.config.suites.templates import SuiteInfo, list_suites
+from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
 from gage_eval.extend.registry import Plugin
 
@@ -86,7 +86,7 @@ def _in_configs(kind: str) -> Iterator[dict[str, Any]]:
     """The datasets or prompts of pipelines and suites, each with its config."""
     key, shown = _SECTIONS[kind]
     for name, path in _shipped():
-        root = yaml_lines.as_written(yaml_lines.parse(read_config(path), str(path)))
+        root = lines.as_written(lines.parse(read_config(path), str(path)))
         for entry in _entries_of(root, kind, key):
             yield {"name": str(entry[key]), "config": name, "summary": _first_line(entry.get(shown))}
 

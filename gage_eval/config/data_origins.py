@@ -7,7 +7,7 @@ from gage_eval.base.errors import InputError, closest
 from gage_eval.base.packaged import configs_dir
 from gage_eval.config.files import read_beside
 from gage_eval.config.model_of import model_of
-from gage_eval.config.yaml_lines import parse
+from gage_eval.config.yaml.lines import parse
 from gage_eval.datasets.origins import DataOrigin
 
 _FOLDER = "origins"

@@ -12,18 +12,18 @@ from typing import Any
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import mark_of
 from gage_eval.config.compose import compose
-from gage_eval.config.digest import definition_digest
 from gage_eval.config.document import Document
 from gage_eval.config.files import read_config
 from gage_eval.config.load import read_document
 from gage_eval.config.models import PipelineConfig, is_id
-from gage_eval.config.nodes import child, node_of, text_of, with_items, with_scalars
-from gage_eval.config.plain_words import as_written as written_place
 from gage_eval.config.problems import Loc
-from gage_eval.config.rebase import rebased
-from gage_eval.config.template_places import is_version_name, version_name, versions_in
-from gage_eval.config.yaml_lines import Mapping, Node, Scalar, as_written
-from gage_eval.config.yaml_text import yaml_text
+from gage_eval.config.suites.digest import definition_digest
+from gage_eval.config.suites.rebase import rebased
+from gage_eval.config.suites.template_places import is_version_name, version_name, versions_in
+from gage_eval.config.validation_messages import as_written as written_place
+from gage_eval.config.yaml.lines import Mapping, Node, Scalar, as_written
+from gage_eval.config.yaml.nodes import child, node_of, text_of, with_items, with_scalars
+from gage_eval.config.yaml.text import yaml_text
 
 _NOT_LOGIC = ("api_version", "kind", "metadata", "models", "parameters")
 

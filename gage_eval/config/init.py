@@ -10,14 +10,14 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.packaged import configs_dir
 from gage_eval.config.compose import compose
 from gage_eval.config.files import read_config
-from gage_eval.config.nodes import child, node_of, text_of, with_items
 from gage_eval.config.problems import Loc
-from gage_eval.config.rebase import rebased, relative_path, seen_from
-from gage_eval.config.template_file import Template, read_template
-from gage_eval.config.template_places import BUILTIN_PREFIX, find_template, suite_folders, version_name
-from gage_eval.config.template_values import Filler
-from gage_eval.config.yaml_lines import Mapping, Node, as_written, parse
-from gage_eval.config.yaml_text import yaml_text
+from gage_eval.config.suites.rebase import rebased, relative_path, seen_from
+from gage_eval.config.suites.template_file import Template, read_template
+from gage_eval.config.suites.template_places import BUILTIN_PREFIX, find_template, suite_folders, version_name
+from gage_eval.config.suites.template_values import Filler
+from gage_eval.config.yaml.lines import Mapping, Node, as_written, parse
+from gage_eval.config.yaml.nodes import child, node_of, text_of, with_items
+from gage_eval.config.yaml.text import yaml_text
 
 Mode: TypeAlias = Literal["run-config", "pipeline-config"]
 

@@ -37,7 +37,7 @@ API_VERSION = "gage/v1alpha1"
 LONGEST_ID = 128
 ID = r"^\w[\w.@+-]*$"
 Id: TypeAlias = Annotated[str, StringConstraints(pattern=ID, max_length=LONGEST_ID)]
-# The other patterns of texts, which errors say in words (`gage_eval.config.plain_words`).
+# The other patterns of texts, which errors say in words (`gage_eval.config.validation_messages`).
 FIELD = r"^[^\W\d]\w*$"
 PARAMETER = r"^runtime(\.[^\s.${}][^\s${}.]*)+$"
 

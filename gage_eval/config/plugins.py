@@ -19,8 +19,8 @@ from gage_eval.config.models import (
     PipelineConfig,
     origin_patterns,
 )
-from gage_eval.config.plain_words import plain_words, spellings_of
 from gage_eval.config.problems import ConfigProblem, Loc, path_text
+from gage_eval.config.validation_messages import plain_words, spellings_of
 from gage_eval.datasets.origins import origin_paths
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders

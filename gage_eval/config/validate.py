@@ -8,9 +8,9 @@ from gage_eval.config import secrets
 from gage_eval.config.document import Document, copied, value_at
 from gage_eval.config.interpolate import Filled
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.plain_words import allowed_words, as_written, model_at, plain_words
 from gage_eval.config.problems import Loc
 from gage_eval.config.rules import apply_rules
+from gage_eval.config.validation_messages import allowed_words, as_written, model_at, plain_words
 
 
 def validate(document: Document) -> PipelineConfig | None:

@@ -29,7 +29,7 @@ def data_cache(data_dir: str | None = None) -> DataCache:
     Raises:
         InputError: a variable of the environment cannot be read.
     """
-    from gage_eval.settings import load_settings
+    from gage_eval.config.settings import load_settings
 
     settings = load_settings()
     given = data_dir or settings.data_dir

@@ -13,10 +13,10 @@ from gage_eval.base.files import closest_file, local_path
 from gage_eval.config import parse_config
 from gage_eval.config.model_choice import backend_for, key_reference
 from gage_eval.config.models import implied_loader, is_id
-from gage_eval.config.nodes import node_of
 from gage_eval.config.rules import name_of_file
 from gage_eval.config.sugar import metric_form
-from gage_eval.config.yaml_text import yaml_text
+from gage_eval.config.yaml.nodes import node_of
+from gage_eval.config.yaml.text import yaml_text
 from gage_eval.extend import registry
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs.options import RunOptions

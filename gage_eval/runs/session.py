@@ -17,6 +17,7 @@ from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.processes import born, refuse_in_new_process
 from gage_eval.client.budget import Budget
+from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shard_groups import ShardGroups
@@ -37,7 +38,6 @@ from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.settings import Settings, load_settings
 from gage_eval.stages import Env, StageResult
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.

@@ -21,15 +21,15 @@ from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import local_path
 from gage_eval.base.marks import mark_of
 from gage_eval.base.packaged import configs_dir
-from gage_eval.config.consent import Examined, NamedFile
+from gage_eval.config.effects import Examined, NamedFile
 from gage_eval.config.files import read_config
 from gage_eval.config.secrets import has_token
+from gage_eval.config.settings import Settings, load_settings
 from gage_eval.datasets.base import matching_files
 from gage_eval.extend.loading import code_files
 from gage_eval.report.console import size_text
 from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, RunOptions
 from gage_eval.runs.validation import examined
-from gage_eval.settings import Settings, load_settings
 from gage_eval.store import Store, local_folder
 from gage_eval.store.bundles import Bundle, put_files
 

@@ -16,6 +16,7 @@ from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.base.canonical import digest, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import Stage
+from gage_eval.config.settings import load_settings
 from gage_eval.engine.generate import Generate, first_failure
 from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks
 from gage_eval.engine.runtime import Runtime
@@ -25,7 +26,6 @@ from gage_eval.planning.asks import Asks, StoredAsks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS
 from gage_eval.planning.source import RoleSource
-from gage_eval.settings import load_settings
 from gage_eval.stages.generation import price_of
 from gage_eval.store import Artifact, Store
 

@@ -58,8 +58,8 @@ def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
         InputError: the port is taken.
         GageError: the store cannot be opened, or the viewer does not start; the message has the end of its log.
     """
+    from gage_eval.config.settings import load_settings
     from gage_eval.runs.options import Locations
-    from gage_eval.settings import load_settings
     from gage_eval.store import Store
 
     running = find(home)

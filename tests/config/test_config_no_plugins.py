@@ -15,7 +15,7 @@ import yaml
 from gage_eval.backends.build import config_model
 from gage_eval.base.errors import ConfigError, GageError
 from gage_eval.config import parse_config
-from gage_eval.config.consent import Effect, Examined, examine
+from gage_eval.config.effects import Effect, Examined, examine
 from gage_eval.extend import registry
 
 Small = Callable[..., str]

@@ -9,7 +9,7 @@ import yaml
 from gage_eval.base.errors import ConfigError
 from gage_eval.config import load_config
 from gage_eval.config.catalog import entries, kinds
-from gage_eval.config.spellings import BACKENDS, CONVERTERS, FIRST_VERSIONS_CONVERTERS, PREPROCESSORS
+from gage_eval.config.legacy_names import BACKENDS, CONVERTERS, FIRST_VERSIONS_CONVERTERS, PREPROCESSORS
 from gage_eval.extend.loading import load_object
 from gage_eval.extend.registry import backends, preprocessors
 from gage_eval.standardize.converters import embed_local_image_as_data_url, embed_local_message_images

@@ -9,7 +9,7 @@ import pytest
 
 from gage_eval.base.tables import RESPONSES
 from gage_eval.config.load import LoadedConfig
-from gage_eval.config.templates import load_suite
+from gage_eval.config.suites.templates import load_suite
 from gage_eval.extend import registry
 from gage_eval.metrics import bind
 from gage_eval.sample.rules import normalise_sample

@@ -9,7 +9,7 @@ from prefect.utilities.importtools import import_object
 
 from flows.lost_runs import lost_run_automations
 from gage_eval.base.liveness import LOST_AFTER_S
-from gage_eval.config.templates import list_suites
+from gage_eval.config.suites.templates import list_suites
 from gage_eval.deployments import TAG, all_deployments
 from gage_eval.entrypoints import FLOWS
 from tools.deployment_files import AUTOMATIONS, FILE, automations_text, text

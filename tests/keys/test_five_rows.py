@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import STAGES, mark_of
+from gage_eval.config.settings import Settings
 from gage_eval.planning.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import ModelOptions, load
-from gage_eval.settings import Settings
 from tests.support.marked_fields import walk_fields
 
 # What makes no stage's key, so it has tests of its own below.

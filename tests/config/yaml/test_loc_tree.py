@@ -1,8 +1,8 @@
 """The origins of a config's values: found by location, and forgotten with what they are in."""
 
-from gage_eval.config.digest import changed_paths
-from gage_eval.config.loc_tree import LocTree
 from gage_eval.config.problems import unknown
+from gage_eval.config.suites.digest import changed_paths
+from gage_eval.config.yaml.loc_tree import LocTree
 
 
 def test_the_nearest_value_is_that_of_the_location_or_of_what_is_around_it() -> None:

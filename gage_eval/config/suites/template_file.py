@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gage_eval.base.errors import ConfigError, InputError, Problem
-from gage_eval.config import yaml_lines
-from gage_eval.config.digest import definition_digest
-from gage_eval.config.expanded import with_expanded
 from gage_eval.config.files import read_config
-from gage_eval.config.kinds import BuiltinTemplate
 from gage_eval.config.model_of import model_of
-from gage_eval.config.nodes import child, text_of
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.config.template_values import Filler
-from gage_eval.config.yaml_lines import Mapping, Node, as_written
+from gage_eval.config.suites.digest import definition_digest
+from gage_eval.config.suites.frozen import with_expanded
+from gage_eval.config.suites.kinds import BuiltinTemplate
+from gage_eval.config.suites.template_values import Filler
+from gage_eval.config.yaml import lines
+from gage_eval.config.yaml.lines import Mapping, Node, as_written
+from gage_eval.config.yaml.nodes import child, text_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def read_template(file: Path, shown: str | None = None, *, even_edited: bool = F
         ConfigError: it is not a template, or its digest is not that of its definition.
     """
     source = shown or str(file)
-    node = yaml_lines.parse(read_config(file, source), source)
+    node = lines.parse(read_config(file, source), source)
     return parse_template(node, source, file, file.parent, even_edited=even_edited)
 
 

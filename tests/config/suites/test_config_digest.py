@@ -2,8 +2,8 @@
 
 import pytest
 
-from gage_eval.config import yaml_lines
-from gage_eval.config.digest import changed_paths, definition_digest
+from gage_eval.config.suites.digest import changed_paths, definition_digest
+from gage_eval.config.yaml import lines
 
 TEXT = """\
 definition:
@@ -15,7 +15,7 @@ definition:
 
 
 def definition(text: str) -> dict[str, object]:
-    value = yaml_lines.as_written(yaml_lines.parse(text, "a test"))["definition"]
+    value = lines.as_written(lines.parse(text, "a test"))["definition"]
     assert isinstance(value, dict)
     return value
 

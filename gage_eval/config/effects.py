@@ -12,15 +12,16 @@ from gage_eval.backends.base import BackendConfig, BackendContext, Blocks
 from gage_eval.backends.build import config_model
 from gage_eval.base.errors import InputError, Problem
 from gage_eval.base.files import folder_of, is_folder, local_path
-from gage_eval.config import secrets, yaml_lines
+from gage_eval.config import secrets
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.files import read_beside
 from gage_eval.config.load import Changes, origins_of, read_document, resolve_document
-from gage_eval.config.located import NamedCode, code_of
 from gage_eval.config.models import DatasetConfig, DatasetParams, InlineBackend, PipelineConfig
-from gage_eval.config.plain_words import as_written
+from gage_eval.config.plugin_paths import NamedCode, code_of
 from gage_eval.config.problems import Loc, path_text
+from gage_eval.config.validation_messages import as_written
+from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
 from gage_eval.extend.loading import is_path, nothing_imported
 
@@ -352,11 +353,11 @@ def _missing(code: str) -> str:
 def _code_of_profile(file: Path) -> list[str]:
     """Names in a scoring profile that refer to code outside this package."""
     try:
-        tree = yaml_lines.parse(read_beside(file, str(file), "scoring profile"), str(file))
+        tree = lines.parse(read_beside(file, str(file), "scoring profile"), str(file))
     except InputError:
         return []  # reported as a problem
     ours = (None, "builtin")
-    names = dict.fromkeys(_names_in_profile(yaml_lines.as_written(tree)))
+    names = dict.fromkeys(_names_in_profile(lines.as_written(tree)))
     return [name for name in names if is_path(name) or registry.metrics.origin(name) not in ours]
 
 

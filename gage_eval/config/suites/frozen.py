@@ -14,15 +14,15 @@ from typing import Any
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.packaged import configs_dir
-from gage_eval.config.digest import changed_paths, definition_digest
 from gage_eval.config.document import Document, copied
 from gage_eval.config.interpolate import Filled
-from gage_eval.config.kinds import TemplateMetadata
-from gage_eval.config.located import code_of
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.nodes import node_of
+from gage_eval.config.plugin_paths import code_of
 from gage_eval.config.rules import apply_rules_without_model
-from gage_eval.config.yaml_lines import Listing, Mapping, Node, as_written
+from gage_eval.config.suites.digest import changed_paths, definition_digest
+from gage_eval.config.suites.kinds import TemplateMetadata
+from gage_eval.config.yaml.lines import Listing, Mapping, Node, as_written
+from gage_eval.config.yaml.nodes import node_of
 from gage_eval.extend import registry
 
 SUFFIX = ".released.json"

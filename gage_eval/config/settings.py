@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.config.environment import Given, local_model
-from gage_eval.config.plain_words import plain_words
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
+from gage_eval.config.validation_messages import plain_words
 from gage_eval.datasets.fetch import DEFAULT_CACHE
 from gage_eval.datasets.origins import GITHUB
 

@@ -7,18 +7,18 @@ from typing import Any
 from pydantic import ValidationError
 
 from gage_eval.base.errors import ConfigError, InputError
-from gage_eval.config.digest import changed_paths, definition_digest
 from gage_eval.config.document import Document
 from gage_eval.config.interpolate import fill
-from gage_eval.config.kinds import LOGIC_SECTIONS, RunConfig
-from gage_eval.config.nodes import child, merged, node_of, with_items
-from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import ConfigProblem
-from gage_eval.config.rebase import rebased
-from gage_eval.config.template_file import Template, read_template
-from gage_eval.config.template_places import find_template, is_file
-from gage_eval.config.template_values import Filler
-from gage_eval.config.yaml_lines import Mapping, Node, as_written
+from gage_eval.config.suites.digest import changed_paths, definition_digest
+from gage_eval.config.suites.kinds import LOGIC_SECTIONS, RunConfig
+from gage_eval.config.suites.rebase import rebased
+from gage_eval.config.suites.template_file import Template, read_template
+from gage_eval.config.suites.template_places import find_template, is_file
+from gage_eval.config.suites.template_values import Filler
+from gage_eval.config.validation_messages import plain_words
+from gage_eval.config.yaml.lines import Mapping, Node, as_written
+from gage_eval.config.yaml.nodes import child, merged, node_of, with_items
 
 _OF_TEMPLATE = ("name", "description", "version")
 _MOST_PATHS = 12

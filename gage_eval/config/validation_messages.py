@@ -9,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 
 from gage_eval.base.errors import closest
 from gage_eval.config import models
-from gage_eval.config.card import LINE
 from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.secrets import is_secret_name, scrub
+from gage_eval.config.suites.card import LINE
 
 _UNION_TAGS = frozenset({"text", "messages"})
 _ALIAS_OF: dict[str, str] = {

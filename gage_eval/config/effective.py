@@ -6,9 +6,9 @@ from pydantic import BaseModel
 
 from gage_eval.base.packaged import configs_dir
 from gage_eval.config.load import LoadedConfig
-from gage_eval.config.nodes import node_of
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.config.yaml_text import yaml_text
+from gage_eval.config.yaml.nodes import node_of
+from gage_eval.config.yaml.text import yaml_text
 
 _DEFAULT = "default"
 

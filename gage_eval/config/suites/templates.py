@@ -9,14 +9,14 @@ from pydantic import ValidationError
 
 from gage_eval.backends.base import BackendContext
 from gage_eval.base.errors import ConfigError, Problem
-from gage_eval.config import yaml_lines
-from gage_eval.config.card import SuiteCard
 from gage_eval.config.files import read_config
 from gage_eval.config.load import Changes, LoadedConfig, load_config
 from gage_eval.config.pins import has_commit
-from gage_eval.config.plain_words import plain_words
 from gage_eval.config.problems import path_text
-from gage_eval.config.template_places import suite_file, suite_folders, versions_in
+from gage_eval.config.suites.card import SuiteCard
+from gage_eval.config.suites.template_places import suite_file, suite_folders, versions_in
+from gage_eval.config.validation_messages import plain_words
+from gage_eval.config.yaml import lines
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _info(name: str, versions: Sequence[str], path: Path) -> SuiteInfo:
         InputError: the file cannot be read.
         ConfigError: it is not YAML, or its card is wrong; all mistakes of the card.
     """
-    data = yaml_lines.as_written(yaml_lines.parse(read_config(path), str(path)))
+    data = lines.as_written(lines.parse(read_config(path), str(path)))
     metadata, definition = _mapping(data, "metadata"), _mapping(data, "definition")
     text = metadata.get("description")
     description = text.strip().partition("\n")[0] if isinstance(text, str) else ""

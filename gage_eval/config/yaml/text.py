@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from gage_eval.config import yaml_lines
 from gage_eval.config.problems import Loc
-from gage_eval.config.yaml_lines import Node
+from gage_eval.config.yaml import lines
+from gage_eval.config.yaml.lines import Node
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
@@ -55,10 +55,10 @@ class _Writer:
     def value(self, node: Node, loc: Loc) -> Any:
         from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-        if isinstance(node, yaml_lines.Scalar):
+        if isinstance(node, lines.Scalar):
             return _scalar(node)
         out: Any
-        if isinstance(node, yaml_lines.Mapping):
+        if isinstance(node, lines.Mapping):
             out = CommentedMap({_key(key): self.value(item, (*loc, key)) for key, item in node.items.items()})
             keys: Any = node.items
         else:
@@ -88,16 +88,16 @@ def _key(text: str) -> str:
     return text if text.isprintable() else DoubleQuotedScalarString(text)
 
 
-def _scalar(node: yaml_lines.Scalar) -> Any:
+def _scalar(node: lines.Scalar) -> Any:
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString, PlainScalarString
     from ruamel.yaml.scalarstring import SingleQuotedScalarString as Quoted
 
     text = node.text
     if node.plain:
-        value = yaml_lines.value_of(text)
+        value = lines.value_of(text)
         return PlainScalarString(text) if isinstance(value, str) else value
     if "\n" in text and all(c == "\n" or c.isprintable() for c in text):
         return LiteralScalarString(text)
     if not text.isprintable():
         return DoubleQuotedScalarString(text)
-    return text if "${" not in text and isinstance(yaml_lines.value_of(text), str) else Quoted(text)
+    return text if "${" not in text and isinstance(lines.value_of(text), str) else Quoted(text)

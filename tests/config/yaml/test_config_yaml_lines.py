@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gage_eval.base.errors import ConfigError
-from gage_eval.config import yaml_lines
 from gage_eval.config.interpolate import fill
+from gage_eval.config.yaml import lines
 
 
 def values(text: str) -> object:
-    return fill(yaml_lines.parse(text, "mine.yaml"), {}).value
+    return fill(lines.parse(text, "mine.yaml"), {}).value
 
 
 def said(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        yaml_lines.parse(text, "mine.yaml")
+        lines.parse(text, "mine.yaml")
     return str(caught.value)
 
 
@@ -67,7 +67,7 @@ def test_an_empty_document_is_an_empty_mapping() -> None:
 
 
 def test_every_place_knows_its_line() -> None:
-    filled = fill(yaml_lines.parse("a:\n  - b: 1\n    c:\n      d: 2\n  - x\n", "mine.yaml"), {})
+    filled = fill(lines.parse("a:\n  - b: 1\n    c:\n      d: 2\n  - x\n", "mine.yaml"), {})
     assert filled.line(("a", 0, "b")) == 2
     assert filled.line(("a", 0, "c", "d")) == 4
     assert filled.line(("a", 1)) == 5
@@ -122,7 +122,7 @@ def test_aliases_cannot_nest_deeper_than_the_text_may() -> None:
     assert said("\n".join(rows)) == (
         "mine.yaml has 1 problem:\n  line 2  nested more than 64 levels deep; write fewer."
     )
-    once = yaml_lines.parse("a: &a [[x]]\nb: " + "[" * 60 + "*a, *a" + "]" * 60, "mine.yaml")
+    once = lines.parse("a: &a [[x]]\nb: " + "[" * 60 + "*a, *a" + "]" * 60, "mine.yaml")
     assert once is not None, "beside each other they are not deeper"
 
 
@@ -172,10 +172,10 @@ def test_characters_that_json_writes_as_two_escapes_are_read() -> None:
 @given(st.text(alphabet="ab:- \n[]{}&*!'\"#|>?<%,\t\\u", max_size=60))
 def test_any_text_is_a_tree_or_a_config_error(text: str) -> None:
     try:
-        tree = yaml_lines.parse(text, "mine.yaml")
+        tree = lines.parse(text, "mine.yaml")
     except ConfigError as error:
         (problem,) = error.problems
         assert problem.message
         assert problem.line is None or 1 <= problem.line <= len(text.splitlines()) + 1
     else:
-        assert isinstance(tree, yaml_lines.Scalar | yaml_lines.Listing | yaml_lines.Mapping)
+        assert isinstance(tree, lines.Scalar | lines.Listing | lines.Mapping)

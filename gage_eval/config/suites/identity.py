@@ -3,14 +3,14 @@
 from typing import Any
 
 from gage_eval.base.marks import mark_of
-from gage_eval.config.card import SuiteIdentity
 from gage_eval.config.document import Document, value_at
 from gage_eval.config.models import PipelineConfig
-from gage_eval.config.plain_words import model_at
 from gage_eval.config.problems import Loc, path_text
-from gage_eval.config.template_file import Template
-from gage_eval.config.template_values import Filler
-from gage_eval.config.yaml_lines import as_written
+from gage_eval.config.suites.card import SuiteIdentity
+from gage_eval.config.suites.template_file import Template
+from gage_eval.config.suites.template_values import Filler
+from gage_eval.config.validation_messages import model_at
+from gage_eval.config.yaml.lines import as_written
 
 _LOGIC = frozenset({"datasets", "prompts", "metrics", "tasks", "groups", "builtin", "custom"})
 # How many rows are asked shows as n; which adapter does a step is about the model.

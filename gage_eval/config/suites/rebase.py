@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gage_eval.base.files import is_folder
 from gage_eval.base.packaged import configs_dir
-from gage_eval.config.nodes import child, text_of, with_scalars
 from gage_eval.config.problems import Loc
-from gage_eval.config.yaml_lines import Node, Scalar, as_written
+from gage_eval.config.yaml.lines import Node, Scalar, as_written
+from gage_eval.config.yaml.nodes import child, text_of, with_scalars
 
 # Fields of backends that name a file or a folder, or else something on the hub.
 _MODELS = frozenset({"model", "model_path", "model_name_or_path", "lora_path", "path", "file_path", "python"})

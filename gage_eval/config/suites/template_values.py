@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gage_eval.config.kinds import Parameter
-from gage_eval.config.nodes import (
+from gage_eval.config.problems import ConfigProblem, Loc, unknown
+from gage_eval.config.suites.kinds import Parameter
+from gage_eval.config.yaml.lines import Listing, Mapping, Node, Scalar, as_written
+from gage_eval.config.yaml.nodes import (
     NAMED_SECTIONS,
     child,
     is_given,
@@ -16,8 +18,6 @@ from gage_eval.config.nodes import (
     with_items,
     with_scalars,
 )
-from gage_eval.config.problems import ConfigProblem, Loc, unknown
-from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar, as_written
 
 # ``$${`` is a literal ``${``.
 _PLACEHOLDER = re.compile(r"\$\$\{|\$\{runtime\.(?P<path>[^{}:]+)(?::-(?P<default>[^{}]*))?\}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from gage_eval.base.canonical import encode, normalise
 from gage_eval.config.problems import Loc
-from gage_eval.config.yaml_lines import Listing, Mapping, Node, Scalar, as_written
+from gage_eval.config.yaml.lines import Listing, Mapping, Node, Scalar, as_written
 
 # The sections whose items have names, with the field that holds the name.
 NAMED_SECTIONS = {
