@@ -14,12 +14,12 @@ from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.config.yaml.lines import as_written, parse
+from gage_eval.data.sample.rules import normalise_sample
 from gage_eval.metrics.base import Score
 from gage_eval.metrics.bind import BoundMetric
 from gage_eval.metrics.compared import compared_in
 from gage_eval.metrics.overrides import override_of, variant
 from gage_eval.metrics.rows import alternatives, in_form
-from gage_eval.sample.rules import normalise_sample
 
 
 @dataclass(frozen=True)

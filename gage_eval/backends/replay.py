@@ -18,7 +18,7 @@ from gage_eval.base.hashing import file_digest
 from gage_eval.base.marks import identity, semantic
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.client.types import Request, Response, without_surrogates
-from gage_eval.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
+from gage_eval.data.datasets.base import BoundedLines, document_of, lines_of, matching_files, open_bytes
 from gage_eval.extend import registry
 
 _ABSENT = object()

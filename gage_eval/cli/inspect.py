@@ -258,7 +258,7 @@ def _schema(name: str) -> str:
 
         return json_schema().decode().rstrip()
     if name == "sample":
-        from gage_eval.sample.model import json_schema as sample_schema
+        from gage_eval.data.sample.model import json_schema as sample_schema
 
         return json.dumps(sample_schema(), indent=2, ensure_ascii=False)
     from gage_eval.config.schema import config_schema, kind_schema

@@ -84,7 +84,7 @@ def _exports(config: PipelineConfig) -> Iterator[ConfigProblem]:
 
 def _prompts(config: PipelineConfig) -> Iterator[ConfigProblem]:
     """Templates with wrong syntax, or with a misspelt variable."""
-    from gage_eval.prompts import PromptRenderer, misspelt_variables
+    from gage_eval.data.prompts import PromptRenderer, misspelt_variables
 
     for index, prompt in enumerate(config.prompts):
         messages = prompt.template

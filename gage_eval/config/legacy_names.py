@@ -15,7 +15,7 @@ PREPROCESSORS: Mapping[str, str] = {
     "preprocess_docvqa": "docvqa",
     "preprocess_strip_assistant": "strip_assistant",
 }
-_CONVERTERS = "gage_eval.standardize.converters"
+_CONVERTERS = "gage_eval.data.standardize.converters"
 CONVERTERS: Mapping[str, str] = {
     "embed_local_message_images": f"{_CONVERTERS}:embed_local_message_images",
     "embed_local_image_as_data_url": f"{_CONVERTERS}:embed_local_image_as_data_url",

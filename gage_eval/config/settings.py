@@ -15,8 +15,8 @@ from gage_eval.base.marks import identity, scheduling, semantic
 from gage_eval.config.environment import Given, local_model
 from gage_eval.config.secrets import MASK, is_secret_name, scrub
 from gage_eval.config.validation_messages import plain_words
-from gage_eval.datasets.fetch import DEFAULT_CACHE
-from gage_eval.datasets.origins import GITHUB
+from gage_eval.data.datasets.fetch import DEFAULT_CACHE
+from gage_eval.data.datasets.origins import GITHUB
 
 PREFIX = "GAGE_EVAL_"
 

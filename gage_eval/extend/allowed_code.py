@@ -16,7 +16,7 @@ from gage_eval.base.errors import InputError
 ANY = "*"
 VARIABLE = "GAGE_EVAL_PLUGINS"
 # Our functions that configs name by their module.
-_CONVERTERS = "gage_eval.standardize.converters"
+_CONVERTERS = "gage_eval.data.standardize.converters"
 # Arguments and variables of engines that name code.
 _CODE_ARGUMENT = re.compile(r"_cls$|_class$|plugin|processors?$|middleware|trust_remote_code|hf_overrides|code_rev")
 _CODE_VARIABLE = re.compile(r"PYTHON|LD_|PATH$|PLUGIN|CLS", re.IGNORECASE)

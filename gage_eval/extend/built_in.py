@@ -9,8 +9,8 @@ from collections.abc import Mapping
 Names = tuple[str, ...]
 
 PACKAGES = {
-    "loaders": "gage_eval.datasets",
-    "preprocessors": "gage_eval.standardize",
+    "loaders": "gage_eval.data.datasets",
+    "preprocessors": "gage_eval.data.standardize",
     "backends": "gage_eval.backends",
     "metrics": "gage_eval.metrics.builtin",
     "filters": "gage_eval.metrics.filters",

@@ -13,11 +13,11 @@ from gage_eval.base.field_paths import MISSING, Path, reference_texts, walk
 from gage_eval.base.inputs import RESPONSES_INPUT, SAMPLES_INPUT, Input, columns_at, is_open
 from gage_eval.base.statuses import Reason, ScoreStatus
 from gage_eval.base.tables import SCORES
+from gage_eval.data.sample.table import rows_of
 from gage_eval.metrics.base import FieldKind, Score
 from gage_eval.metrics.parse_schema import ParseSchema
 from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.metrics.text_utils import as_text
-from gage_eval.sample.table import rows_of
 
 Tables: TypeAlias = Mapping[str, pa.Table]
 """The rows of a part that metrics read: tables by the names of `gage_eval.base.inputs`."""

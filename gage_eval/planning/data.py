@@ -7,13 +7,13 @@ from gage_eval.base.files import folder_of, local_path
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.models import DatasetConfig, origin_patterns
 from gage_eval.config.resolve import ResolvedTask
-from gage_eval.datasets.fetch import DataCache
-from gage_eval.datasets.origins import OriginPath, origin_paths
+from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.data.datasets.origins import OriginPath, origin_paths
+from gage_eval.data.prepare.few_shot import FewShotRules
+from gage_eval.data.prepare.images import ImageRules
+from gage_eval.data.prepare.media import MediaRules
+from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.planning.specs import PreprocessSpec, StandardizeSpec
-from gage_eval.prepare.few_shot import FewShotRules
-from gage_eval.prepare.images import ImageRules
-from gage_eval.prepare.media import MediaRules
-from gage_eval.standardize.callables import MediaCallable, TextCallable
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gage_eval.backends.base import is_empty
 from gage_eval.base.canonical import JsonValue, digest, encode, normalise
 from gage_eval.base.marks import Stage
 from gage_eval.client.types import Request
-from gage_eval.datasets.origins import OriginPath
+from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
 from gage_eval.planning.asks import Asks

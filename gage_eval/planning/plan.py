@@ -14,7 +14,7 @@ from gage_eval.config.metrics import metric_names
 from gage_eval.config.models import DatasetConfig, PipelineConfig, PromptConfig
 from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, is_placed_by_options
-from gage_eval.datasets.fetch import DataCache
+from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.extend import registry
 from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec

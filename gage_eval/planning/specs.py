@@ -16,19 +16,19 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
 from gage_eval.base.marks import Stage
-from gage_eval.datasets.base import file_name_of
-from gage_eval.datasets.build import build_loader
-from gage_eval.datasets.origins import OriginPath
+from gage_eval.data.datasets.base import file_name_of
+from gage_eval.data.datasets.build import build_loader
+from gage_eval.data.datasets.origins import OriginPath
+from gage_eval.data.prepare.few_shot import FewShotRules
+from gage_eval.data.prepare.media import MediaRules, files_identity, media_in
+from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.extend import registry
 from gage_eval.metrics import BoundMetric
 from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.keys import scores_document
-from gage_eval.prepare.few_shot import FewShotRules
-from gage_eval.prepare.media import MediaRules, files_identity, media_in
 from gage_eval.scorecards.card import CardRule
-from gage_eval.standardize.callables import MediaCallable, TextCallable
 from gage_eval.store import Artifact, Store
 
 

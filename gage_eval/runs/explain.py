@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Any
 
 from gage_eval.base.field_paths import MISSING, resolve
+from gage_eval.data.sample.rules import content_text
 from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow
-from gage_eval.sample.rules import content_text
 
 _SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
 

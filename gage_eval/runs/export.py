@@ -22,13 +22,13 @@ import pyarrow as pa
 from gage_eval.base.canonical import canonical_json, canonical_text
 from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.tables import SAMPLES
+from gage_eval.data.sample.table import rows_of
 from gage_eval.runs import inspect_export, lm_eval_export
 from gage_eval.runs.cards import Cards
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.rows import Scores
 from gage_eval.runs.tabular import csv_records
-from gage_eval.sample.table import rows_of
 
 # Results are JSON text, because each metric has its own fields.
 EXPORTED = pa.schema(

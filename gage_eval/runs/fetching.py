@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.base.files import local_path
-from gage_eval.datasets.fetch import DataCache
-from gage_eval.datasets.hub_files import HubFiles
-from gage_eval.datasets.origins import OriginPath
+from gage_eval.data.datasets.fetch import DataCache
+from gage_eval.data.datasets.hub_files import HubFiles
+from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
 from gage_eval.planning import stored_outputs

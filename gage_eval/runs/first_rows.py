@@ -11,12 +11,12 @@ from typing import Any
 from gage_eval.base.errors import InputError, Problem, closest
 from gage_eval.base.field_paths import MISSING, reference_texts
 from gage_eval.base.field_paths import Path as FieldPath
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
 from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import LoadSpec, TaskPlan
-from gage_eval.sample.record import RecordRejected
 from gage_eval.stages.standardize import to_standard
-from gage_eval.standardize.compose import build
 from gage_eval.store.media import media_url
 
 _LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})

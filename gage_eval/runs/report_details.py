@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
+from gage_eval.data.sample.rules import content_text
 from gage_eval.metrics.scale import Scale
 from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value
@@ -20,7 +21,6 @@ from gage_eval.runs.outcomes import Measure, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.rows import SampleRow, read_part, verdict_name
-from gage_eval.sample.rules import content_text
 
 CARDS = 10
 """Samples of each kind."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gage_eval.base.tables import RAW
-from gage_eval.datasets import Filter, reservoir, select
+from gage_eval.data.datasets import Filter, reservoir, select
 from gage_eval.extend import registry
 from gage_eval.planning.specs import LoadSpec
 from gage_eval.stages.base import StageRun, stage

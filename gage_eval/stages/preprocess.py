@@ -9,15 +9,15 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import JsonValue, canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import PREPARED, REJECTS
+from gage_eval.data.prepare.examples import Conversation, Examples, OwnExamples, PoolExamples
+from gage_eval.data.prepare.few_shot import Example, as_chat, as_text
+from gage_eval.data.prepare.media import MediaReader, media_of
+from gage_eval.data.prepare.options import with_options
+from gage_eval.data.prepare.prompt import Prompt, prompt_of
+from gage_eval.data.prepare.rows import SAMPLE_COLUMNS, prepared_table
+from gage_eval.data.sample.record import RecordRejected
+from gage_eval.data.sample.table import messages_from_array, rows_of
 from gage_eval.planning.specs import PreprocessSpec
-from gage_eval.prepare.examples import Conversation, Examples, OwnExamples, PoolExamples
-from gage_eval.prepare.few_shot import Example, as_chat, as_text
-from gage_eval.prepare.media import MediaReader, media_of
-from gage_eval.prepare.options import with_options
-from gage_eval.prepare.prompt import Prompt, prompt_of
-from gage_eval.prepare.rows import SAMPLE_COLUMNS, prepared_table
-from gage_eval.sample.record import RecordRejected
-from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.watching import tell_rejects

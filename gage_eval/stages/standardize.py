@@ -8,20 +8,20 @@ import pyarrow as pa
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import REJECTS, SAMPLES
+from gage_eval.data.prepare.media import media_of, without_data, without_data_urls
+from gage_eval.data.prepare.options import lacks_options
+from gage_eval.data.sample.record import RecordRejected, content_id, parse_record
+from gage_eval.data.sample.rules import normalise_sample
+from gage_eval.data.sample.table import samples_to_table
+from gage_eval.data.standardize.callables import AdapterFailed, attach
+from gage_eval.data.standardize.compose import build
+from gage_eval.data.standardize.inputs import with_inputs
 from gage_eval.extend import registry
 from gage_eval.planning.specs import StandardizeSpec
-from gage_eval.prepare.media import media_of, without_data, without_data_urls
-from gage_eval.prepare.options import lacks_options
-from gage_eval.sample.record import RecordRejected, content_id, parse_record
-from gage_eval.sample.rules import normalise_sample
-from gage_eval.sample.table import samples_to_table
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.rejects import limit_on_rejects, rejects_table
 from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.stages.watching import tell_rejects
-from gage_eval.standardize.callables import AdapterFailed, attach
-from gage_eval.standardize.compose import build
-from gage_eval.standardize.inputs import with_inputs
 from gage_eval.store.media import Media, MediaKeeper, urls_in
 
 

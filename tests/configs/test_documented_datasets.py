@@ -9,10 +9,10 @@ import yaml
 
 from gage_eval import stages
 from gage_eval.config.load import load_config
+from gage_eval.data.sample.table import rows_of
 from gage_eval.extend import registry
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.plan import make_plan
-from gage_eval.sample.table import rows_of
 from gage_eval.stages import Env
 from gage_eval.store import Store
 

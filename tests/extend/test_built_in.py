@@ -34,8 +34,8 @@ def _printed(code: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "asked", "imported"),
     [
-        ("loaders", "get('jsonl')", "datasets.jsonl"),
-        ("preprocessors", "get('default')", "standardize.default"),
+        ("loaders", "get('jsonl')", "data.datasets.jsonl"),
+        ("preprocessors", "get('default')", "data.standardize.default"),
         ("backends", "get('dummy')", "backends.dummy"),
         ("metrics", "get('exact_match')", "metrics.builtin.text"),
         ("metrics", "origin('exact_match')", ""),

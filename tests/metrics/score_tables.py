@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from gage_eval.base.tables import JUDGMENTS, RESPONSE_TELEMETRY, RESPONSES
+from gage_eval.data.sample.table import samples_to_table
 from gage_eval.metrics import BoundMetric
-from gage_eval.sample.table import samples_to_table
 
 OPTIONS = [{"id": "A", "content": "Paris"}, {"id": "B", "content": "Rome"}, {"id": "C", "content": "Oslo"}]
 

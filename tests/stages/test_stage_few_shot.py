@@ -13,10 +13,10 @@ from support.pictures import write_image
 
 from gage_eval import stages
 from gage_eval.base.errors import InputError
+from gage_eval.data.prepare.few_shot import FewShotRules, shuffled
+from gage_eval.data.prepare.media import MediaRules
+from gage_eval.data.sample.table import messages_from_array
 from gage_eval.planning.specs import LoadSpec, PreprocessSpec, StandardizeSpec
-from gage_eval.prepare.few_shot import FewShotRules, shuffled
-from gage_eval.prepare.media import MediaRules
-from gage_eval.sample.table import messages_from_array
 from gage_eval.stages import StageResult
 
 

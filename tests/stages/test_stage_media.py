@@ -15,12 +15,12 @@ from support.pictures import image, size_of, write_image
 from gage_eval import stages
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, StoreError
+from gage_eval.data.prepare.images import ImageRules
+from gage_eval.data.prepare.media import MediaRules
+from gage_eval.data.sample.table import messages_from_array, rows_of
+from gage_eval.data.standardize.callables import MediaCallable
 from gage_eval.planning.specs import LoadSpec, StandardizeSpec
-from gage_eval.prepare.images import ImageRules
-from gage_eval.prepare.media import MediaRules
-from gage_eval.sample.table import messages_from_array, rows_of
 from gage_eval.stages import StageResult
-from gage_eval.standardize.callables import MediaCallable
 
 # A callable of a config, and what it is to give.
 GIVES: dict[str, Any] = {}

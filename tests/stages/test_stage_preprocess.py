@@ -8,7 +8,7 @@ from stages.calling import Bench
 
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
-from gage_eval.sample.table import messages_from_array
+from gage_eval.data.sample.table import messages_from_array
 from gage_eval.stages import StageResult
 from gage_eval.stages.load import PART_ROWS
 

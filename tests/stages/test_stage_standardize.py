@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval.base.errors import InputError
-from gage_eval.sample.record import RecordRejected, content_id
+from gage_eval.data.sample.record import RecordRejected, content_id
 from gage_eval.stages.load import PART_ROWS
 from gage_eval.stages.sample_ids import SampleIds
 from gage_eval.stages.standardize import to_standard
