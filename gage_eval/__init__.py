@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gage_eval.api import Run, compare, list_runs, open_run, run, sql
     from gage_eval.base.errors import GageError
-    from gage_eval.scoring import ScoreResult, score
+    from gage_eval.pipeline.score_row import ScoreResult, score
 
 __version__ = "0.1.0"
 __all__ = ["GageError", "Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
@@ -31,7 +31,7 @@ def __getattr__(name: str) -> Any:
 
         return errors.GageError
     if name in ("ScoreResult", "score"):
-        from gage_eval import scoring
+        from gage_eval.pipeline import score_row
 
-        return getattr(scoring, name)
+        return getattr(score_row, name)
     raise AttributeError(f"module 'gage_eval' has no attribute '{name}'")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import gage_eval
 from gage_eval.base.errors import InputError
-from gage_eval.metrics import bind
-from gage_eval.scoring import metric_spec
-from tests.metrics.score_tables import answers, sample, samples
+from gage_eval.pipeline.score_row import metric_spec
+from gage_eval.scoring.metrics import bind
+from tests.scoring.metrics.score_tables import answers, sample, samples
 
 
 def test_a_row_is_scored_with_what_was_read_and_why() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from gage_eval.backends.base import ThinkingConfig
 from gage_eval.client.types import Response
-from gage_eval.extract.thinking import split_thinking
+from gage_eval.scoring.extract.thinking import split_thinking
 
 
 def take_thinking(response: Response, config: ThinkingConfig, stops: Any) -> None:

@@ -12,7 +12,7 @@ from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
-from gage_eval.metrics import BoundMetric
+from gage_eval.scoring.metrics import BoundMetric
 
 # Value of role_adapters[].capabilities → capability of a backend.
 _CAPABILITIES: Mapping[str, str] = {

@@ -36,7 +36,7 @@ from gage_eval.config.validate import validate
 from gage_eval.config.validation_messages import as_written
 from gage_eval.config.yaml.text import yaml_text
 from gage_eval.extend.loading import forget_failures
-from gage_eval.metrics import BoundMetric
+from gage_eval.scoring.metrics import BoundMetric
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from gage_eval.config.validation_messages import plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
-from gage_eval.metrics.verdicts import read_parser
+from gage_eval.scoring.metrics.verdicts import read_parser
 
 
 def check_plugins(config: PipelineConfig, context: BackendContext) -> tuple[list[ConfigProblem], list[str]]:

@@ -125,7 +125,7 @@ def _flat(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
 
 def _takes_name(implementation: Any) -> bool:
     from gage_eval.extend import registry
-    from gage_eval.metrics.base import define
+    from gage_eval.scoring.metrics.base import define
 
     if implementation not in registry.metrics.names():
         return False

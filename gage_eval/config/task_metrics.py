@@ -52,5 +52,5 @@ def _of_preset(metric: MetricConfig, task: TaskConfig) -> MetricConfig:
 
 
 def _compares(implementation: str) -> bool:
-    """Whether a metric compares an answer with a reference by a plain rule (`gage_eval.metrics.metric`)."""
+    """Whether a metric compares an answer with a reference by a plain rule (`gage_eval.scoring.metrics.metric`)."""
     return bool(registry.metrics.get(implementation).info.get("normalized"))

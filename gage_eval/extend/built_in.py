@@ -12,10 +12,10 @@ PACKAGES = {
     "loaders": "gage_eval.data.datasets",
     "preprocessors": "gage_eval.data.standardize",
     "backends": "gage_eval.backends",
-    "metrics": "gage_eval.metrics.builtin",
-    "filters": "gage_eval.metrics.filters",
-    "verdict_parsers": "gage_eval.metrics.verdict_parsers",
-    "aggregations": "gage_eval.metrics.aggregations",
+    "metrics": "gage_eval.scoring.metrics.builtin",
+    "filters": "gage_eval.scoring.metrics.filters",
+    "verdict_parsers": "gage_eval.scoring.metrics.verdict_parsers",
+    "aggregations": "gage_eval.scoring.metrics.aggregations",
 }
 
 NAMES: Mapping[str, Mapping[str, Names]] = {

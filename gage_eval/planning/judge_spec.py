@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from gage_eval.base.canonical import JsonValue, decode
 from gage_eval.base.tables import ASKS
-from gage_eval.metrics.overrides import COLUMN, eval_configs
-from gage_eval.metrics.verdicts import VerdictParser, read_parser
 from gage_eval.planning.asks import Asks, AskTable, identity_of
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import JudgeOverride, judge_override
 from gage_eval.planning.outputs import of_other_judge
+from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs
+from gage_eval.scoring.metrics.verdicts import VerdictParser, read_parser
 from gage_eval.store import Artifact, Store
 
 # Why an ask differs from the task's own judge settings.

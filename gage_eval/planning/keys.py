@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.marks import Stage
-from gage_eval.metrics import BoundMetric
 from gage_eval.planning.outputs import OUTPUTS, table_of
+from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store import Action, Store
 
 # Raise a stage's version when the same inputs give another output.

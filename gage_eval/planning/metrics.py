@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from gage_eval.config.resolve import ResolvedTask
-from gage_eval.metrics import BoundMetric
 from gage_eval.planning.specs import ScoreSpec
-from gage_eval.scorecards.card import CardRule, card_rule, score_key
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.scorecards.card import CardRule, card_rule, score_key
 
 
 def score_spec(task: ResolvedTask, metrics: tuple[BoundMetric, ...], known: frozenset[str] = frozenset()) -> ScoreSpec:

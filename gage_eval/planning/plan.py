@@ -16,12 +16,12 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, is_placed_by_options
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.extend import registry
-from gage_eval.metrics.verdicts import read_parser
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.metrics import score_spec, task_card
 from gage_eval.planning.specs import LoadSpec, Plan, ReportSpec, TaskPlan
+from gage_eval.scoring.metrics.verdicts import read_parser
 
 
 def make_plan(

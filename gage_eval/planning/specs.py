@@ -23,12 +23,12 @@ from gage_eval.data.prepare.few_shot import FewShotRules
 from gage_eval.data.prepare.media import MediaRules, files_identity, media_in
 from gage_eval.data.standardize.callables import MediaCallable, TextCallable
 from gage_eval.extend import registry
-from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.keys import scores_document
-from gage_eval.scorecards.card import CardRule
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.overrides import COLUMN, eval_configs, named_metrics, unknown_metrics
+from gage_eval.scoring.scorecards.card import CardRule
 from gage_eval.store import Artifact, Store
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from gage_eval.base.errors import InputError, closest
-from gage_eval.metrics.grouping import Grouping, grouping
 from gage_eval.regression.definitions import (
     KINDS,
     WRITTEN_BY_PROMPTS,
@@ -25,6 +24,7 @@ from gage_eval.regression.row_scores import Pairing, RowScores, pair, row_scores
 from gage_eval.runs.outcomes import Measure
 from gage_eval.runs.reading import RunReader, TaskReader
 from gage_eval.runs.record import StageRecord
+from gage_eval.scoring.metrics.grouping import Grouping, grouping
 from gage_eval.stats.multiple import holm
 
 _MIN_SLICE = 5

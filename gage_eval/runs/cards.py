@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gage_eval.base.field_paths import MISSING, resolve
-from gage_eval.scorecards.answer import AnswerMeta, CanonicalAnswer
-from gage_eval.scorecards.card import CardRule, ScoreCard, score_key
+from gage_eval.scoring.scorecards.answer import AnswerMeta, CanonicalAnswer
+from gage_eval.scoring.scorecards.card import CardRule, ScoreCard, score_key
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.errors import InputError
-from gage_eval.metrics.scale import DEFAULT, Scale
 from gage_eval.report.metric_names import metric_name
 from gage_eval.runs.cards import Cards
+from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -21,8 +21,6 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.inputs import INPUTS
 from gage_eval.data.sample.table import rows_of
-from gage_eval.metrics.compared import Compared
-from gage_eval.metrics.overrides import compared_by_samples
 from gage_eval.planning.specs import Plan, ScoreSpec, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
@@ -32,6 +30,8 @@ from gage_eval.runs.outcomes import Measure, RowFilter, answer_table, measures
 from gage_eval.runs.planned import planned_before
 from gage_eval.runs.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
 from gage_eval.runs.stored import StoredRun
+from gage_eval.scoring.metrics.compared import Compared
+from gage_eval.scoring.metrics.overrides import compared_by_samples
 from gage_eval.store import Artifact, Store
 
 _LIGHT = ("row_index", "sample_id", "replicate", "status", "error_kind", "completion_tokens")

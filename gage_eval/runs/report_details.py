@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError
 from gage_eval.data.sample.rules import content_text
-from gage_eval.metrics.scale import Scale
 from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value
 from gage_eval.runs.explain import explain
@@ -21,6 +20,7 @@ from gage_eval.runs.outcomes import Measure, outcome_mask
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
 from gage_eval.runs.rows import SampleRow, read_part, verdict_name
+from gage_eval.scoring.metrics.scale import Scale
 
 CARDS = 10
 """Samples of each kind."""

@@ -13,7 +13,6 @@ from gage_eval.base.marks import Stage
 from gage_eval.base.processes import refuse_in_new_process
 from gage_eval.config.bound_metric import bound
 from gage_eval.config.models import MetricConfig
-from gage_eval.metrics import BoundMetric
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.specs import ReportSpec, ScoreSpec
 from gage_eval.report.html import report_html
@@ -25,6 +24,7 @@ from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_
 from gage_eval.runs.report_details import run_details
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.stored import StoredRun
+from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.stages import Env, StageResult
 from gage_eval.stages.unscored import refuse_without_score
 from gage_eval.store import Store

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from gage_eval.base.canonical import JsonValue, digest
 from gage_eval.base.tables import METRICS, SCORES
-from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.score_rows import FEWEST_ROWS, Inputs, RowReader, Rows, score_rows
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, Inputs, RowReader, Rows, score_rows
 from gage_eval.stages.base import StageRun, stage
 from gage_eval.stages.unscored import check_scored
 from gage_eval.stages.watching import tell_scores

@@ -35,7 +35,7 @@ from gage_eval.planning.keys import StageSpec, action_document, has_outputs_of, 
 from gage_eval.store import Action, Artifact, ArtifactWriter, PartInfo, Store
 
 if TYPE_CHECKING:
-    from gage_eval.metrics.processes import ScoringProcesses
+    from gage_eval.scoring.metrics.processes import ScoringProcesses
 
 SpecT = TypeVar("SpecT", bound=StageSpec)
 

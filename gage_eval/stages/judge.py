@@ -12,10 +12,10 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import RESPONSE_STATUSES, UNANSWERED, Reason
 from gage_eval.base.tables import ASKS, JUDGMENTS
-from gage_eval.metrics.guarded import RowFailed
-from gage_eval.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.planning.asks import Asks, AskTable, StoredAsks, write_asks
 from gage_eval.planning.judge_spec import JudgeSpec
+from gage_eval.scoring.metrics.guarded import RowFailed
+from gage_eval.scoring.metrics.verdicts import Verdict, VerdictParser
 from gage_eval.stages.base import Env, StageRun, stage
 from gage_eval.stages.generation import check_errors, generate
 from gage_eval.store import Artifact

@@ -10,9 +10,9 @@ from itertools import islice
 import pyarrow as pa
 
 from gage_eval.base.errors import RunFailed
-from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.processes import ScoringProcesses, recipe_of
-from gage_eval.metrics.score_rows import FEWEST_ROWS, Inputs, Rows, joins_replicates
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.processes import ScoringProcesses, recipe_of
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS, Inputs, Rows, joins_replicates
 from gage_eval.stages.base import StageRun
 from gage_eval.store import PartInfo
 

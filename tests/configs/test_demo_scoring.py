@@ -14,7 +14,7 @@ from gage_eval.data.sample.rules import normalise_sample
 from gage_eval.data.sample.table import samples_to_table
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
-from gage_eval.metrics import bind
+from gage_eval.scoring.metrics import bind
 
 Say = Callable[[dict[str, Any]], str]
 

@@ -37,7 +37,7 @@ def _printed(code: str) -> str:
         ("loaders", "get('jsonl')", "data.datasets.jsonl"),
         ("preprocessors", "get('default')", "data.standardize.default"),
         ("backends", "get('dummy')", "backends.dummy"),
-        ("metrics", "get('exact_match')", "metrics.builtin.text"),
+        ("metrics", "get('exact_match')", "scoring.metrics.builtin.text"),
         ("metrics", "origin('exact_match')", ""),
         ("metrics", "names()", ""),
     ],
@@ -53,9 +53,11 @@ def test_asking_for_one_plugin_imports_no_other(kind: str, asked: str, imported:
 
 def test_a_plugin_cannot_take_the_name_of_a_built_in_one_that_nobody_has_asked_for() -> None:
     code = (
-        "from gage_eval.metrics import metric\n"
+        "from gage_eval.scoring.metrics import metric\n"
         "try:\n    metric('rouge')(lambda prediction: 1.0)\n"
         "except ValueError as error:\n    print(error)"
     )
     found = _printed(code)
-    assert found.startswith("metrics: two plug-ins are named 'rouge': gage_eval.metrics.builtin.rouge.rouge and ")
+    assert found.startswith(
+        "metrics: two plug-ins are named 'rouge': gage_eval.scoring.metrics.builtin.rouge.rouge and "
+    )

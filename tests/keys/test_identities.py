@@ -232,7 +232,7 @@ def test_a_night_has_its_own_answers(endpoint: MockEndpoint, tmp_path: Path) -> 
 
 _METRIC = "def score(prediction: str) -> float:\n    return {value}\n"
 _REGISTERED = """
-from gage_eval.metrics import Score, metric
+from gage_eval.scoring.metrics import Score, metric
 
 @metric("of_a_file", value="score", aggregate="mean", version=1)
 def score(prediction: str) -> float:
@@ -288,7 +288,7 @@ def test_the_version_of_a_plug_ins_distribution_is_part_of_its_identity(
         info = site / f"five_plugs-{version}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: five-plugs\nVersion: {version}\n")
-        (info / "entry_points.txt").write_text("[gage_eval.metrics]\nfive = five_plugs:score\n")
+        (info / "entry_points.txt").write_text("[gage_eval.scoring.metrics]\nfive = five_plugs:score\n")
         (info / "top_level.txt").write_text("five_plugs\n")
         (site / "five_plugs.py").write_text(_METRIC.format(value="1.0"))
         with monkeypatch.context() as patch:

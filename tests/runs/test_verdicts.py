@@ -41,7 +41,7 @@ CONFIG: dict[str, Any] = {
     "metrics": [{"metric_id": "spread", "implementation": "panel.py:spread"}],
 }
 METRIC = """
-from gage_eval.metrics import metric
+from gage_eval.scoring.metrics import metric
 
 @metric("spread", value="score", bounds=(0, 100),
         fields={"scores": "verdicts.score", "judges": "verdicts.judge", "draws": "verdicts.draw"})

@@ -9,12 +9,12 @@ from gage_eval import stages
 from gage_eval.backends.base import BackendContext
 from gage_eval.base.canonical import JsonValue
 from gage_eval.engine.runtime import Runtime
-from gage_eval.metrics import BoundMetric
-from gage_eval.metrics.verdicts import read_parser
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.specs import LoadSpec, PreprocessSpec, ScoreSpec, StandardizeSpec
+from gage_eval.scoring.metrics import BoundMetric
+from gage_eval.scoring.metrics.verdicts import read_parser
 from gage_eval.stages import Env, StageResult
 from gage_eval.store import Artifact, Store
 

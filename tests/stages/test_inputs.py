@@ -12,9 +12,9 @@ from gage_eval.base import tables
 from gage_eval.base.errors import InputError
 from gage_eval.base.inputs import INPUTS, Input
 from gage_eval.base.tables import TableSchema
-from gage_eval.metrics import BoundMetric, bind
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.scoring.metrics import BoundMetric, bind
 from gage_eval.stages import StageResult
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": "Q1"} for row in range(4)]

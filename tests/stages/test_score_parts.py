@@ -10,10 +10,10 @@ from stages.calling import Bench
 
 from gage_eval import stages
 from gage_eval.base.errors import InputError, RunFailed
-from gage_eval.metrics import BoundMetric, bind
-from gage_eval.metrics.score_rows import FEWEST_ROWS
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.runs.scoring import scoring_processes
+from gage_eval.scoring.metrics import BoundMetric, bind
+from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS
 from gage_eval.stages import StageResult
 
 PLUGIN = """

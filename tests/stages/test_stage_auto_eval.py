@@ -12,9 +12,9 @@ from stages.calling import Bench
 
 from gage_eval import stages
 from gage_eval.base.errors import InputError, RunFailed
-from gage_eval.metrics import BoundMetric, bind
 from gage_eval.planning.specs import ScoreSpec
 from gage_eval.runs.scoring import scoring_processes
+from gage_eval.scoring.metrics import BoundMetric, bind
 from gage_eval.stages import StageResult
 
 RECORDS = [{"id": f"s{row}", "question": f"Q{row}", "answer": f"Q{row}" if row % 2 else "no"} for row in range(6)]

@@ -17,14 +17,14 @@ from gage_eval.base.errors import RunFailed
 from gage_eval.base.tables import ASKS
 from gage_eval.engine.session import ModelSession
 from gage_eval.extend.registry import Plugin
-from gage_eval.metrics import bind
-from gage_eval.metrics.verdicts import Verdict, VerdictParser, read_parser
 from gage_eval.planning.asks import StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override
 from gage_eval.planning.judge_spec import JudgeSpec
 from gage_eval.planning.source import RoleSource
 from gage_eval.planning.specs import ScoreSpec
+from gage_eval.scoring.metrics import bind
+from gage_eval.scoring.metrics.verdicts import Verdict, VerdictParser, read_parser
 from gage_eval.stages import StageResult
 from gage_eval.stages.judge import judgment
 from gage_eval.stages.sharing import engine_of, serve, step_of
