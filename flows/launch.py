@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import ConfigError, GageError, InputError
 from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.base.packaged import packages_beside
@@ -15,6 +14,7 @@ from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import literals, scrub
 from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
+from gage_eval.models.backends.base import Blocks
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
 from gage_eval.regression.nightly import Nightly

@@ -18,9 +18,9 @@ from gage_eval.base.packaged import packages_beside
 from gage_eval.config.secrets import scrub
 
 if TYPE_CHECKING:
-    from gage_eval.backends.base import Blocks
     from gage_eval.deployments import Deployed
     from gage_eval.engine.host import EngineHost
+    from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.deployed import DeploymentRecord
     from gage_eval.runs.options import Locations
@@ -119,7 +119,7 @@ def settle(runs: "Iterable[StoredRun]") -> None:
                 waiting.setdefault(run.unreported_at, []).append(run)
     if not waiting:
         return
-    from gage_eval.client.health import answers
+    from gage_eval.models.client.health import answers
 
     configured = None
     with suppress(GageError):

@@ -177,7 +177,7 @@ def test_the_domain_never_imports_prefect() -> None:
 def test_only_the_client_and_backends_have_an_http_client() -> None:
     wrong = []
     for module, name, place, _ in imports(*PACKAGES):
-        if within(module, "gage_eval.client") or within(module, "gage_eval.backends"):
+        if within(module, "gage_eval.models.client") or within(module, "gage_eval.models.backends"):
             continue
         if any(within(name, client) for client in HTTP_CLIENTS):
             wrong.append(f"{place}: {name}")
@@ -185,7 +185,7 @@ def test_only_the_client_and_backends_have_an_http_client() -> None:
 
 
 def test_requests_to_models_have_one_client() -> None:
-    clients = {"aiohttp": "", "httpx": "", "httptools": "gage_eval.client.connection"}
+    clients = {"aiohttp": "", "httpx": "", "httptools": "gage_eval.models.client.connection"}
     wrong = [
         f"{place}: {name}"
         for module, name, place, _ in imports(*PACKAGES)

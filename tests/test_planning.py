@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from gage_eval.base.tables import RESPONSES
-from gage_eval.client.types import Response
 from gage_eval.config.load import parse_config
 from gage_eval.engine.wal import LogWriter
+from gage_eval.models.client.types import Response
 from gage_eval.planning import Forecast, forecast, outputs, rendered
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.differences import differing, in_config_words

@@ -7,7 +7,7 @@ After SIGTERM the process ends within `GRACE_S` in any case.
 A plug-in that calls ``os._exit`` ends nothing: it raises SystemExit, as ``sys.exit`` does. Otherwise a command could
 end with exit code 0 in the middle of a run.
 
-Engines end with the process, whatever ends it (`gage_eval.backends.guard`).
+Engines end with the process, whatever ends it (`gage_eval.models.backends.guard`).
 """
 
 import os

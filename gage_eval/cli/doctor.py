@@ -117,9 +117,9 @@ def _prefect() -> Check:
     from http import HTTPStatus
 
     from gage_eval.base.errors import InputError
-    from gage_eval.client.health import status_of
     from gage_eval.config.secrets import scrub
     from gage_eval.launch import choose_api, login_at
+    from gage_eval.models.client.health import status_of
 
     try:
         url = choose_api()

@@ -72,10 +72,10 @@ def plan(
 
 
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
-    from gage_eval.backends.base import BackendContext
     from gage_eval.cli.output import print_json
     from gage_eval.config.effective import written_out, written_out_text
     from gage_eval.launch import known_blocks
+    from gage_eval.models.backends.base import BackendContext
     from gage_eval.report.console import readable
     from gage_eval.runs.options import load
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.build import build_backend
 from gage_eval.base.canonical import canonical_text
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import is_folder
@@ -12,6 +10,8 @@ from gage_eval.config.problems import ConfigProblem, Loc
 from gage_eval.config.resolve import Resolved, ResolvedTask
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend
 from gage_eval.scoring.metrics import BoundMetric
 
 # Value of role_adapters[].capabilities → capability of a backend.
@@ -209,7 +209,7 @@ def _capabilities(
 
 
 def _class_path(loc: Loc, path: str) -> Iterator[ConfigProblem]:
-    from gage_eval.backends.role_hooks import RoleHooks
+    from gage_eval.models.backends.role_hooks import RoleHooks
 
     try:
         RoleHooks(path).identity()

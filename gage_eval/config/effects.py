@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, get_args
 
-from gage_eval.backends.base import BackendConfig, BackendContext, Blocks
-from gage_eval.backends.build import config_model
 from gage_eval.base.errors import InputError, Problem
 from gage_eval.base.files import folder_of, is_folder, local_path
 from gage_eval.config import secrets
@@ -24,6 +22,8 @@ from gage_eval.config.validation_messages import as_written
 from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
 from gage_eval.extend.loading import is_path, nothing_imported
+from gage_eval.models.backends.base import BackendConfig, BackendContext, Blocks
+from gage_eval.models.backends.build import config_model
 
 Act: TypeAlias = Literal["run", "start", "send", "fetch", "read"]
 FileKind: TypeAlias = Literal["config", "code", "data", "model", "program"]

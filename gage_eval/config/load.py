@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from gage_eval.backends.base import BackendContext, Blocks
 from gage_eval.base.canonical import digest
 from gage_eval.config.blocks import use_blocks
 from gage_eval.config.compatibility import check_fit
@@ -36,6 +35,7 @@ from gage_eval.config.validate import validate
 from gage_eval.config.validation_messages import as_written
 from gage_eval.config.yaml.text import yaml_text
 from gage_eval.extend.loading import forget_failures
+from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.scoring.metrics import BoundMetric
 
 

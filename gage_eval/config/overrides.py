@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendConfig
 from gage_eval.base.errors import ConfigError, InputError, Problem, closest
 from gage_eval.config.document import Document, Origin
 from gage_eval.config.environment import holds_mapping, local_model
@@ -24,6 +23,7 @@ from gage_eval.config.validation_messages import model_at, spellings_of
 from gage_eval.config.yaml import lines
 from gage_eval.extend import registry
 from gage_eval.extend.loading import beside
+from gage_eval.models.backends.base import BackendConfig
 
 _INDEX = re.compile(r"\[(\d{1,6})\]")
 _NUMBER = re.compile(r"\d{1,6}")

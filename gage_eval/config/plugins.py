@@ -7,8 +7,6 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.build import build_backend, config_model
 from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError, closest, nearest
 from gage_eval.config.data_origins import load_origin
@@ -24,6 +22,8 @@ from gage_eval.config.validation_messages import plain_words, spellings_of
 from gage_eval.data.datasets.origins import origin_paths
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend, config_model
 from gage_eval.scoring.metrics.verdicts import read_parser
 
 

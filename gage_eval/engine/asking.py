@@ -6,14 +6,14 @@ from functools import partial
 
 from gage_eval.base.canonical import encode
 from gage_eval.base.statuses import UNANSWERED
-from gage_eval.client.limiter import CombinedLimiter
-from gage_eval.client.types import Request, RequestRefused, Response
-from gage_eval.client.watch import watch_retries
 from gage_eval.engine.episodes import EPISODES, Outcome, response_key
 from gage_eval.engine.job import Item, Job, Tally
 from gage_eval.engine.known import KnownAnswers
 from gage_eval.engine.refusals import Refusals
 from gage_eval.engine.wal import LogWriter
+from gage_eval.models.client.limiter import CombinedLimiter
+from gage_eval.models.client.types import Request, RequestRefused, Response
+from gage_eval.models.client.watch import watch_retries
 
 
 class Asker:

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from gage_eval.base.canonical import JsonValue, decode, digest
 from gage_eval.base.statuses import UNANSWERED
-from gage_eval.client.types import Request, Response, Unasked
 from gage_eval.extend.loading import PluginError
+from gage_eval.models.client.types import Request, Response, Unasked
 
 N = TypeVar("N", int, float)
 

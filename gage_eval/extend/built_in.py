@@ -11,7 +11,7 @@ Names = tuple[str, ...]
 PACKAGES = {
     "loaders": "gage_eval.data.datasets",
     "preprocessors": "gage_eval.data.standardize",
-    "backends": "gage_eval.backends",
+    "backends": "gage_eval.models.backends",
     "metrics": "gage_eval.scoring.metrics.builtin",
     "filters": "gage_eval.scoring.metrics.filters",
     "verdict_parsers": "gage_eval.scoring.metrics.verdict_parsers",

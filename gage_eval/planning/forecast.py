@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
 
-from gage_eval.backends.base import is_empty
 from gage_eval.base.canonical import JsonValue, digest, encode, normalise
 from gage_eval.base.marks import Stage
-from gage_eval.client.types import Request
 from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.engine.episodes import episode_name, response_key, with_body
 from gage_eval.engine.wal import index_logs
+from gage_eval.models.backends.base import is_empty
+from gage_eval.models.client.types import Request
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.dag import run_dag
 from gage_eval.planning.differences import differing, in_config_words

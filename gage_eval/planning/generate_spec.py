@@ -6,14 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import Backend, BackendContext
-from gage_eval.backends.build import build_backend
-from gage_eval.backends.placement import Placement
-from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.base.canonical import JsonValue, canonical_text, digest
 from gage_eval.base.errors import InputError
 from gage_eval.extend import registry
 from gage_eval.extend.loading import without_folders
+from gage_eval.models.backends.base import Backend, BackendContext
+from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.planning.keys import RENDER_VERSION
 from gage_eval.planning.outputs import responses_of
 

@@ -5,9 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.placement import Placement
-from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.base.errors import InputError, closest
 from gage_eval.config.load import LoadedConfig
 from gage_eval.config.metrics import metric_names
@@ -16,6 +13,9 @@ from gage_eval.config.resolve import ResolvedRole, ResolvedTask
 from gage_eval.config.resources import gpus_of, is_placed_by_options
 from gage_eval.data.datasets.fetch import DataCache
 from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.placement import Placement
+from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.planning.data import DataSource, data_source, preprocess_spec, standardize_spec
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec

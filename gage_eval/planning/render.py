@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.field_paths import resolve
-from gage_eval.client.types import Request, Unasked
 from gage_eval.data.prompts import PromptError, PromptRenderer
 from gage_eval.engine.episodes import EPISODES
 from gage_eval.extend.loading import without_folders
+from gage_eval.models.client.types import Request, Unasked
 from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.tool_outputs import tool_outputs
 

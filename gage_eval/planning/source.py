@@ -7,8 +7,8 @@ from itertools import starmap
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.client.types import Request
 from gage_eval.data.sample.table import messages_from_array, rows_of
+from gage_eval.models.client.types import Request
 from gage_eval.planning.asks import Asks, PartAsks
 from gage_eval.planning.generate_spec import Binding
 from gage_eval.planning.render import PreparedRow, RequestRenderer, RowContext

@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, field_validator, model_validator
 
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.gate import GateRule, Verdict
 from gage_eval.regression.gate_report import write_report
 from gage_eval.regression.gating import Gated, gate_with_anchor

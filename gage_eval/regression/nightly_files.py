@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import InputError
+from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.deployed import DeploymentRecord, record_deployment
 from gage_eval.runs.names import slug

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from gage_eval.base.canonical import digest
 from gage_eval.base.marks import STAGES, Stage
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
-from gage_eval.client.types import Response
 from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
+from gage_eval.models.client.types import Response
 from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.source import RoleSource

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.engine.host import EngineHost
+from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 from gage_eval.runs.reading import RunReader

@@ -11,19 +11,19 @@ from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
-from gage_eval.backends.placement import Placement
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import local_path
 from gage_eval.base.marks import STAGES, Stage, identity, scheduling, semantic
+from gage_eval.models.backends.placement import Placement
 from gage_eval.runs.fetching import data_cache
 from gage_eval.runs.options_dict import LEAST, TEXTS
 from gage_eval.runs.stored_pins import stored_pins
 from gage_eval.runs.unpacked import unpacked
 
 if TYPE_CHECKING:
-    from gage_eval.backends.base import BackendContext
     from gage_eval.config.load import LoadedConfig
     from gage_eval.config.model_choice import ModelChoice
+    from gage_eval.models.backends.base import BackendContext
 
 SUITE_PREFIX = "suite:"
 # What a store starts with that a Prefect block names.

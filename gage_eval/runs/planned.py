@@ -5,10 +5,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.backends.engines import Engines
 from gage_eval.base.errors import InputError
 from gage_eval.config.load import LoadedConfig
+from gage_eval.models.backends.base import BackendContext, Blocks
+from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
 from gage_eval.planning.plan import make_plan
 from gage_eval.planning.specs import Plan

@@ -6,10 +6,10 @@ from itertools import groupby, islice
 from typing import Any
 
 from gage_eval import stages
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import STAGES, Stage
-from gage_eval.client.types import Request
+from gage_eval.models.backends.base import Blocks
+from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
 from gage_eval.planning.source import RoleSource

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The place of the fetch among the stages.
 _FETCH = ("", "fetch")
 # Loggers of backends that start engines.
-_ENGINES = logging.getLogger("gage_eval.backends")
+_ENGINES = logging.getLogger("gage_eval.models.backends")
 
 
 class ConsoleObserver:

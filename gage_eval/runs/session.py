@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gage_eval import __version__
-from gage_eval.backends.base import Blocks
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.processes import born, refuse_in_new_process
-from gage_eval.client.budget import Budget
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.shard_groups import ShardGroups
 from gage_eval.extend.loading import failure
+from gage_eval.models.backends.base import Blocks
+from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers

@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gage_eval.backends.base import Blocks
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import local_path
@@ -27,6 +26,7 @@ from gage_eval.config.secrets import has_token
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.data.datasets.base import matching_files
 from gage_eval.extend.loading import code_files
+from gage_eval.models.backends.base import Blocks
 from gage_eval.report.console import size_text
 from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, RunOptions
 from gage_eval.runs.validation import examined

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gage_eval.backends.base import BaseBackend, Blocks
 from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config.document import Origin
 from gage_eval.config.effects import Examined, examine
 from gage_eval.config.files import read_config
 from gage_eval.config.settings import load_settings
+from gage_eval.models.backends.base import BaseBackend, Blocks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields

@@ -19,8 +19,6 @@ from functools import partial
 from typing import TypeAlias
 
 from gage_eval import stages
-from gage_eval.backends.build import parse_config
-from gage_eval.backends.placement import Placement
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import BudgetSpent, EndpointFailed, RunCancelled
 from gage_eval.base.marks import Stage
@@ -28,6 +26,8 @@ from gage_eval.base.tables import ASKS
 from gage_eval.engine.job import missing_chunks
 from gage_eval.engine.session import ModelSession
 from gage_eval.engine.shard_groups import ShardGroup
+from gage_eval.models.backends.build import parse_config
+from gage_eval.models.backends.placement import Placement
 from gage_eval.observability.events import RunWarning, StageFailed, StageProgress, StageStarted
 from gage_eval.planning.asks import Asks, StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec

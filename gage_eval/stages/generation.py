@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from gage_eval.backends.build import parse_config
 from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError, RunFailed
 from gage_eval.base.stages import StageResult
 from gage_eval.base.statuses import ANSWERED, RESPONSE_STATUSES
 from gage_eval.base.tables import RESPONSE_TELEMETRY, RESPONSES
-from gage_eval.client.budget import Price
 from gage_eval.engine.answers import StepAnswers
 from gage_eval.engine.gathering import Gather
 from gage_eval.engine.generate import Generate
 from gage_eval.engine.job import Job, Progress, Tally, WorkGone
 from gage_eval.engine.rows import index_answers
 from gage_eval.extend.loading import PluginError, without_folders
+from gage_eval.models.backends.build import parse_config
+from gage_eval.models.client.budget import Price
 from gage_eval.observability.events import RunWarning
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec

@@ -11,8 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.role_hooks import RoleHooks
 from gage_eval.base.canonical import digest, sha256_hex
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import Stage
@@ -22,6 +20,8 @@ from gage_eval.engine.job import Job, Tally, WorkGone, missing_chunks
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import EngineSpec, ModelSession, SessionStep
 from gage_eval.extend.loading import beside, code_files, seen_from
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.role_hooks import RoleHooks
 from gage_eval.planning.asks import Asks, StoredAsks
 from gage_eval.planning.generate_spec import Binding, GenerateSpec, PromptBinding
 from gage_eval.planning.keys import VERSIONS

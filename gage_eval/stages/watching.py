@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gage_eval.client.types import Request
-from gage_eval.client.watch import Retry
 from gage_eval.engine.episodes import Outcome
+from gage_eval.models.client.types import Request
+from gage_eval.models.client.watch import Retry
 from gage_eval.observability.sample_events import (
     DataAdapterFailed,
     RequestRetried,

@@ -15,7 +15,7 @@ from gage_eval.background import Process
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
 from gage_eval.base.processes import born
-from gage_eval.client.health import answers
+from gage_eval.models.client.health import answers
 from gage_eval.viewer.server import HOST, PORT
 
 if TYPE_CHECKING:

@@ -102,8 +102,8 @@ VERDICTS = {
 
 
 BACKEND = """
-from gage_eval.backends.base import BackendConfig, BaseBackend
-from gage_eval.client.types import Response
+from gage_eval.models.backends.base import BackendConfig, BaseBackend
+from gage_eval.models.client.types import Response
 
 
 class Own(BaseBackend[BackendConfig]):
@@ -316,7 +316,7 @@ def test_a_request_or_response_of_a_hook_that_nothing_can_hold_is_one_sentence(
     tmp_path: Path, gage: Command, given: str
 ) -> None:
     method = "parse" if given.startswith("Response") else "prepare"
-    code = f"from gage_eval.client.types import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
+    code = f"from gage_eval.models.client.types import Request, Response\nclass Own:\n    def {method}(self, *_):\n"
     role = {"adapter_id": "dut", "role_type": "dut_model", "backend_id": "model", "class_path": "own.py:Own"}
     write(tmp_path, [], f"{code}        return {given}\n", role_adapters=[role])
     ended = gage("run", "all.yaml")

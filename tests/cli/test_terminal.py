@@ -90,7 +90,7 @@ def test_a_table_that_is_piped_keeps_its_lines(capsys: pytest.CaptureFixture[str
 
 
 def test_what_a_starting_engine_says_is_shown_unless_the_answer_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    engine = logging.getLogger("gage_eval.backends.child")
+    engine = logging.getLogger("gage_eval.models.backends.child")
     for quiet in (False, True):
         with ConsoleObserver(quiet=quiet):
             engine.info("loading\x1b[2J for %d s", 10)

@@ -41,8 +41,8 @@ def _blocks() -> dict[str, str]:
 
 EXAMPLES = _blocks()
 BACKEND_OF_ONES_OWN = """
-from gage_eval.backends.base import BackendConfig, BaseBackend
-from gage_eval.client.types import Request, Response
+from gage_eval.models.backends.base import BackendConfig, BaseBackend
+from gage_eval.models.client.types import Request, Response
 from gage_eval.base.marks import identity
 
 

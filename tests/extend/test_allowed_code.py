@@ -10,14 +10,14 @@ import pytest
 
 import gage_eval
 from flows.guard import load_only_what_is_allowed
-from gage_eval.backends.base import BackendContext, BaseBackend
-from gage_eval.backends.build import build_backend
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import parse_config
 from gage_eval.extend import registry
 from gage_eval.extend.allowed_code import CodeRefused, allow_only
 from gage_eval.extend.loading import forget_failures, look_in
+from gage_eval.models.backends.base import BackendContext, BaseBackend
+from gage_eval.models.backends.build import build_backend
 from gage_eval.stages.load import PART_ROWS
 from tests.support.workspace import write_config, write_rows
 

@@ -36,7 +36,7 @@ def _printed(code: str) -> str:
     [
         ("loaders", "get('jsonl')", "data.datasets.jsonl"),
         ("preprocessors", "get('default')", "data.standardize.default"),
-        ("backends", "get('dummy')", "backends.dummy"),
+        ("backends", "get('dummy')", "models.backends.dummy"),
         ("metrics", "get('exact_match')", "scoring.metrics.builtin.text"),
         ("metrics", "origin('exact_match')", ""),
         ("metrics", "names()", ""),

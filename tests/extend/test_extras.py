@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gage_eval.backends.child import Child
 from gage_eval.extend import extras
+from gage_eval.models.backends.child import Child
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,14 +14,14 @@ from five_rows import Change, Laboratory, computed, readable, stages_of
 from support.endpoint import MockEndpoint, mock_endpoint
 from support.registered import keep
 
-from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.build import build_backend
 from gage_eval.base import hashing
 from gage_eval.base.canonical import digest
 from gage_eval.base.marks import mark_of
 from gage_eval.extend import loading, registry
 from gage_eval.extend.protocols import METRIC
 from gage_eval.extend.registry import Registry
+from gage_eval.models.backends.base import BackendConfig, BackendContext
+from gage_eval.models.backends.build import build_backend
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.store import Store
 
@@ -82,7 +82,7 @@ def test_a_model_overwritten_in_place_is_another_model(
 
 
 def test_a_packaged_model_counts_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gage_eval.backends import llama_cpp
+    from gage_eval.models.backends import llama_cpp
 
     package = tmp_path / "some_weights"
     package.mkdir()
@@ -239,8 +239,8 @@ def score(prediction: str) -> float:
     return {value}
 """
 _BACKEND = """
-from gage_eval.backends.base import BackendConfig, BackendContext
-from gage_eval.backends.dummy import Dummy, DummyConfig
+from gage_eval.models.backends.base import BackendConfig, BackendContext
+from gage_eval.models.backends.dummy import Dummy, DummyConfig
 
 class Model(Dummy):
     def __init__(self, config: BackendConfig, context: BackendContext) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gage_eval import stages
-from gage_eval.backends.base import BackendContext
 from gage_eval.base.canonical import JsonValue
 from gage_eval.engine.runtime import Runtime
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec

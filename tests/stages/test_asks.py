@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
-from gage_eval.backends.dummy import Dummy
-from gage_eval.client.types import Request
 from gage_eval.engine.job import Job
+from gage_eval.models.backends.dummy import Dummy
+from gage_eval.models.client.types import Request
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import Binding, PromptBinding
 from gage_eval.planning.judge_spec import JudgeSpec

@@ -10,11 +10,11 @@ from support.endpoint import MockEndpoint, mock_endpoint
 from support.runs import write_config
 
 from gage_eval import stages
-from gage_eval.backends.base import BackendContext
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import BudgetSpent, EndpointFailed, InputError
 from gage_eval.engine.runtime import Runtime
 from gage_eval.engine.session import ModelSession, SessionFolder
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.observability.observer import Observers
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.keys import action_document

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from stages.calling import Bench
 
 from gage_eval import stages
-from gage_eval.backends.base import BackendContext
 from gage_eval.base.canonical import digest
 from gage_eval.base.errors import RunFailed
 from gage_eval.base.tables import ASKS
 from gage_eval.engine.session import ModelSession
 from gage_eval.extend.registry import Plugin
+from gage_eval.models.backends.base import BackendContext
 from gage_eval.planning.asks import StoredAsks, write_asks
 from gage_eval.planning.generate_spec import GenerateSpec, PromptBinding
 from gage_eval.planning.judge_overrides import judge_override

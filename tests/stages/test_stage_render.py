@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from stages.calling import Bench
 
-from gage_eval.backends.dummy import Dummy
 from gage_eval.base.errors import InputError
-from gage_eval.client.types import Request
+from gage_eval.models.backends.dummy import Dummy
+from gage_eval.models.client.types import Request
 from gage_eval.planning.asks import Asks
 from gage_eval.planning.generate_spec import GenerateSpec
 from gage_eval.planning.render import PreparedRow, RequestRenderer, RowContext

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from bench.local_suites import missing_origins, suite_names, template_of
-from gage_eval.backends import llama_cpp_server
-from gage_eval.backends.llama_cpp import packaged_model
 from gage_eval.config.model_choice import NO_SANDBOX
+from gage_eval.models.backends import llama_cpp_server
+from gage_eval.models.backends.llama_cpp import packaged_model
 from gage_eval.report.summary import Summary
 from tests.cli.conftest import Gage, gage, workspace
 from tests.suites.data_folder import write_data

@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 from pydantic import ValidationError
 
-from gage_eval.backends.base import BackendContext
 from gage_eval.base.errors import ConfigError, Problem
 from gage_eval.config.files import read_config
 from gage_eval.config.load import Changes, LoadedConfig, load_config
@@ -17,6 +16,7 @@ from gage_eval.config.suites.card import SuiteCard
 from gage_eval.config.suites.template_places import suite_file, suite_folders, versions_in
 from gage_eval.config.validation_messages import plain_words
 from gage_eval.config.yaml import lines
+from gage_eval.models.backends.base import BackendContext
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gage_eval.backends.base import BackendContext
-from gage_eval.backends.build import build_backend
 from gage_eval.base.errors import InputError
 from gage_eval.data.datasets import base
 from gage_eval.extend import registry
+from gage_eval.models.backends.base import BackendContext
+from gage_eval.models.backends.build import build_backend
 
 LIMIT = 1 << 20
 
