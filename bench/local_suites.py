@@ -11,7 +11,6 @@ from typing import Any
 import yaml
 
 from bench import made_rows
-from gage_eval import stages
 from gage_eval.base.hashing import file_digest
 from gage_eval.config.data_origins import load_origin
 from gage_eval.config.load import load_config
@@ -22,8 +21,9 @@ from gage_eval.data.datasets.origins import DataOrigin, origin_paths
 from gage_eval.data.sample.record import parse_record
 from gage_eval.data.sample.table import messages_from_array
 from gage_eval.observability.observer import Observers
-from gage_eval.planning.plan import make_plan
-from gage_eval.stages import Env
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.store import Store
 
 NEVER_LOCAL = frozenset({"agieval"})

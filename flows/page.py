@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gage_eval.base.stages import StageResult
-from gage_eval.planning.specs import Plan
+from gage_eval.pipeline.specs import Plan
 from gage_eval.report.console import (
     COLUMNS,
     clean,

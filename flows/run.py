@@ -18,13 +18,13 @@ from flows.own import OwnRun
 from flows.pools import pool_launchers
 from flows.states import completed
 from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.stages import StageResult
 from gage_eval.runs import RunFolder, RunOptions, RunSession
 from gage_eval.runs.graph import Node
 from gage_eval.runs.inline import carry_out, stage_call
 from gage_eval.runs.names import is_name, slug
 from gage_eval.runs.options import Locations, bundle_of
 from gage_eval.runs.record import FlowRunRecord, RunRecord
-from gage_eval.stages import StageResult
 from tasks import STAGE_TASKS
 
 

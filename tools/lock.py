@@ -25,12 +25,12 @@ from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
 from gage_eval.pipeline.score_row import metric_spec, score
+from gage_eval.pipeline.standardize import to_standard
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.scoring.metrics.aggregations.base import Counted, find_aggregation
 from gage_eval.scoring.metrics.pipelines import read_pipelines
 from gage_eval.scoring.metrics.scale import Scale
 from gage_eval.scoring.metrics.verdicts import read_parser
-from gage_eval.stages.standardize import to_standard
 from gage_eval.store import Store
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from gage_eval.cli.main import app
 from gage_eval.cli.options import OF_MODELS, AsJson, Given, takes
 
 if TYPE_CHECKING:
-    from gage_eval.planning import Forecast
+    from gage_eval.pipeline.forecast import Forecast
     from gage_eval.runs.options import RunOptions
 
 
@@ -33,7 +33,7 @@ def plan(
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import load_settings
     from gage_eval.launch import known_blocks
-    from gage_eval.planning import forecast
+    from gage_eval.pipeline.forecast import forecast
     from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
     from gage_eval.runs.options import RunOptions

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
-from gage_eval.planning.source import prepared_rows
+from gage_eval.pipeline.source import prepared_rows
 from gage_eval.runs.calls import ModelCall
 from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.rows import SampleRow, only_rows, read_part

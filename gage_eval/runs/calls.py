@@ -16,10 +16,10 @@ from gage_eval.engine.episodes import Outcome
 from gage_eval.engine.rows import chunk_tables
 from gage_eval.engine.wal import LogIndex, index_logs
 from gage_eval.models.client.types import Response
-from gage_eval.planning import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
-from gage_eval.planning.asks import Asks
-from gage_eval.planning.source import RoleSource
-from gage_eval.planning.specs import TaskPlan
+from gage_eval.pipeline.asks import Asks
+from gage_eval.pipeline.forecast import action_key, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.source import RoleSource
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.store import Artifact, Store
 
 _SLICE = 1024

@@ -12,12 +12,12 @@ from gage_eval.data.datasets.hub_files import HubFiles
 from gage_eval.data.datasets.origins import OriginPath
 from gage_eval.observability.events import Event, FetchFinished, FetchProgress, FetchStarted
 from gage_eval.observability.observer import Observer
-from gage_eval.planning import stored_outputs
+from gage_eval.pipeline.forecast import stored_outputs
 from gage_eval.report.console import counted, size_text
 from gage_eval.store import Store
 
 if TYPE_CHECKING:
-    from gage_eval.planning.specs import Plan
+    from gage_eval.pipeline.specs import Plan
 
 
 def data_cache(data_dir: str | None = None) -> DataCache:

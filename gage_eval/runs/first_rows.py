@@ -14,9 +14,9 @@ from gage_eval.base.field_paths import Path as FieldPath
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
-from gage_eval.planning.specs import LoadSpec, TaskPlan
+from gage_eval.pipeline.specs import LoadSpec, TaskPlan
+from gage_eval.pipeline.standardize import to_standard
 from gage_eval.scoring.metrics import BoundMetric
-from gage_eval.stages.standardize import to_standard
 from gage_eval.store.media import media_url
 
 _LOADERS = frozenset({"jsonl", "csv", "tsv", "json", "parquet", "inline"})

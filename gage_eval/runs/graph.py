@@ -10,9 +10,11 @@ from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
 from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import TaskFailed, TaskFinished, TaskStarted
 from gage_eval.observability.observer import Observer
-from gage_eval.stages import Call, StageResult, TaskPlan, run_dag
+from gage_eval.pipeline.dag import Call, run_dag
+from gage_eval.pipeline.specs import TaskPlan
 
 # (task id, stage)
 NodeId: TypeAlias = tuple[str, Stage]

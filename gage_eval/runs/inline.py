@@ -5,17 +5,19 @@ from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
 
-from gage_eval import stages
 from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
 from gage_eval.engine.host import EngineHost
 from gage_eval.observability.observer import Observer
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.dag import Call
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.fetching import check_keys, fetch_data, fetch_hub_data
 from gage_eval.runs.graph import Executor, Threads, run_graph
 from gage_eval.runs.launchers import Launchers, local_launchers
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.publish import publish
 from gage_eval.runs.session import RunOutcome, RunSession
-from gage_eval.stages import Call, StageResult, TaskPlan
 
 _WAKE_EVERY_S = 0.5
 

@@ -19,7 +19,7 @@ from gage_eval.config.yaml.nodes import node_of
 from gage_eval.config.yaml.text import yaml_text
 from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QUESTION_FIELDS
 from gage_eval.extend import registry
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.validation import validated
 from gage_eval.store.media import media_url

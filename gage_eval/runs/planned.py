@@ -10,8 +10,8 @@ from gage_eval.config.load import LoadedConfig
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.engines import Engines
 from gage_eval.observability.observer import Observer
-from gage_eval.planning.plan import make_plan
-from gage_eval.planning.specs import Plan
+from gage_eval.pipeline.plan import make_plan
+from gage_eval.pipeline.specs import Plan
 from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, bundle_of, load
 from gage_eval.runs.resume import options_here

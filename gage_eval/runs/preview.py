@@ -5,17 +5,18 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
-from gage_eval import stages
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import STAGES, Stage
 from gage_eval.models.backends.base import Blocks
 from gage_eval.models.client.types import Request
 from gage_eval.observability.observer import Observer, Observers
-from gage_eval.planning import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
-from gage_eval.planning.source import RoleSource
+from gage_eval.pipeline import stages
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.forecast import Rendered, asks_a_model, asks_of, inputs_of, rendered, stored_outputs
+from gage_eval.pipeline.source import RoleSource
+from gage_eval.pipeline.specs import TaskPlan
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
-from gage_eval.stages import Env, TaskPlan
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.inputs import INPUTS
 from gage_eval.data.sample.table import rows_of
-from gage_eval.planning.specs import Plan, ScoreSpec, TaskPlan
+from gage_eval.pipeline.specs import Plan, ScoreSpec, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
 from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
 from gage_eval.runs.cards import Cards

@@ -15,6 +15,7 @@ from types import TracebackType
 from gage_eval import __version__
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.processes import born, refuse_in_new_process
+from gage_eval.base.stages import StageResult
 from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
@@ -27,6 +28,7 @@ from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
+from gage_eval.pipeline.action import Env
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent
@@ -38,7 +40,6 @@ from gage_eval.runs.recorder import Recorder
 from gage_eval.runs.roots import record_root
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.stages import Env, StageResult
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
 TASKS_AT_ONCE = 4

@@ -26,9 +26,9 @@ from gage_eval.engine.shard_groups import GroupFolder
 from gage_eval.models.backends.base import BackendContext, Blocks
 from gage_eval.models.backends.gpus import devices
 from gage_eval.models.client.budget import Budget
+from gage_eval.pipeline.sharing import serve
 from gage_eval.report.timings import Spent
 from gage_eval.runs.usage import spent_by
-from gage_eval.stages.sharing import serve
 from gage_eval.store import Store
 from gage_eval.store.heartbeats import Heartbeat
 

@@ -11,7 +11,7 @@ from gage_eval import __version__
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.processes import alive
-from gage_eval.planning import Use
+from gage_eval.pipeline.forecast import Use
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs, open_runs
 from gage_eval.runs.options import Locations

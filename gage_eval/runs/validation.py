@@ -11,8 +11,8 @@ from gage_eval.config.effects import Examined, examine
 from gage_eval.config.files import read_config
 from gage_eval.config.settings import load_settings
 from gage_eval.models.backends.base import BaseBackend, Blocks
-from gage_eval.planning.generate_spec import GenerateSpec
-from gage_eval.planning.specs import Plan, TaskPlan
+from gage_eval.pipeline.generate_spec import GenerateSpec
+from gage_eval.pipeline.specs import Plan, TaskPlan
 from gage_eval.runs.first_rows import lacking_fields
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned

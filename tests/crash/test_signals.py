@@ -10,7 +10,7 @@ import pytest
 from crash.processes import PATIENCE_S, Gage, status, until
 from support.workspace import write_config, write_rows
 
-from gage_eval.stages.load import PART_ROWS
+from gage_eval.pipeline.load import PART_ROWS
 
 SHORT_GRACE = """
 import sys

@@ -18,7 +18,7 @@ from gage_eval.extend.allowed_code import CodeRefused, allow_only
 from gage_eval.extend.loading import forget_failures, look_in
 from gage_eval.models.backends.base import BackendContext, BaseBackend
 from gage_eval.models.backends.build import build_backend
-from gage_eval.stages.load import PART_ROWS
+from gage_eval.pipeline.load import PART_ROWS
 from tests.support.workspace import write_config, write_rows
 
 METRIC = "from helper import one\ndef mine(prediction, reference):\n    return one()\n"

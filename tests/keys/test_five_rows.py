@@ -14,7 +14,7 @@ from gage_eval.base.canonical import JsonValue
 from gage_eval.base.errors import InputError
 from gage_eval.base.marks import STAGES, mark_of
 from gage_eval.config.settings import Settings
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import ModelOptions, load
 from tests.support.marked_fields import walk_fields

@@ -11,9 +11,9 @@ import pytest
 
 from gage_eval.base.errors import GageError, RunCancelled
 from gage_eval.base.marks import Stage
+from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import Event, TaskFailed, TaskFinished, TaskStarted
 from gage_eval.runs.graph import Node, Threads, graph, run_graph
-from gage_eval.stages import StageResult
 
 STAGES = ["load", "standardize", "preprocess", "infer", "judge", "auto_eval", "report"]
 

@@ -12,9 +12,9 @@ import pytest
 import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.base.tables import ASKS
-from gage_eval.planning.asks import AskTable
-from gage_eval.planning.generate_spec import Binding
-from gage_eval.planning.judge_spec import JudgeSpec
+from gage_eval.pipeline.asks import AskTable
+from gage_eval.pipeline.generate_spec import Binding
+from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.report.details import SampleCard
 from gage_eval.runs.report_details import task_details
 from gage_eval.store import Artifact, Store

@@ -13,7 +13,7 @@ from gage_eval.config.models import PipelineConfig
 from gage_eval.config.suites import frozen
 from gage_eval.config.suites.frozen import SECTIONS, code_versions, completed, defaults, record_of, released_file
 from gage_eval.config.suites.templates import load_suite
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline.plan import make_plan
 from tools import suites
 
 MODEL = ModelChoice("owner/name", engine="vlm_transformers", judges=("judge",), judge_endpoint="http://judge/v1")

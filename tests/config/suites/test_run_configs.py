@@ -16,7 +16,7 @@ from gage_eval.config.init import Mode, initialised
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.digest import definition_digest
 from gage_eval.config.suites.templates import SuiteInfo
-from gage_eval.planning import forecast
+from gage_eval.pipeline.forecast import forecast
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.planned import planned, planned_before

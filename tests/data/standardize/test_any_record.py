@@ -16,7 +16,7 @@ from gage_eval.data.sample.rules import normalise_sample
 from gage_eval.data.sample.table import rows_of, samples_to_table
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
-from gage_eval.stages.standardize import to_standard
+from gage_eval.pipeline.standardize import to_standard
 
 FACTORIES: list[tuple[str, dict[str, Any]]] = [
     ("default", {}),

@@ -8,7 +8,7 @@ from gage_eval.base.canonical import canonical_text
 from gage_eval.data.sample.record import RecordRejected
 from gage_eval.data.standardize.compose import build
 from gage_eval.extend import registry
-from gage_eval.stages.standardize import to_standard
+from gage_eval.pipeline.standardize import to_standard
 
 
 def sample_of(record: dict[str, Any], name: str = "default") -> dict[str, Any]:

@@ -12,7 +12,7 @@ import yaml
 import gage_eval
 from gage_eval.base.errors import ConfigError
 from gage_eval.config.load import parse_config
-from gage_eval.planning.plan import make_plan
+from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
 from gage_eval.scoring.scorecards import CanonicalAnswer
 from tests.support.workspace import config, write_config
