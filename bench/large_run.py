@@ -21,7 +21,7 @@ from gage_eval.base.canonical import canonical_text, decode, digest
 from gage_eval.base.tables import METRICS, REPORT, TableSchema
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 
 PART = 4096

@@ -49,9 +49,9 @@ from gage_eval.observability.observer import Observer
 from gage_eval.report.console import artifact_rows, counted, readable
 from gage_eval.runs import RunOutcome, RunSession
 from gage_eval.runs.fetching import fetch_line
-from gage_eval.runs.figures import ProgressLines, progress_line
 from gage_eval.runs.names import slug
 from gage_eval.runs.record import FlowRunRecord
+from gage_eval.runs.results.formatting import ProgressLines, progress_line
 
 StageId: TypeAlias = tuple[str, str]
 

@@ -20,13 +20,13 @@ from gage_eval.observability.observer import Observer
 from gage_eval.regression.nightly import Nightly
 from gage_eval.regression.nightly_files import NightlyFiles, nightly_files
 from gage_eval.runs import RunOptions, RunOutcome
+from gage_eval.runs.bundling import Packed, Submitted, lacks, pack
 from gage_eval.runs.deployed import DeploymentRecord
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import BLOCK_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord, reported
-from gage_eval.runs.stored import StoredRun
-from gage_eval.runs.travel import Packed, Submitted, lacks, pack
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.store import Store, local_folder
 
 if TYPE_CHECKING:

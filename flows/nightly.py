@@ -32,7 +32,7 @@ from gage_eval.runs import RunOptions
 from gage_eval.runs.folder import has_run
 from gage_eval.runs.names import new_name, slug
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 DETECTED = "gage.regression.detected"
 _EVENTS = {

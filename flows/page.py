@@ -18,7 +18,7 @@ from gage_eval.report.markdown import bullets, code, page, plain, table
 from gage_eval.report.shares import remarks
 from gage_eval.report.summary import Summary, arrow_note
 from gage_eval.runs import RunOutcome
-from gage_eval.runs.figures import of_task, stage_text
+from gage_eval.runs.results.formatting import of_task, stage_text
 
 # Tasks, or groups, in the message of a state.
 _MOST_SCORES = 3

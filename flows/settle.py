@@ -17,7 +17,7 @@ from flows.states import aborted
 from gage_eval.report.console import readable
 from gage_eval.runs import RunFolder
 from gage_eval.runs.record import reported
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.results.stored import StoredRun
 
 _REQUEST_S = 3.0
 

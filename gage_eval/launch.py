@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gage_eval.engine.host import EngineHost
     from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
+    from gage_eval.runs.bundling import Submitted
     from gage_eval.runs.deployed import DeploymentRecord
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.stored import StoredRun
-    from gage_eval.runs.travel import Submitted
+    from gage_eval.runs.results.stored import StoredRun
 
 # Timeout for the check of the API; and how many runs are searched for killed ones.
 _ANSWER_S = 3.0
@@ -56,7 +56,7 @@ def launch_run(
     """
     from gage_eval.runs.options import Locations
     from gage_eval.runs.progress import ConsoleObserver
-    from gage_eval.runs.stored import StoredRun
+    from gage_eval.runs.results.stored import StoredRun
 
     api_url = choose_api(inline=inline, prefect=prefect)
     options, named_store = _with_store(options, api_url)
@@ -136,7 +136,7 @@ def settle(runs: "Iterable[StoredRun]") -> None:
 
 def settle_newest(locations: "Locations") -> None:
     """`settle` for the newest runs of a place on this machine."""
-    from gage_eval.runs.stored import stored_runs
+    from gage_eval.runs.results.stored import stored_runs
     from gage_eval.store import local_folder
 
     if local_folder(locations.runs) is not None:

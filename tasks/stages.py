@@ -17,7 +17,7 @@ from gage_eval.base.errors import RunCancelled
 from gage_eval.base.marks import Stage
 from gage_eval.base.stages import StageResult
 from gage_eval.report.console import readable
-from gage_eval.runs.figures import stage_text
+from gage_eval.runs.results.formatting import stage_text
 
 # Runs the stage that a task stands for, with its inputs by name.
 Compute: TypeAlias = Callable[..., StageResult]

@@ -15,7 +15,7 @@ from gage_eval.base.errors import ConfigError, InputError, RunFailed
 from gage_eval.report.console import score_text
 from gage_eval.report.notebook import run_html
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.runs.export import EXPORTED
+from gage_eval.runs.results.export import EXPORTED
 from gage_eval.runs.resume import resumed
 from gage_eval.scoring.metrics.score_rows import FEWEST_ROWS
 from tests.support.workspace import ROWS, config, write_config, write_rows

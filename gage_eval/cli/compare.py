@@ -10,7 +10,7 @@ from gage_eval.cli.options import AsJson, OutputDir, Store
 
 if TYPE_CHECKING:
     from gage_eval.regression.compare import Compared
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
 
 @app.command()
@@ -41,7 +41,7 @@ def compare(
     from gage_eval.cli.output import print_json
     from gage_eval.regression.compare import compare as compared
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     if len(runs) < 2:
         raise InputError(f"compare needs two runs or more: gage compare {runs[0]} RUN")
@@ -75,7 +75,7 @@ def diff(
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.regression.differing import run_differences
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     locations = Locations.at(store, output_dir)
     one, other = RunReader.open(locations, a), RunReader.open(locations, b)
@@ -94,7 +94,7 @@ def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "lis
     from gage_eval.base.files import write_text
     from gage_eval.regression.shown import comparison
     from gage_eval.report.html import report_html
-    from gage_eval.runs.report_details import run_details
+    from gage_eval.runs.results.report_details import run_details
 
     record = run.stored.record
     details = run_details(record, run.tasks(), began=record.created, comparison=comparison(baseline.run_id, found))

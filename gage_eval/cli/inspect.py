@@ -216,8 +216,8 @@ def _print_suites(entries: list[dict[str, Any]]) -> None:
 
 def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[str, Any]]:
     if kind == "runs":
-        from gage_eval.runs.listing import run_rows
         from gage_eval.runs.options import Locations
+        from gage_eval.runs.results.listing import run_rows
 
         return run_rows(Locations.at(store, output_dir))
     from gage_eval.config import catalog

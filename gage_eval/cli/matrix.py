@@ -34,7 +34,7 @@ def matrix(
     from gage_eval.report.console import clean, counted
     from gage_eval.report.markdown import table as as_markdown
     from gage_eval.runs.options import Locations, RunOptions
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
     be_lean()
     asked = Matrix.read(file)

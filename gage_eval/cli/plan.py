@@ -39,7 +39,7 @@ def plan(
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.planned import planned
     from gage_eval.runs.progress import ConsoleObserver
-    from gage_eval.runs.stored import uses_of
+    from gage_eval.runs.results.stored import uses_of
 
     options = RunOptions.of(given)
     if expanded:
@@ -120,7 +120,7 @@ def _print(found: "list[Forecast]", tasks: list[str]) -> None:
 
 def _why(one: "Forecast") -> str:
     from gage_eval.report.console import counted
-    from gage_eval.runs.figures import duration
+    from gage_eval.runs.results.formatting import duration
 
     said = [one.why] if one.why else []
     if one.to_send is not None:

@@ -37,7 +37,7 @@ def score(
     from gage_eval.report.console import print_scores
     from gage_eval.runs.options import Locations
     from gage_eval.runs.rescore import rescore
-    from gage_eval.runs.stored import StoredRun
+    from gage_eval.runs.results.stored import StoredRun
     from gage_eval.store import Store as ArtifactStore
 
     if run_id is not None and not save:

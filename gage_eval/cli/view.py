@@ -40,7 +40,7 @@ def view(
     from gage_eval.config.settings import load_settings
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
     from gage_eval.viewer.server import ViewerServer
 
     if not runs:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from gage_eval.regression.compare import ScoredTask, shared_tasks
 from gage_eval.regression.definitions import Difference, differences
-from gage_eval.runs.reading import RunReader, TaskReader
-from gage_eval.runs.rows import read_part
+from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.rows import read_part
 
 
 def run_differences(a: RunReader, b: RunReader, *, task_id: str | None = None) -> list[tuple[str, Difference]]:

@@ -10,7 +10,7 @@ from gage_eval.regression.alarm import Alarm, alarm
 from gage_eval.regression.baselines import BaselineEntry, Baselines
 from gage_eval.regression.compare import ScoredTask, TaskComparison
 from gage_eval.regression.gate import GateRule, Judged, Verdict, judge, suite_verdict
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 
 @dataclass(frozen=True)

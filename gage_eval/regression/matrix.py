@@ -17,9 +17,9 @@ from gage_eval.config.yaml.lines import MAX_BYTES, parse
 from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.regression.compare import ScoredTask, TaskComparison
-from gage_eval.runs.in_turn import run_in_turn
 from gage_eval.runs.options import SUITE_PREFIX, Locations, RunOptions
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import run_in_turn
 from gage_eval.stats.multiple import holm
 
 _ALPHA = 0.05

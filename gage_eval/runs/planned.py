@@ -14,8 +14,8 @@ from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.specs import Plan
 from gage_eval.runs.fetching import data_cache, fetch_data
 from gage_eval.runs.options import Locations, RunOptions, bundle_of, load
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import options_here
-from gage_eval.runs.stored import StoredRun
 from gage_eval.store import Store
 
 

@@ -21,7 +21,14 @@ from gage_eval.observability.events import (
 )
 from gage_eval.report.console import clean, counted, padded, size_text
 from gage_eval.runs.fetching import fetch_line
-from gage_eval.runs.figures import ProgressLines, fetched_line, of_task, progress_line, progress_text, result_text
+from gage_eval.runs.results.formatting import (
+    ProgressLines,
+    fetched_line,
+    of_task,
+    progress_line,
+    progress_text,
+    result_text,
+)
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

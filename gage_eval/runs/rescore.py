@@ -23,11 +23,11 @@ from gage_eval.report.html import report_html
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary, TaskSummary, run_summary
 from gage_eval.runs.folder import REPORT_FILE, SUMMARY_FILE, RunFolder
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RescoredRecord, RunRecord, StageRecord, stage_id_of, stage_name
-from gage_eval.runs.report_details import run_details
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.report_details import run_details
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.scoring import scoring_processes
-from gage_eval.runs.stored import StoredRun
 from gage_eval.scoring.metrics import BoundMetric
 from gage_eval.store import Store
 

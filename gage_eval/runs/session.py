@@ -33,11 +33,11 @@ from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.report.timings import Spent
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.gc_roots import record_root
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
-from gage_eval.runs.roots import record_root
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
 

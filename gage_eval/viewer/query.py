@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.statuses import REASONS, RESPONSE_STATUSES
-from gage_eval.runs.labels import VERDICTS
+from gage_eval.runs.results.labels import VERDICTS
 from gage_eval.viewer.fields import FIELDS, NUMBERS, TEXTS
 from gage_eval.viewer.index import BETWEEN, KINDS, About, IndexedMeasure
 

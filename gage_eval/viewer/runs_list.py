@@ -11,7 +11,7 @@ from gage_eval.report.charts import Svg
 from gage_eval.report.console import score_text
 from gage_eval.report.summary import MetricSummary, format_value
 from gage_eval.runs.options import Locations
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 _MOST_POINTS = 60
 

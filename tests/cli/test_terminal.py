@@ -10,8 +10,8 @@ import pytest
 
 from gage_eval.cli.output import print_table
 from gage_eval.observability.events import FetchProgress, RunStarted, StageProgress
-from gage_eval.runs.figures import progress_text, result_text
 from gage_eval.runs.progress import ConsoleObserver
+from gage_eval.runs.results.formatting import progress_text, result_text
 from tests.cli.conftest import Gage
 from tests.support.workspace import ROWS, write_config, write_rows
 

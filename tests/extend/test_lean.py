@@ -92,7 +92,7 @@ def run_of_one_row(tmp_path: Path) -> Callable[[str], str]:
 # What other runs need, such as exports, and libraries that cost more than they give.
 _NOT_NEEDED = (
     "pandas", "prefect", "aiohttp", "fsspec", "datasets", "duckdb", "multiprocessing", "pydantic_settings", "html",
-    "gage_eval.runs.export",
+    "gage_eval.runs.results.export",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from gage_eval.base.errors import GageError
 from gage_eval.base.stages import StageResult
 from gage_eval.observability.events import StageProgress
 from gage_eval.report.suite_run import SuiteRun
-from gage_eval.runs.figures import progress_line
+from gage_eval.runs.results.formatting import progress_line
 from tests.report.run_summaries import metric_row, summary
 
 FIGURES = {"rows_per_s": 212.0, "in_flight": 64, "retried": 3}

@@ -18,7 +18,7 @@ from gage_eval.pipeline.plan import make_plan
 from gage_eval.pipeline.source import RoleSource
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.stored import uses_of
+from gage_eval.runs.results.stored import uses_of
 from gage_eval.store import Chunk, Store, parquet_bytes
 from gage_eval.store.wip import Wip
 from tests.support.workspace import JUDGED, ROWS, config, write_config, write_rows

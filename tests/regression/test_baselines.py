@@ -10,8 +10,8 @@ import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.regression.baselines import Baselines
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import RunRecord, SuiteRun
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.support.workspace import write_config, write_rows
 

@@ -19,8 +19,8 @@ from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import ConfigRecord, RunRecord, StageRecord
 from gage_eval.runs.recorder import Recorder
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
-from gage_eval.runs.stored import StoredRun
 from tests.support.workspace import write_config, write_rows
 
 KEY, OUTPUT = "a" * 64, "b" * 64

@@ -12,8 +12,8 @@ import gage_eval
 from gage_eval.base.errors import InputError, RunFailed
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
 from gage_eval.runs.record import ConfigRecord, RunRecord
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store import Store
 from tests.store.proxy import failing_proxy
 

@@ -16,7 +16,7 @@ from gage_eval.pipeline.asks import AskTable
 from gage_eval.pipeline.generate_spec import Binding
 from gage_eval.pipeline.judge_spec import JudgeSpec
 from gage_eval.report.details import SampleCard
-from gage_eval.runs.report_details import task_details
+from gage_eval.runs.results.report_details import task_details
 from gage_eval.store import Artifact, Store
 from gage_eval.viewer.sample_view import sample_view
 from tests.support.workspace import ROWS, write_config

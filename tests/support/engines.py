@@ -12,7 +12,7 @@ from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 from tests.support.waiting import PATIENCE_S, wait_for
 from tests.support.workspace import write_config
 

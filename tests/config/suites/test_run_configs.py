@@ -20,8 +20,8 @@ from gage_eval.pipeline.forecast import forecast
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.planned import planned, planned_before
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
-from gage_eval.runs.stored import StoredRun
 from tests.support.workspace import write_config, write_rows
 
 SINKS = {"sinks": [{"type": "file", "output_path": "events.jsonl"}]}

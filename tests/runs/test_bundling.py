@@ -14,12 +14,12 @@ import yaml
 
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.runs import RunOptions, run_inline
+from gage_eval.runs.bundling import Packed, lacks, pack
 from gage_eval.runs.maintenance import collect_garbage
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 from gage_eval.runs.record import FlowRunRecord
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.runs.resume import resumed
-from gage_eval.runs.stored import StoredRun
-from gage_eval.runs.travel import Packed, lacks, pack
 from gage_eval.store import Store
 from gage_eval.store.bundles import Bundle
 

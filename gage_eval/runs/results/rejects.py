@@ -12,7 +12,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.data.datasets.base import file_name_of
 
 if TYPE_CHECKING:
-    from gage_eval.runs.reading import TaskReader
+    from gage_eval.runs.results.reading import TaskReader
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
-from gage_eval.runs.asked import Asked, everything_asked
-from gage_eval.runs.reading import TaskReader
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.sent_requests import Asked, everything_asked
 
 FOLDER = "lm-eval"
 _NO_FILTER = "none"

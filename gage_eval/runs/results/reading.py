@@ -23,13 +23,13 @@ from gage_eval.base.inputs import INPUTS
 from gage_eval.data.sample.table import rows_of
 from gage_eval.pipeline.specs import Plan, ScoreSpec, TaskPlan
 from gage_eval.report.summary import Summary, TaskSummary
-from gage_eval.runs.calls import ModelCall, PendingResponses, TaskCalls
-from gage_eval.runs.cards import Cards
 from gage_eval.runs.options import Locations
-from gage_eval.runs.outcomes import Measure, RowFilter, answer_table, measures
 from gage_eval.runs.planned import planned_before
-from gage_eval.runs.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
-from gage_eval.runs.stored import StoredRun
+from gage_eval.runs.results.calls import ModelCall, PendingResponses, TaskCalls
+from gage_eval.runs.results.cards import Cards
+from gage_eval.runs.results.outcomes import Measure, RowFilter, answer_table, measures
+from gage_eval.runs.results.rows import PartRows, SampleRow, Scores, by_row, only_rows, read_part, score_entry
+from gage_eval.runs.results.stored import StoredRun
 from gage_eval.scoring.metrics.compared import Compared
 from gage_eval.scoring.metrics.overrides import compared_by_samples
 from gage_eval.store import Artifact, Store

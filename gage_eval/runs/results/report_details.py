@@ -15,11 +15,11 @@ from gage_eval.base.errors import InputError
 from gage_eval.data.sample.rules import content_text
 from gage_eval.report.details import Bin, Comparison, Kind, KindOfAnswer, Message, RunDetails, SampleCard, TaskDetails
 from gage_eval.report.summary import format_value
-from gage_eval.runs.explain import explain
-from gage_eval.runs.outcomes import Measure, outcome_mask
-from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.rows import SampleRow, read_part, verdict_name
+from gage_eval.runs.results.explain import explain
+from gage_eval.runs.results.outcomes import Measure, outcome_mask
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, read_part, verdict_name
 from gage_eval.scoring.metrics.scale import Scale
 
 CARDS = 10

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import get_args
 
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.gc_roots import find_roots
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import ConfigRecord, RunRecord, RunStatus
-from gage_eval.runs.roots import find_roots
 from gage_eval.store import Store
 
 

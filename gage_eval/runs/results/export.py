@@ -23,12 +23,12 @@ from gage_eval.base.canonical import canonical_json, canonical_text
 from gage_eval.base.errors import InputError, StoreError
 from gage_eval.base.tables import SAMPLES
 from gage_eval.data.sample.table import rows_of
-from gage_eval.runs import inspect_export, lm_eval_export
-from gage_eval.runs.cards import Cards
-from gage_eval.runs.reading import TaskReader
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.rows import Scores
-from gage_eval.runs.tabular import csv_records
+from gage_eval.runs.results import inspect_export, lm_eval_export
+from gage_eval.runs.results.cards import Cards
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import Scores
+from gage_eval.runs.results.tabular import csv_records
 
 # Results are JSON text, because each metric has its own fields.
 EXPORTED = pa.schema(

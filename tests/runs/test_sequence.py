@@ -11,9 +11,9 @@ import pytest
 from gage_eval.base.errors import GageError
 from gage_eval.engine.host import EngineHost
 from gage_eval.runs import RunOptions, RunSession
-from gage_eval.runs.in_turn import engine_keys, run_in_turn
 from gage_eval.runs.inline import carry_out
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.sequence import engine_keys, run_in_turn
 from tests.support.engines import engines_of, is_alive, options_on_engine, run_on, starts, write_fake_vllm
 from tests.support.workspace import write_rows
 

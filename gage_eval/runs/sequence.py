@@ -8,7 +8,7 @@ from gage_eval.engine.host import EngineHost
 from gage_eval.models.backends.base import Blocks
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.reading import RunReader
 
 _log = logging.getLogger(__name__)
 

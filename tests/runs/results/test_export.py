@@ -14,10 +14,10 @@ from gage_eval.base.tables import SAMPLES
 from gage_eval.cli.main import main
 from gage_eval.data.sample.table import rows_of
 from gage_eval.runs import RunOptions, RunOutcome, run_inline
-from gage_eval.runs import export as module
-from gage_eval.runs.export import EXPORTED, LocalTarget, export, file_name
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results import export as module
+from gage_eval.runs.results.export import EXPORTED, LocalTarget, export, file_name
+from gage_eval.runs.results.reading import RunReader
 from tests.support.workspace import ROWS, write_config
 
 TWO = [

@@ -9,8 +9,8 @@ import pytest
 import gage_eval
 from gage_eval.base.errors import InputError
 from gage_eval.runs.options import Locations
-from gage_eval.runs.sql import VIEWS, Database, columns
-from gage_eval.runs.tabular import csv_header, csv_lines, records, write_table
+from gage_eval.runs.results.sql import VIEWS, Database, columns
+from gage_eval.runs.results.tabular import csv_header, csv_lines, records, write_table
 from tests.support.runs import gage
 from tests.support.workspace import write_config, write_rows
 

@@ -14,8 +14,8 @@ from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs import publish as publishing
 from gage_eval.runs.folder import RunFolder
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader, TaskReader
-from gage_eval.runs.report_details import CARDS, task_details
+from gage_eval.runs.results.reading import RunReader, TaskReader
+from gage_eval.runs.results.report_details import CARDS, task_details
 from gage_eval.store import Artifact, parquet
 from tests.support.workspace import JUDGED, ROWS, write_config, write_rows
 

@@ -8,13 +8,13 @@ from gage_eval.base.errors import InputError
 from gage_eval.base.marks import STAGES
 from gage_eval.report.console import headline
 from gage_eval.report.summary import TaskMetric
-from gage_eval.runs.figures import duration, of_task
 from gage_eval.runs.options import Locations
 from gage_eval.runs.record import StageRecord, StageState
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.formatting import duration, of_task
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 
 if TYPE_CHECKING:
-    from gage_eval.runs.reading import RunReader
+    from gage_eval.runs.results.reading import RunReader
 
 # The shown fields of a stage.
 _SHOWN = {"state", "done", "total", "figures", "counts", "outputs", "error"}

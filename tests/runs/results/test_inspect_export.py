@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 import gage_eval
-from gage_eval.runs.export import LocalTarget, export
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
+from gage_eval.runs.results.export import LocalTarget, export
+from gage_eval.runs.results.reading import RunReader
 from tests.support.endpoint import mock_endpoint
 from tests.support.pictures import image
 from tests.support.runs import write_config as write_sums

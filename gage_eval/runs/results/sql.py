@@ -24,8 +24,8 @@ from gage_eval.base.tables import (
     TableSchema,
 )
 from gage_eval.runs.options import Locations
-from gage_eval.runs.reading import RunReader
-from gage_eval.runs.stored import stored_runs
+from gage_eval.runs.results.reading import RunReader
+from gage_eval.runs.results.stored import stored_runs
 from gage_eval.store import Artifact, Store
 from gage_eval.store.manifest import folder, part_name
 

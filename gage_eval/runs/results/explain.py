@@ -8,9 +8,9 @@ from typing import Any
 
 from gage_eval.base.field_paths import MISSING, resolve
 from gage_eval.data.sample.rules import content_text
-from gage_eval.runs.outcomes import Measure, Outcome, RowFilter, outcome_mask
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow
+from gage_eval.runs.results.outcomes import Measure, Outcome, RowFilter, outcome_mask
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow
 
 _SHOWN_OUTCOMES: tuple[Outcome, ...] = ("unparsed", "truncated")
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gage_eval.base.canonical import decode
-from gage_eval.runs.calls import PendingResponses
+from gage_eval.runs.results.calls import PendingResponses
 from gage_eval.store import Artifact
 
 Scores = dict[str, list[dict[str, Any]]]

@@ -10,11 +10,11 @@ import pytest
 import gage_eval
 from gage_eval.base.errors import BudgetSpent, InputError, RunFailed
 from gage_eval.runs import RunOptions, run_inline
-from gage_eval.runs.calls import PendingResponses
-from gage_eval.runs.explain import explained, tally
 from gage_eval.runs.options import Locations
-from gage_eval.runs.outcomes import RowFilter
-from gage_eval.runs.reading import RunReader, TaskReader
+from gage_eval.runs.results.calls import PendingResponses
+from gage_eval.runs.results.explain import explained, tally
+from gage_eval.runs.results.outcomes import RowFilter
+from gage_eval.runs.results.reading import RunReader, TaskReader
 from gage_eval.store import Artifact
 from tests.support.workspace import JUDGED, ROWS, write_config, write_rows
 

@@ -16,7 +16,7 @@ from gage_eval.runs.deployed import DeploymentRecord, FindDeleted, recorded_depl
 from gage_eval.runs.folder import is_there
 from gage_eval.runs.options import Locations, bundle_of, own_root
 from gage_eval.runs.record import RunRecord
-from gage_eval.runs.stored import StoredRun, stored_runs
+from gage_eval.runs.results.stored import StoredRun, stored_runs
 from gage_eval.store import Store, local_folder
 from gage_eval.store.manifest import manifest_path
 from gage_eval.store.objects import digests_in

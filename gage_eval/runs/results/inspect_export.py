@@ -15,9 +15,9 @@ from gage_eval import __version__
 from gage_eval.base.canonical import canonical_text, decode
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
-from gage_eval.runs.asked import Asked, everything_asked
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow
+from gage_eval.runs.results.sent_requests import Asked, everything_asked
 
 FOLDER = "inspect"
 _LOG_VERSION = 2

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from gage_eval.base.errors import InputError
 from gage_eval.base.statuses import NO_RECORD, REPLAYED
 from gage_eval.pipeline.source import prepared_rows
-from gage_eval.runs.calls import ModelCall
-from gage_eval.runs.reading import TaskReader
-from gage_eval.runs.rows import SampleRow, only_rows, read_part
+from gage_eval.runs.results.calls import ModelCall
+from gage_eval.runs.results.reading import TaskReader
+from gage_eval.runs.results.rows import SampleRow, only_rows, read_part
 
 _REPLAYED = "No request was sent: the answer was recorded elsewhere. This is the prompt as prepared."
 _CHANGED = "The request was sent in another form: a plug-in, a setting or a file has changed since."

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from gage_eval.base.errors import InputError
 from gage_eval.report.metric_names import metric_name
-from gage_eval.runs.cards import Cards
+from gage_eval.runs.results.cards import Cards
 from gage_eval.scoring.metrics.scale import DEFAULT, Scale
 
 Outcome: TypeAlias = Literal["wrong", "unparsed", "truncated", "refused", "error", "unscored"]
