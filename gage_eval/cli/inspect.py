@@ -28,12 +28,12 @@ def validate(
     json: AsJson = False,
 ) -> None:
     """Check a config and show all its mistakes."""
+    from gage_eval.authoring.validation import validated
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.launch import known_blocks
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
-    from gage_eval.runs.validation import validated
 
     options = RunOptions.of(given)
     try:
@@ -59,10 +59,10 @@ def validate(
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
+    from gage_eval.authoring.validation import examined
     from gage_eval.base.errors import ConfigError
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.report.console import clean
-    from gage_eval.runs.validation import examined
 
     found = examined(options)
     error = ConfigError(found.source, found.problems)
@@ -120,11 +120,11 @@ def preview(
     json: AsJson = False,
 ) -> None:
     """Print the first requests of a config. Nothing is sent."""
+    from gage_eval.authoring.preview import preview_requests
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
     from gage_eval.launch import known_blocks
     from gage_eval.runs.options import RunOptions
-    from gage_eval.runs.preview import preview_requests
     from gage_eval.runs.progress import ConsoleObserver
 
     with ConsoleObserver(quiet=json) as console:
@@ -156,9 +156,9 @@ def list_(
 ) -> None:
     """List what a config can name, and the runs."""
     from gage_eval import __version__
+    from gage_eval.authoring.catalog import kinds as config_kinds
     from gage_eval.base.errors import InputError, closest
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.config.catalog import kinds as config_kinds
 
     kinds = [*config_kinds(), "runs"]
     if kind is not None and kind not in kinds:
@@ -220,7 +220,7 @@ def _entries(kind: str, store: str | None, output_dir: str | None) -> list[dict[
         from gage_eval.runs.results.listing import run_rows
 
         return run_rows(Locations.at(store, output_dir))
-    from gage_eval.config import catalog
+    from gage_eval.authoring import catalog
 
     return catalog.entries(kind)
 

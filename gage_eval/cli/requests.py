@@ -7,7 +7,7 @@ from gage_eval.cli.output import indented
 from gage_eval.report.console import clean
 
 if TYPE_CHECKING:
-    from gage_eval.runs.preview import PreviewedRequest
+    from gage_eval.authoring.preview import PreviewedRequest
 
 
 def print_request(one: "PreviewedRequest") -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.authoring.preview import preview_requests
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.config import LoadedConfig, parse_config
 from gage_eval.config.settings import REPLACED, Settings, load_settings, unknown_variables, variables_of
 from gage_eval.runs.options import RunOptions
-from gage_eval.runs.preview import preview_requests
 from tests.support.marked_fields import walk_fields
 from tests.support.pictures import write_image
 from tests.support.workspace import write_config

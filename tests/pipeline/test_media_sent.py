@@ -166,10 +166,10 @@ def test_a_content_root_that_is_not_there_is_refused(folder: Path, endpoint: Moc
 
 
 def test_plan_and_preview_know_media_and_examples(folder: Path, endpoint: MockEndpoint) -> None:
+    from gage_eval.authoring.preview import preview_requests
     from gage_eval.pipeline.forecast import forecast
     from gage_eval.pipeline.plan import make_plan
     from gage_eval.runs.options import load
-    from gage_eval.runs.preview import preview_requests
 
     run(folder, endpoint, {"path": "data/seen.jsonl"}, {"few_shot": {"k": 1, "dataset_id": "pool"}})
     options = RunOptions(config=str(folder / "config.yaml"), store=str(folder / "store"))

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.authoring.distill import distilled
+from gage_eval.authoring.init import Mode, initialised
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import write_new
 from gage_eval.config import list_suites, load_config
-from gage_eval.config.distill import distilled
-from gage_eval.config.init import Mode, initialised
 from gage_eval.config.model_choice import ModelChoice
 from gage_eval.config.suites.digest import definition_digest
 from gage_eval.config.suites.templates import SuiteInfo

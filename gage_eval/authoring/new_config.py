@@ -8,6 +8,7 @@ from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import Any
 
+from gage_eval.authoring.validation import validated
 from gage_eval.base.errors import InputError, closest
 from gage_eval.base.files import closest_file, local_path
 from gage_eval.config import parse_config
@@ -21,7 +22,6 @@ from gage_eval.data.standardize.default import ANSWER_FIELDS, CHOICES_FIELDS, QU
 from gage_eval.extend import registry
 from gage_eval.pipeline.plan import make_plan
 from gage_eval.runs.options import RunOptions
-from gage_eval.runs.validation import validated
 from gage_eval.store.media import media_url
 
 _ROWS = 200

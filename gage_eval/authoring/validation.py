@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gage_eval.authoring.first_rows import lacking_fields
 from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config.document import Origin
 from gage_eval.config.effects import Examined, examine
@@ -13,7 +14,6 @@ from gage_eval.config.settings import load_settings
 from gage_eval.models.backends.base import BaseBackend, Blocks
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan, TaskPlan
-from gage_eval.runs.first_rows import lacking_fields
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import planned
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gage_eval.authoring.new_config import look, new_config
 from gage_eval.base.errors import InputError
 from gage_eval.runs import RunOptions
 from gage_eval.runs.inline import run_inline
-from gage_eval.runs.new_config import look, new_config
 from tests.support.runs import gage
 from tests.support.waiting import PATIENCE_S
 
