@@ -73,7 +73,7 @@ def diff(
 ) -> None:
     """Show in which recorded values two runs differ."""
     from gage_eval.cli.output import print_json, print_table
-    from gage_eval.regression.differing import run_differences
+    from gage_eval.regression.run_diff import run_differences
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.reading import RunReader
 
@@ -92,7 +92,7 @@ def diff(
 
 def _write_html(file: Path, baseline: "RunReader", run: "RunReader", found: "list[Compared]") -> None:
     from gage_eval.base.files import write_text
-    from gage_eval.regression.shown import comparison
+    from gage_eval.regression.report_adapter import comparison
     from gage_eval.report.html import report_html
     from gage_eval.runs.results.report_details import run_details
 

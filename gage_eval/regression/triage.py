@@ -12,9 +12,9 @@ from gage_eval.base.errors import GageError, InputError
 from gage_eval.regression.baselines import BaselineEntry
 from gage_eval.regression.compare import ScoredTask, SliceChange, TaskComparison
 from gage_eval.regression.definitions import Difference
-from gage_eval.regression.differing import run_differences
 from gage_eval.regression.gate import GateRule
 from gage_eval.regression.gating import Gated, GatedTask, gate
+from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.options import RunOptions
 from gage_eval.runs.planned import options_before
 from gage_eval.runs.results.explain import ExplainedAnswer, explain

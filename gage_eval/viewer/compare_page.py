@@ -7,7 +7,7 @@ from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared
 from gage_eval.regression.definitions import KINDS as ALLOWABLE
 from gage_eval.regression.definitions import Difference
-from gage_eval.regression.differing import run_differences
+from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs.results.reading import RunReader
 from gage_eval.viewer.comparison import compared
 from gage_eval.viewer.list_page import ListPage

@@ -8,7 +8,7 @@ import pytest
 
 from gage_eval.base.errors import InputError
 from gage_eval.regression.compare import Compared, compare
-from gage_eval.regression.differing import run_differences
+from gage_eval.regression.run_diff import run_differences
 from gage_eval.runs import RunOptions, run_inline
 from gage_eval.runs.options import Locations
 from gage_eval.runs.results.reading import RunReader
