@@ -1,4 +1,4 @@
-"""Brings the deployments of `gage_eval.deployments` to a Prefect server. What is there already stays untouched."""
+"""Brings the deployments of `gage_eval.local.deployments` to a Prefect server. What is there stays."""
 
 import asyncio
 import shlex
@@ -20,7 +20,7 @@ from prefect.workers.process import ProcessWorker
 from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json
 from gage_eval.base.errors import InputError
-from gage_eval.deployments import POOL, Deployed, Deployment, DeployOptions
+from gage_eval.local.deployments import POOL, Deployed, Deployment, DeployOptions
 from gage_eval.regression.nightly import Schedule
 
 

@@ -34,7 +34,7 @@ from flows.lost_runs import take_back
 from flows.page import report_markdown, score_line, stage_label, stage_line, tags_of
 from flows.settle import end_task_runs, open_task_runs
 from flows.states import aborted
-from gage_eval import server
+from gage_eval.local import server
 from gage_eval.observability.events import (
     Event,
     FetchStarted,

@@ -12,8 +12,8 @@ from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.base.packaged import packages_beside
 from gage_eval.config.overrides import refuse_secrets
 from gage_eval.config.secrets import literals, scrub
-from gage_eval.deployments import POOL
 from gage_eval.engine.host import EngineHost
+from gage_eval.local.deployments import POOL
 from gage_eval.models.backends.base import Blocks
 from gage_eval.observability.events import RunWarning
 from gage_eval.observability.observer import Observer
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
     from flows.own import OwnRun
-    from gage_eval.deployments import Deployed, DeployOptions
+    from gage_eval.local.deployments import Deployed, DeployOptions
 
 _NAME_TRIES = 20
 
@@ -205,7 +205,7 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
         from flows.deploy import deploy_all
         from flows.lost_runs import lost_run_automations
         from flows.regressions import check_webhook, regression_automations
-    from gage_eval.deployments import all_deployments, nightly_deployment
+    from gage_eval.local.deployments import all_deployments, nightly_deployment
 
     if options.store.startswith(BLOCK_PREFIX):
         store_of_block(api_url, options.store)

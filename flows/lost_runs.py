@@ -13,7 +13,7 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import Running
 
 from flows.states import ABORTED, CRASHED, LOST
-from gage_eval.deployments import INNER_FLOW, RESUMED_FLOWS, WATCHED_FLOWS
+from gage_eval.local.deployments import INNER_FLOW, RESUMED_FLOWS, WATCHED_FLOWS
 
 # Prefect's engine sends them.
 _HEARTBEAT = "prefect.flow-run.heartbeat"

@@ -23,8 +23,8 @@ from flows.own import OwnRun
 from flows.run import evaluated
 from flows.worker import on_worker
 from gage_eval.base.errors import GageError
-from gage_eval.deployments import INNER_FLOW
 from gage_eval.engine.host import EngineHost
+from gage_eval.local.deployments import INNER_FLOW
 from gage_eval.regression.nightly import Night, NightCell, Nightly, run_night
 from gage_eval.regression.pages import cell_page, night_page, trend_page
 from gage_eval.report.console import readable

@@ -18,7 +18,7 @@ from prefect.utilities.importtools import import_object
 
 from flows.forms import parameters_of
 from gage_eval.base.errors import InputError
-from gage_eval.entrypoints import entrypoint
+from gage_eval.local.entrypoints import entrypoint
 from gage_eval.runs import RunOptions
 from gage_eval.runs.options import BUNDLE_PREFIX, Locations
 

@@ -211,7 +211,7 @@ def run(
     known = RunOptionsDict.__annotations__
     for name in options.keys() - known.keys():
         raise InputError(f"gage_eval.run has no option '{name}'. Options: {', '.join(known)}.{closest(name, known)}")
-    from gage_eval.launch import launch_run
+    from gage_eval.local.launch import launch_run
 
     outcome = launch_run(RunOptions.of({**options, **_source(config)}), inline=inline, quiet=not progress)
     # A block may have named the store.

@@ -195,7 +195,7 @@ def test_a_run_is_read_from_the_store_that_it_used(tmp_path: Path, monkeypatch: 
     write_config(tmp_path)
     write_rows(tmp_path)
     named = run_inline(RunOptions.of({"config": str(tmp_path / "mine.yaml"), "store": str(tmp_path / "of-the-block")}))
-    monkeypatch.setattr("gage_eval.launch.launch_run", lambda options, **_: named)
+    monkeypatch.setattr("gage_eval.local.launch.launch_run", lambda options, **_: named)
     done = gage_eval.run(tmp_path / "mine.yaml", store="block:kept")
     assert done.samples().num_rows == ROWS
 

@@ -57,8 +57,8 @@ ORDER = (
 )
 PLACE_OF = {name: place for place, name in enumerate(ORDER)}
 
-# What each top-level package may import of the others. `gage_eval.launch` alone starts flows, lazily. Prefect
-# imports them through `gage_eval.entrypoints`.
+# What each top-level package may import of the others. `gage_eval.local.launch` alone starts flows, lazily. Prefect
+# imports them through `gage_eval.local.entrypoints`.
 OUTER: dict[str, frozenset[str]] = {
     "gage_eval": frozenset(),
     "tools": frozenset({"gage_eval"}),
@@ -163,7 +163,7 @@ def test_top_level_packages_import_inwards_only(package: str) -> None:
         other = name.split(".")[0]
         if other == package or other not in PACKAGES or other in OUTER[package]:
             continue
-        if module == "gage_eval.launch" and other == "flows" and not at_top:
+        if module == "gage_eval.local.launch" and other == "flows" and not at_top:
             continue
         wrong.append(f"{place}: {package} imports {other}")
     assert wrong == []

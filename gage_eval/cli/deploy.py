@@ -47,8 +47,8 @@ def deploy(
     """
     from dataclasses import asdict
 
-    from gage_eval import launch
     from gage_eval.cli.output import print_json, print_table
+    from gage_eval.local import launch
     from gage_eval.report.console import clean
 
     deployed = launch.deploy(

@@ -118,7 +118,7 @@ def _prefect() -> Check:
 
     from gage_eval.base.errors import InputError
     from gage_eval.config.secrets import scrub
-    from gage_eval.launch import choose_api, login_at
+    from gage_eval.local.launch import choose_api, login_at
     from gage_eval.models.client.health import status_of
 
     try:

@@ -250,7 +250,7 @@ def _to_add(run_id: str, store: str | None, output_dir: str | None) -> "tuple[Ru
 def _again(run: "RunReader", times: int) -> "list[RunReader]":
     """Repeat a run several times with new requests. Each repetition is a separate run."""
     from gage_eval.engine.host import EngineHost
-    from gage_eval.launch import launch_run
+    from gage_eval.local.launch import launch_run
     from gage_eval.runs.planned import options_before
     from gage_eval.runs.results.reading import RunReader
 

@@ -31,7 +31,7 @@ def validate(
     from gage_eval.authoring.validation import validated
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.report.console import clean
     from gage_eval.runs.options import RunOptions
 
@@ -123,7 +123,7 @@ def preview(
     from gage_eval.authoring.preview import preview_requests
     from gage_eval.cli.output import print_json
     from gage_eval.cli.requests import print_request
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.runs.options import RunOptions
     from gage_eval.runs.progress import ConsoleObserver
 

@@ -29,7 +29,7 @@ def matrix(
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.engine.host import EngineHost
     from gage_eval.extend.lean import be_lean
-    from gage_eval.launch import known_blocks, launch_run
+    from gage_eval.local.launch import known_blocks, launch_run
     from gage_eval.regression.matrix import Matrix, as_csv, run_cells, standings, table
     from gage_eval.report.console import clean, counted
     from gage_eval.report.markdown import table as as_markdown

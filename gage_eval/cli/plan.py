@@ -32,7 +32,7 @@ def plan(
     """Show what is cached, and what a run would fetch and send."""
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import load_settings
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.pipeline.forecast import forecast
     from gage_eval.report.console import clean
     from gage_eval.runs.fetching import fetch_line, would_fetch
@@ -74,7 +74,7 @@ def plan(
 def _print_expanded(options: "RunOptions", *, json: bool) -> None:
     from gage_eval.cli.output import print_json
     from gage_eval.config.effective import written_out, written_out_text
-    from gage_eval.launch import known_blocks
+    from gage_eval.local.launch import known_blocks
     from gage_eval.models.backends.base import BackendContext
     from gage_eval.report.console import readable
     from gage_eval.runs.options import load

@@ -99,7 +99,7 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
     from gage_eval.cli.output import shown_location
     from gage_eval.config.settings import load_settings
     from gage_eval.extend.lean import be_lean
-    from gage_eval.launch import launch_run
+    from gage_eval.local.launch import launch_run
     from gage_eval.report.console import clean, print_scores
     from gage_eval.runs.scoring import hint
 
@@ -128,7 +128,7 @@ def _run(options: "RunOptions", *, inline: bool, prefect: bool, submit: bool, qu
 def _submit(options: "RunOptions", *, inline: bool, json: bool) -> None:
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
-    from gage_eval.launch import submit_run
+    from gage_eval.local.launch import submit_run
     from gage_eval.report.console import clean
 
     if inline:

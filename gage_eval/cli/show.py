@@ -50,7 +50,7 @@ def show(
     from gage_eval.base.errors import InputError
     from gage_eval.cli.output import print_json
     from gage_eval.config.settings import unknown_variables
-    from gage_eval.launch import settle, settle_newest
+    from gage_eval.local.launch import settle, settle_newest
     from gage_eval.report.console import clean
     from gage_eval.runs.options import Locations
     from gage_eval.runs.results.listing import run_record, run_rows

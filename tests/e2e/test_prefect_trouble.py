@@ -16,8 +16,8 @@ from support.prefect import Prefect
 from support.runs import gage, summary, write_config
 from support.waiting import PATIENCE_S, Stopwatch
 
-from gage_eval import server
 from gage_eval.base.ports import free_port
+from gage_eval.local import server
 
 pytestmark = pytest.mark.server
 

@@ -10,14 +10,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gage_eval import background, keeper
-from gage_eval.background import Process
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
 from gage_eval.base.processes import born
 from gage_eval.extend import allowed_code
+from gage_eval.local import background, restart_on_error, viewer_service
+from gage_eval.local.background import Process
 from gage_eval.models.client.health import answers
-from gage_eval.viewer import service
 
 if TYPE_CHECKING:
     import subprocess
@@ -142,7 +141,7 @@ def login_at(api_url: str, home: Path = HOME) -> str | None:
 def stop(home: Path = HOME) -> bool:
     """Stop the server, worker and viewer of this folder, with all their processes. False: no server was running."""
     background.stop(home / "worker.json", Process, _WORKER)
-    service.stop(home)
+    viewer_service.stop(home)
     return background.stop(home / "server.json", Running, _SERVER)
 
 
@@ -176,13 +175,13 @@ def run_page(api_url: str | None, locations: "Locations", run_id: str, home: Pat
     """
     if api_url is None or api_url != running_url(home):
         return None
-    serving = service.find(home)
-    return None if serving is None else service.page_of(serving, locations, run_id)
+    serving = viewer_service.find(home)
+    return None if serving is None else viewer_service.page_of(serving, locations, run_id)
 
 
 def _prefect(*arguments: str, log: Path, home: Path, port: int, kept: bool = False) -> "subprocess.Popen[bytes]":
     """Start a Prefect command in the background. A kept one starts again when it ends with an error."""
-    keeping = [sys.executable, "-P", keeper.__file__, str(_WORKER_LIFE_S)] if kept else []
+    keeping = [sys.executable, "-P", restart_on_error.__file__, str(_WORKER_LIFE_S)] if kept else []
     return background.launch([*keeping, sys.executable, "-m", "prefect", *arguments], log, _environment(home, port))
 
 

@@ -2,7 +2,7 @@
 
 `all_deployments` is the one list. `gage deploy` brings it to a Prefect server (`flows.deploy`), and
 ``deployments/prefect.yaml`` is generated from it (`tools.deployment_files`). A new deployment is one entry here, and
-its flow one entry of `gage_eval.entrypoints`.
+its flow one entry of `gage_eval.local.entrypoints`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.config.suites.templates import SuiteInfo, list_suites
-from gage_eval.entrypoints import entrypoint
+from gage_eval.local.entrypoints import entrypoint
 from gage_eval.regression.nightly import Nightly
 from gage_eval.runs.names import slug
 
@@ -36,7 +36,7 @@ class Deployment:
     """A flow that can be started from the Prefect UI.
 
     Attributes:
-        flow: its flow, by its name in `gage_eval.entrypoints`.
+        flow: its flow, by its name in `gage_eval.local.entrypoints`.
         name: its name in the UI.
         description: Markdown that the UI shows above the form.
         tags: of the deployment and of its runs, in addition to `TAG`.

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gage_eval import keeper
+from gage_eval.local import restart_on_error
 from tests.support.waiting import PATIENCE_S
 
 
 def _keep(script: str, folder: Path, at_least_s: float = 0.0) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-P", keeper.__file__, str(at_least_s), "/bin/sh", "-c", script]
+    command = [sys.executable, "-P", restart_on_error.__file__, str(at_least_s), "/bin/sh", "-c", script]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, start_new_session=True)
 
 

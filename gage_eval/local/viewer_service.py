@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from gage_eval import background
-from gage_eval.background import Process
 from gage_eval.base.errors import InputError
 from gage_eval.base.ports import free_port, is_free
 from gage_eval.base.processes import born
+from gage_eval.local import background
+from gage_eval.local.background import Process
 from gage_eval.models.client.health import answers
 from gage_eval.viewer.server import HOST, PORT
 

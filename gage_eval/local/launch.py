@@ -11,15 +11,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gage_eval import server
 from gage_eval.base.errors import GageError, InputError
 from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.base.packaged import packages_beside
 from gage_eval.config.secrets import scrub
+from gage_eval.local import server
 
 if TYPE_CHECKING:
-    from gage_eval.deployments import Deployed
     from gage_eval.engine.host import EngineHost
+    from gage_eval.local.deployments import Deployed
     from gage_eval.models.backends.base import Blocks
     from gage_eval.runs import RunOptions, RunOutcome
     from gage_eval.runs.bundling import Submitted
@@ -172,7 +172,7 @@ def deploy(
         InputError: no API is configured, it does not answer, it has no such pool, no store is named, or something that
             a nightly run needs cannot travel.
     """
-    from gage_eval.deployments import POOL, DeployOptions
+    from gage_eval.local.deployments import POOL, DeployOptions
 
     api_url = api_url or _required_api()
     is_local = api_url == server.running_url()

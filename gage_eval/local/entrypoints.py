@@ -1,4 +1,5 @@
-"""The flows by name, as attributes: Prefect imports ``gage_eval.entrypoints.suite`` to run a deployment of `suite`.
+"""The flows by name, as attributes: Prefect imports ``gage_eval.local.entrypoints.suite`` to run a deployment of
+`suite`.
 
 A deployment could name ``flows.suite.suite``, but in a worker that name may mean a package of the user's.
 """
