@@ -202,10 +202,10 @@ def deploy(api_url: str, options: "DeployOptions", tell: Callable[[str], None]) 
     with packages_beside():
         from flows.api import patient_client
         from flows.automations import ensure_automations
-        from flows.deploy import deploy_all
+        from flows.deploy import deploy_all, nightly_deployment
         from flows.lost_runs import lost_run_automations
         from flows.regressions import check_webhook, regression_automations
-    from gage_eval.local.deployments import all_deployments, nightly_deployment
+    from gage_eval.local.deployments import all_deployments
 
     if options.store.startswith(BLOCK_PREFIX):
         store_of_block(api_url, options.store)

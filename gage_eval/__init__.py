@@ -8,12 +8,13 @@ Nothing heavy is loaded before one of these is used.
 
 from typing import TYPE_CHECKING, Any
 
+from gage_eval.base.version import __version__
+
 if TYPE_CHECKING:
     from gage_eval.api import Run, compare, list_runs, open_run, run, sql
     from gage_eval.base.errors import GageError
     from gage_eval.pipeline.score_row import ScoreResult, score
 
-__version__ = "0.1.0"
 __all__ = ["GageError", "Run", "ScoreResult", "__version__", "compare", "list_runs", "open_run", "run", "score", "sql"]
 
 

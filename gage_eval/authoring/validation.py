@@ -8,9 +8,6 @@ from typing import Any
 from gage_eval.authoring.first_rows import lacking_fields
 from gage_eval.base.errors import ConfigError, InputError, Problem
 from gage_eval.config.document import Origin
-from gage_eval.config.effects import Examined, examine
-from gage_eval.config.files import read_config
-from gage_eval.config.settings import load_settings
 from gage_eval.models.backends.base import BaseBackend, Blocks
 from gage_eval.pipeline.generate_spec import GenerateSpec
 from gage_eval.pipeline.specs import Plan, TaskPlan
@@ -67,33 +64,6 @@ def validated(options: RunOptions, *, blocks: Blocks | None = None) -> Validatio
         "metrics": list(dict.fromkeys(m.metric_id for task in plan.tasks for m in task.auto_eval.metrics)),
     }
     return Validation(plan.name, loaded.source, loaded.digest, [*loaded.warnings, *notes], names, loaded.origins)
-
-
-def examined(options: RunOptions, *, blocks: Blocks | None = None) -> Examined:
-    """Check an untrusted config: nothing that it names is imported, started or called.
-
-    Args:
-        options: the config.
-        blocks: the blocks of the Prefect API, if they may be read.
-
-    Raises:
-        ConfigError: the config has so many mistakes that its effects are unknown.
-        InputError: it cannot be read.
-    """
-    text, source, folder = options.text, "config", options.base_dir
-    if text is None:
-        text, source = read_config(options.file), str(options.file)
-    return examine(
-        text,
-        source,
-        folder,
-        blocks=blocks,
-        overrides=options.overrides,
-        model_path=options.model_path,
-        freshness=options.freshness,
-        models=options.choice,
-        settings=load_settings().given(),
-    )
 
 
 def _datasets(tasks: Iterable[TaskPlan]) -> list[str]:

@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 
 LOOPBACK = "127.0.0.1"
+# Where the viewer listens unless another port is named.
+VIEWER_PORT = 4280
 
 
 def is_free(port: int) -> bool:

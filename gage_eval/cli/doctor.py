@@ -83,7 +83,7 @@ def _installed() -> list[Check]:
     import platform
     import sys
 
-    from gage_eval import __version__
+    from gage_eval.base.version import __version__
     from gage_eval.extend.extras import install, install_extra
 
     checks = [

@@ -59,10 +59,10 @@ def validate(
 def _examine(options: "RunOptions", *, json: bool) -> None:
     from dataclasses import asdict
 
-    from gage_eval.authoring.validation import examined
     from gage_eval.base.errors import ConfigError
     from gage_eval.cli.output import print_json, print_table
     from gage_eval.report.console import clean
+    from gage_eval.runs.effects import examined
 
     found = examined(options)
     error = ConfigError(found.source, found.problems)
@@ -155,9 +155,9 @@ def list_(
     json: AsJson = False,
 ) -> None:
     """List what a config can name, and the runs."""
-    from gage_eval import __version__
     from gage_eval.authoring.catalog import kinds as config_kinds
     from gage_eval.base.errors import InputError, closest
+    from gage_eval.base.version import __version__
     from gage_eval.cli.output import print_json, print_table
 
     kinds = [*config_kinds(), "runs"]

@@ -72,7 +72,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        from gage_eval import __version__
+        from gage_eval.base.version import __version__
 
         print(f"gage-eval {__version__}")
         raise typer.Exit

@@ -13,8 +13,6 @@ from typing import Any, Literal, TypeAlias
 from gage_eval.base.liveness import LOST_AFTER_S
 from gage_eval.config.suites.templates import SuiteInfo, list_suites
 from gage_eval.local.entrypoints import entrypoint
-from gage_eval.regression.nightly import Nightly
-from gage_eval.runs.names import slug
 
 # Every deployment has this tag, so that the UI can show ours alone.
 TAG = "gage-eval"
@@ -137,27 +135,6 @@ TRIAGE = Deployment(
     description="Find out why a run is worse than its baseline: ask again, and list what differs.",
     tags=("regression",),
 )
-
-
-def nightly_deployment(asked: Nightly, text: str, configs: Mapping[str, str]) -> Deployment:
-    """The deployment of a file of nightly runs. One night at a time; a second one waits.
-
-    Args:
-        asked: the file.
-        text: the same as text.
-        configs: where the worker finds each config of the file.
-    """
-    cells = [f"- {row.name} with {model.name}" for row in asked.rows for model in asked.models]
-    return Deployment(
-        flow="nightly",
-        name=slug(asked.name),
-        description="\n".join(("Every night, measured against baselines:", "", *cells)),
-        tags=("regression", "nightly"),
-        parameters={"text": text, "configs": dict(configs)},
-        concurrency=1,
-        cron=asked.schedule.cron,
-        timezone=asked.schedule.timezone,
-    )
 
 
 def all_deployments(engine_pools: Iterable[str]) -> list[Deployment]:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from gage_eval.base.errors import InputError
-from gage_eval.base.ports import free_port, is_free
+from gage_eval.base.ports import LOOPBACK, VIEWER_PORT, free_port, is_free
 from gage_eval.base.processes import born
 from gage_eval.local import background
 from gage_eval.local.background import Process
 from gage_eval.models.client.health import answers
-from gage_eval.viewer.server import HOST, PORT
 
 if TYPE_CHECKING:
     from gage_eval.runs.options import Locations
@@ -41,7 +40,7 @@ class Serving(Process):
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
 
 def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
@@ -67,7 +66,7 @@ def start(home: Path, port: int | None = None) -> tuple[Serving, bool]:
         return running, False
     if port is not None and not is_free(port):
         raise InputError(f"port {port} is taken: give another --viewer-port, or none for a free one.")
-    port = port or (PORT if is_free(PORT) else free_port())
+    port = port or (VIEWER_PORT if is_free(VIEWER_PORT) else free_port())
     locations = Locations.at()
     # The viewer only reads. Before the first run of a folder there is no store yet.
     Store.open(locations.store)

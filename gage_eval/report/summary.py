@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from pydantic import Field
 
-from gage_eval import __version__
 from gage_eval.base.statuses import NOT_OK, RESPONSE_STATUSES
+from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.timings import Spent, StageTime, SummaryModel, Timings, Usage, run_timings, run_usage

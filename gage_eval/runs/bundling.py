@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gage_eval.authoring.validation import examined
 from gage_eval.base.canonical import sha256_hex
 from gage_eval.base.errors import ConfigError, InputError
 from gage_eval.base.files import local_path
@@ -29,6 +28,7 @@ from gage_eval.data.datasets.base import matching_files
 from gage_eval.extend.loading import code_files
 from gage_eval.models.backends.base import Blocks
 from gage_eval.report.console import size_text
+from gage_eval.runs.effects import examined
 from gage_eval.runs.options import BUNDLE_PREFIX, SUITE_PREFIX, RunOptions
 from gage_eval.store import Store, local_folder
 from gage_eval.store.bundles import Bundle, put_files

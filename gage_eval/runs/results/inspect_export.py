@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gage_eval import __version__
 from gage_eval.base.canonical import canonical_text, decode
+from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary, TaskSummary
 from gage_eval.runs.results.reading import TaskReader

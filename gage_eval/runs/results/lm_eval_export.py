@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gage_eval import __version__
 from gage_eval.base.canonical import canonical_json, canonical_text, sha256_hex
+from gage_eval.base.version import __version__
 from gage_eval.report.metric_names import metric_name
 from gage_eval.report.summary import MetricSummary
 from gage_eval.runs.results.reading import TaskReader

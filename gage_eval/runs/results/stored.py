@@ -7,10 +7,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 
-from gage_eval import __version__
 from gage_eval.base.canonical import decode
 from gage_eval.base.errors import InputError
 from gage_eval.base.processes import alive
+from gage_eval.base.version import __version__
 from gage_eval.pipeline.forecast import Use
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import SUMMARY_FILE, RunFolder, is_there, list_runs, open_runs
