@@ -4,14 +4,13 @@ from typing import Any
 
 from prefect import flow, runtime
 from prefect.client.schemas import State
-from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from blocks import PrefectBlocks
-from flows.log_lines import log_lines
+from flows.flow_run import log_lines
 from flows.worker import on_worker
+from gage_eval.config.settings import load_settings
 from gage_eval.engine.serving import serve as serve_engine
-from gage_eval.settings import load_settings
 from gage_eval.store import Store
 
 
@@ -33,8 +32,7 @@ def serve(store: str, key: str, server: str) -> State[Any]:
         key: The engine's key; its spec is in the store.
         server: The name of the server.
     """
-    log = get_run_logger()
-    with log_lines(lambda text, level: log.log(level, "%s", text)):
+    with log_lines(runtime.flow_run.id):
         host = load_settings().serve_host
         why = serve_engine(Store.open(store), key, server, host=host, blocks=PrefectBlocks())
     return Completed(message=why)

@@ -8,12 +8,13 @@ from uuid import UUID
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import FlowFilter, WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun, WorkerStatus, WorkPool
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelled
 from prefect.workers.process import ProcessWorker
 
 from flows.api import api_client, is_unanswered
+from gage_eval.base.errors import InputError
 from gage_eval.config.secrets import scrub
-from gage_eval.errors import InputError
 from gage_eval.store import local_folder
 from gage_eval.store.serving import ServingSpec
 
@@ -28,14 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class ServeLauncher:
-    """Starts servers on work pools.
+    """Starts servers on work pools, at the configured Prefect API. Engines may outlive the settings of a run."""
 
-    Args:
-        api_url: the Prefect API; the configured one by default.
-    """
-
-    def __init__(self, api_url: str | None) -> None:
-        self._api_url = api_url
+    def __init__(self) -> None:
+        self._api_url = PREFECT_API_URL.value()
 
     def launch(self, spec: ServingSpec, store: str, server: str) -> "ServeRun":
         """Create the flow run of a server.

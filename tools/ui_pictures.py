@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, Request, build_opener
 
-from gage_eval import server
-from gage_eval.ports import free_port
+from gage_eval.base.ports import free_port
+from gage_eval.local import server
 from tools.chromium import chromium
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from gage_eval.backends.engines import Engines
 from gage_eval.engine.loop import EventLoop
+from gage_eval.models.backends.engines import Engines
 
 
 class EngineHost:

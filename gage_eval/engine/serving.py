@@ -1,6 +1,7 @@
 """A server of an engine on a work pool: it starts the engine, announces it in the store, and ends when no run needs it.
 
-What runs and servers tell each other is in `gage_eval.store.serving`; the runs' side is `gage_eval.backends.pools`.
+What runs and servers tell each other is in `gage_eval.store.serving`; the runs' side is
+`gage_eval.models.backends.pools`.
 """
 
 import asyncio
@@ -13,13 +14,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from gage_eval.backends.base import BackendContext, Blocks
-from gage_eval.backends.build import build_backend
-from gage_eval.backends.gpus import devices
-from gage_eval.backends.served import StartedServer
-from gage_eval.canonical import JsonValue, canonical_text
+from gage_eval.base.canonical import JsonValue, canonical_text
+from gage_eval.base.errors import EndpointFailed, GageError, InputError, RunCancelled, StoreError
 from gage_eval.engine.gpus import hold_gpus
-from gage_eval.errors import EndpointFailed, GageError, InputError, RunCancelled, StoreError
+from gage_eval.models.backends.base import BackendContext, Blocks
+from gage_eval.models.backends.build import build_backend
+from gage_eval.models.backends.gpus import devices
+from gage_eval.models.backends.served import StartedServer
 from gage_eval.store import Store
 from gage_eval.store.bundles import write_files
 from gage_eval.store.serving import LEASE_S, ServerState, ServingFolder, ServingSpec

@@ -12,35 +12,37 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 
-from gage_eval import __version__
-from gage_eval.backends.base import Blocks
-from gage_eval.backends.placement import HERE
-from gage_eval.backends.pools import Launcher, Pools
-from gage_eval.client.budget import Budget
+from gage_eval.base.errors import GageError, InputError
+from gage_eval.base.marks import Stage
+from gage_eval.base.processes import born, refuse_in_new_process
+from gage_eval.base.stages import StageResult
+from gage_eval.base.version import __version__
+from gage_eval.config.settings import Settings, load_settings
 from gage_eval.engine.host import EngineHost
 from gage_eval.engine.runtime import Runtime
-from gage_eval.errors import GageError, InputError
-from gage_eval.foreign import failure
-from gage_eval.marks import Stage
+from gage_eval.extend.loading import failure
+from gage_eval.models.backends.base import Blocks
+from gage_eval.models.backends.placement import HERE
+from gage_eval.models.backends.pools import Launcher, Pools
+from gage_eval.models.client.budget import Budget
 from gage_eval.observability.events import ConcurrencyChanged, RunFailed, RunFinished, RunStarted, RunWarning
 from gage_eval.observability.logs import log_events
 from gage_eval.observability.observer import Observer, Observers
 from gage_eval.observability.sample_events import Sampling
 from gage_eval.observability.writer import EventWriter
-from gage_eval.planning.specs import Plan
-from gage_eval.processes import born, refuse_in_new_process
+from gage_eval.pipeline.action import Env
+from gage_eval.pipeline.specs import Plan
 from gage_eval.report.suite_run import SuiteRun
 from gage_eval.report.summary import Summary
 from gage_eval.runs.folder import RunFolder
+from gage_eval.runs.gc_roots import record_root
+from gage_eval.runs.graph import Node
 from gage_eval.runs.options import Locations, RunOptions, bundle_of
 from gage_eval.runs.planned import planned
 from gage_eval.runs.record import ConfigRecord, FlowRunRecord, ProcessRecord, RunRecord, RunStatus, stage_id_of
 from gage_eval.runs.recorder import Recorder
-from gage_eval.runs.roots import record_root
 from gage_eval.runs.scoring import scoring_processes
 from gage_eval.runs.sinks import RunSinks
-from gage_eval.settings import Settings, load_settings
-from gage_eval.stages import Env, StageResult
 
 # Tasks that run at once: enough to overlap the end of one with the start of the next, few enough to save memory.
 TASKS_AT_ONCE = 4
@@ -159,10 +161,14 @@ class RunSession:
                 if not stages:
                     self.runtime.release(key)
 
-    def engine_is_up(self, task_id: str, stage: Stage) -> bool:
-        """Whether a stage can begin without an engine that has to be started first."""
-        needed = [key for key, stages in self._engines.items() if (task_id, stage) in stages]
-        return all(map(self.runtime.has_engine, needed))
+    def is_preferred(self, node: Node) -> bool:
+        """Whether a stage shall begin before others: all but those that wait for an engine while another one is up.
+
+        So a model and its judge can take turns on one GPU.
+        """
+        needed = [key for key, stages in self._engines.items() if node.id in stages]
+        others = [key for key, stages in self._engines.items() if stages and key not in needed]
+        return all(map(self.runtime.has_engine, needed)) or not any(map(self.runtime.has_engine, others))
 
     def _warn(self, text: str) -> None:
         self.observer.tell(RunWarning(text))

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from gage_eval.canonical import JsonValue, canonical_json, decode, digest
-from gage_eval.errors import InputError, StoreError
+from gage_eval.base.canonical import JsonValue, canonical_json, decode, digest
+from gage_eval.base.errors import InputError, StoreError
 from gage_eval.store.heartbeats import Heartbeat, Watch
 from gage_eval.store.objects import Objects, safe_name
 

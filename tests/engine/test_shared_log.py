@@ -10,7 +10,7 @@ from support.endpoint import mock_endpoint
 from support.runs import gage, write_config
 from support.waiting import wait_for
 
-from gage_eval.canonical import digest
+from gage_eval.base.canonical import digest
 from gage_eval.engine.shared_log import SharedLog
 from gage_eval.engine.wal import LogWriter, index_logs
 from gage_eval.store import Store
