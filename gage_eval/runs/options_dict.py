@@ -37,8 +37,8 @@ class RunOptionsDict(TypedDict, total=False):
         concurrency: Most requests in flight at each endpoint.
         refresh: Stages to compute again, although their results are stored.
         verify: Check the hashes of every stored result that is used again.
-        work_pool: Prefect work pool whose machines serve the models that need an engine; a submitted run runs there as a
-            whole.
+        work_pool: Prefect work pool whose machines serve the models that need an engine; a submitted run runs
+            there as a whole.
     """
 
     run_id: str | None

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gage_eval.runs.sequence import run_in_turn
 
 from gage_eval.base.errors import GageError, InputError, RunCancelled
 from gage_eval.runs import RunOptions, RunSession, run_inline
 from gage_eval.runs.inline import carry_out
+from gage_eval.runs.sequence import run_in_turn
 from gage_eval.store import Store
 from gage_eval.store import serving as signs
 from tests.support.engines import (

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gage_eval.runs.reading import RunReader
-
 from gage_eval.engine.host import EngineHost
 from gage_eval.observability.events import Event, RunWarning
 from gage_eval.runs import RunOptions, RunSession
 from gage_eval.runs.inline import carry_out
 from gage_eval.runs.options import Locations
+from gage_eval.runs.results.reading import RunReader
 from gage_eval.store.serving import ServingSpec
 
 _SERVER = """
