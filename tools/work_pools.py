@@ -213,8 +213,8 @@ def _gpus(template: Template) -> None:
 
 def _serve_host(default: str | None) -> dict[str, Any]:
     text = (
-        "Address of the machine at which an engine that is served here listens. Runs must reach it; a machine's own name "
-        "or address where runs are elsewhere."
+        "Address at which an engine that is served here listens. Runs must reach it: where they are on other machines, "
+        "it is the machine's own address."
     )
     return _text("Serve host", text, default)
 
