@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gage_eval.base.errors import InputError
+from gage_eval.base.liveness import HEARTBEAT_S
 from gage_eval.base.ports import free_port, is_free
 from gage_eval.base.processes import born
 from gage_eval.extend import allowed_code
@@ -198,6 +199,7 @@ def _environment(home: Path, port: int) -> dict[str, str]:
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port}",
         "PREFECT_UI_API_URL": "/api",
         "PREFECT_WORKER_QUERY_SECONDS": str(_QUERY_S),
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "DO_NOT_TRACK": "1",
