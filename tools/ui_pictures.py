@@ -60,14 +60,14 @@ def take_pictures(page: "Page", running: server.Running) -> None:
     """Run the suite from its form and save a picture of each page."""
     login = server.login_at(running.api_url)
     assert login is not None
-    log_in(page, running.ui_url, login)
-    open_form(page, running.ui_url, SUITE)
+    log_in(page, running.url, login)
+    open_form(page, running.url, SUITE)
     fill_field(page, "At most this many rows", SAMPLES)
     fill_field(page, "Name of the run", NAME)
     page.get_by_text("Run Name", exact=True).scroll_into_view_if_needed()
     _save(page, "prefect-form", height=1300)
     page.get_by_role("button", name="Submit").click()
-    page.goto(f"{running.ui_url}/runs/flow-run/{_flow_run(running)}")
+    page.goto(f"{running.url}/runs/flow-run/{_flow_run(running)}")
     open_progress(page)
     _save(page, "prefect-progress", height=1130)
     under_way = _picture(page, height=_BESIDE)
